@@ -10,27 +10,34 @@ so that `import backfill_assets` costs neither Dagster nor Spark.
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.process import imported_when_used
+from backfill_assets.kernel.core.process import imported_when_used
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Basis, Column, Contract, Input, InputKind, Rule
-    from backfill_assets.core.days import DayRange
-    from backfill_assets.core.errors import (
+    from backfill_assets.dagster.adapter.assemble import assemble
+    from backfill_assets.dagster.definitions import LakeComponent
+    from backfill_assets.foreign.external import external_table
+    from backfill_assets.kernel.core.contracts import (
+        Basis,
+        Column,
+        Contract,
+        Input,
+        InputKind,
+        Rule,
+    )
+    from backfill_assets.kernel.core.days import DayRange
+    from backfill_assets.kernel.core.errors import (
         BackfillError,
         ContractBroken,
         SettingsError,
         TransientError,
     )
-    from backfill_assets.core.process import lake_folder
-    from backfill_assets.dagster.definitions import LakeComponent
-    from backfill_assets.lake.external import external_table
-    from backfill_assets.lake.model import Chunk, Table
-    from backfill_assets.lake.settings import LakeSettings
-    from backfill_assets.orchestration.assemble import assemble
+    from backfill_assets.kernel.core.process import lake_folder
+    from backfill_assets.kernel.tables.settings import LakeSettings
+    from backfill_assets.kernel.write.model import Chunk, Table
     from backfill_assets.pipeline.tables import tables
     from backfill_assets.pipeline.transforms.spread import spread_join
     from backfill_assets.pipeline.transforms.staging import as_known
-    from backfill_assets.reading import open_lake
+    from backfill_assets.reading.opening import open_lake
 
 __all__ = [
     "BackfillError",

@@ -1,7 +1,7 @@
 """The front door for Dagster: `defs`, the tables of the lake that the environment names.
 
 Lives here: the choice of lake and pipeline. Does not live here: how tables become definitions
-(`orchestration.assemble`), and what a run sets for its process (`orchestration.assets`). Loading it
+(`dagster.adapter.assemble`), and what a run sets for its process (`dagster.adapter.assets`). Loading it
 opens no table, starts no engine and leaves umask, environment and garbage collection alone; without
 a lake its tables say what is missing.
 """
@@ -10,8 +10,8 @@ import warnings
 
 import dagster as dg
 
-from backfill_assets.core.process import lake_folder
-from backfill_assets.orchestration.assemble import assemble_anyway
+from backfill_assets.dagster.adapter.assemble import assemble_anyway
+from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.pipeline.chosen import tables_at
 
 

@@ -16,21 +16,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.clock import SECONDS, utc_now
-from backfill_assets.core.days import from_inclusive, parse_day
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import drop_session
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import ReorderedSession
-from backfill_assets.lake.settings import FILE_NAME, load_settings
-from backfill_assets.lake.view import Known
-from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.recompute import recompute
-from backfill_assets.operations.reader import instant_of
+from backfill_assets.compare.recompute import recompute
+from backfill_assets.engines.lake_session import ReorderedSession
+from backfill_assets.engines.server import stop_server
+from backfill_assets.engines.session import drop_session
+from backfill_assets.kernel.core.clock import SECONDS, utc_now
+from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.chosen import TablesOf, chosen_pipeline, tables_at
-from backfill_assets.reading import open_lake
+from backfill_assets.reading.opening import open_lake
+from backfill_assets.reading.reader import instant_of
 
 if TYPE_CHECKING:  # it is imported where something runs
     import dagster as dg
@@ -121,8 +121,8 @@ def run_days(  # noqa: PLR0913 - what a run is asked for, and how it is run here
     or of some `tables`, by one run of the job that the command and the browser run, in this
     process. `tables_of`: in place of the tables that `lake.toml` names. Raises what the run fails
     with."""
-    from backfill_assets.orchestration.assemble import assemble
-    from backfill_assets.orchestration.runs import REBUILD
+    from backfill_assets.dagster.adapter.assemble import assemble
+    from backfill_assets.dagster.adapter.runs import REBUILD
 
     of = tables_of or tables_at(lake.root)
     if tables is None:
@@ -261,7 +261,7 @@ def _folder(lake: Lake | Path) -> Path:
 
 
 def _range(first: Day, last: Day | None) -> dict[str, str]:
-    from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+    from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
 
     return {RANGE_START: str(first), RANGE_END: str(first if last is None else last)}
 

@@ -10,15 +10,15 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backfill_assets.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.digests import raw_digest
-from backfill_assets.core.frontier import frontier_of
-from backfill_assets.core.readings import parameters_of
-from backfill_assets.core.receipts import Built, DayEntry, Receipt
-from backfill_assets.core.states import Codes, State, States
-from backfill_assets.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
-from backfill_assets.lake.gates import checks_of
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.digests import raw_digest
+from backfill_assets.kernel.core.frontier import frontier_of
+from backfill_assets.kernel.core.readings import parameters_of
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.kernel.core.states import Codes, State, States
+from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
+from backfill_assets.kernel.write.gates import checks_of
 
 START = date(2024, 2, 26)  # four days before a leap day, so that windows cross it
 WINDOW, HORIZON, MATURITY = 3, 2, 1  # days: long enough to have edges, short enough to list by hand
@@ -132,7 +132,7 @@ def write_rows(
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
-    from backfill_assets.lake.columns import arrow_type
+    from backfill_assets.kernel.tables.columns import arrow_type
 
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind), c.nullable) for c in made.columns])
     layout = [made.partition_column] if made.partition_column else None
@@ -169,7 +169,7 @@ class Story:
     writes: int = 0
 
     def view(self) -> LakeView:
-        """The lake as `lake.view` would read it now."""
+        """The lake as `kernel.tables.view` would read it now."""
         arrivals = {d: tuple(sorted(rows.items())) for d, rows in self.ledger.items() if rows}
         delivered = {"raw": Deliveries(dict(self.landed), arrivals)}
         return LakeView(self.start, self.as_of, self.grace, dict(self.tables), delivered)

@@ -1,6 +1,6 @@
 """A wall clock that tests move: forward, back or not at all, while everything else goes on. Here:
 the clock and the jumps that every simulation has to bear. Not here: what reads it
-(`core.clock`)."""
+(`kernel.core.clock`)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from backfill_assets.core.clock import SECONDS
+from backfill_assets.kernel.core.clock import SECONDS
 
 # How far it may be off, seconds to years; never so far back that it lies before what tests deliver
 # in 2024.

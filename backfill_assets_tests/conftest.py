@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from backfill_assets.engine.confs import EMBEDDED
-from backfill_assets_tests import engines
+from backfill_assets.engines.confs import EMBEDDED
+from backfill_assets_tests import engine_choice as engines
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
     LONG_ROOMS,
@@ -65,7 +65,7 @@ STARTS = frozenset(
 # first.
 BY_LIBRARIES = frozenset({"fc-list", "system_profiler", "file"})
 # One for all tests of a process: files are decoded in it.
-DECODER = "backfill_assets.landing.limited_decoding"
+DECODER = "backfill_assets.intake.limited_decoding"
 STARTED = pytest.StashKey[list[str]]()
 SPARK_FIXTURES = frozenset({"spark", "lake_session", "spark_server", "dagster_dev"})
 DEAR = (
@@ -164,7 +164,9 @@ def _one_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """All lakes of a process share one DuckDB, whose start takes as long as a hundred questions to
     it. It is kept by its folder to spill into, which here is one for all; separate engines
     (`new_engine`) stay separate."""
-    embedded = sys.modules.get("backfill_assets.lake.embedded")  # else nothing collected asks it
+    embedded = sys.modules.get(
+        "backfill_assets.kernel.write.embedded"
+    )  # else nothing collected asks it
     with pytest.MonkeyPatch.context() as patch:
         if embedded:
             patch.setattr(embedded, "SPILL", tmp_path_factory.mktemp("spill"))

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import LakeContext, TablesOf
-from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
-from backfill_assets.orchestration.ticks import Tick, landing_tick, late_data_tick
+from backfill_assets.dagster.adapter.assemble import assemble
+from backfill_assets.dagster.adapter.context import LakeContext, TablesOf
+from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
+from backfill_assets.dagster.adapter.ticks import Tick, landing_tick, late_data_tick
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.tables import tables as our_tables
 
 RUN_KEY = "dagster/run_key"

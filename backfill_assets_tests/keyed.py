@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from backfill_assets.core.contracts import Column, Contract, Input
-from backfill_assets.core.keys import Keys, grouped
-from backfill_assets.core.readings import parameters_of, parse_parameters
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import Codes, States
-from backfill_assets.core.view import DayReceipt, LakeView, TableView
+from backfill_assets.kernel.core.contracts import Column, Contract, Input
+from backfill_assets.kernel.core.keys import Keys, grouped
+from backfill_assets.kernel.core.readings import parameters_of, parse_parameters
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import Codes, States
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, TableView
 
 COLUMNS = (Column("day", "DATE", ""), Column("n", "BIGINT", ""))
 CODES = Codes("code", "settings")

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from backfill_assets.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.place import load_lock
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import QUARANTINE
-from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.model import Chunk, Table, make_pipeline
-from backfill_assets.lake.replace import Provenance, Published
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import LakeSettings
-from backfill_assets.lake.view import Known, read_view
-from backfill_assets.load.candidate import RebuildRequest
-from backfill_assets.load.rebuild import Rebuild
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.ledger import QUARANTINE
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import load_lock
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.model import Chunk, Table, make_pipeline
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Provenance, Published
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets.testing import LONG_AGO as LONG_AGO
@@ -234,7 +234,7 @@ def death_before_the_ledger() -> Iterator[None]:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backfill_assets.load.raw.commit_arrivals", dies)
+        patch.setattr("backfill_assets.intake.raw.commit_arrivals", dies)
         with pytest.raises(KeyboardInterrupt):
             yield
 

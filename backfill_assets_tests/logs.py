@@ -1,14 +1,14 @@
 """A table's log by its folder, for tests that look into it, or harm it.
-Here: functions of `lake.log` and `lake.state_files` that take a path, and the paths of their files.
+Here: functions of `kernel.log.log` and `kernel.log.state_files` that take a path, and the paths of their files.
 Not here: making commits (`builders`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from backfill_assets.core.place import Place
-from backfill_assets.lake import log, state_files
-from backfill_assets.lake.log import Commit
-from backfill_assets.places.folder import Folder
+from backfill_assets.kernel.log import log, state_files
+from backfill_assets.kernel.log.log import Commit
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import Place
 
 
 def place_of(table: Path | Place) -> Place:

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from backfill_assets.core.days import from_inclusive
+from backfill_assets.kernel.core.days import from_inclusive
 from backfill_assets_tests.pipeline import oracle as content
 from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, engine, staging_of
 

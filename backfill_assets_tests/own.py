@@ -1,6 +1,6 @@
 """A user's own pipeline as a file beside `lake.toml`: what tests of doors and of its mistakes write
 there. Here: the text, and settings of a lake of two sources. Not here: lakes to put them into
-(`files`, `operations.synthetic`, `end_to_end.worlds`)."""
+(`files`, `synthetic`, `end_to_end.worlds`)."""
 
 _ONE = 'files = "landing/*.csv"\nformat = "csv"\nselect = "seq"\n'
 TWO_SOURCES = f"""start_date = 2024-03-01

@@ -24,8 +24,8 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engine.confs import SAIL
-from backfill_assets.engine.sail_differences import DIFFERENT, differences
+from backfill_assets.engines.confs import SAIL
+from backfill_assets.engines.sail_differences import DIFFERENT, differences
 from backfill_assets_tests.second_engine_catalogue import (
     COLUMNS,
     ROWS,
@@ -217,9 +217,9 @@ def _text(value: Any) -> str:
 @contextmanager
 def session_on(engine: str) -> "Iterator[SparkSession]":
     """A session on a server of its own, as a lake with that engine has one; it stops with it."""
-    from backfill_assets.engine.confs import EngineSettings
-    from backfill_assets.engine.server import stop_server
-    from backfill_assets.engine.session import drop_session, open_session
+    from backfill_assets.engines.confs import EngineSettings
+    from backfill_assets.engines.server import stop_server
+    from backfill_assets.engines.session import drop_session, open_session
 
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder)

@@ -1,8 +1,8 @@
 """Forms in which texts of stores, databases and people hold a secret, for the tests of what is
 shown.
 
-Here: the texts. Not here: any assertion (`core.test_texts`, `cli.test_app`,
-`orchestration.test_alerts`).
+Here: the texts. Not here: any assertion (`kernel.core.test_texts`, `cli.test_app`,
+`dagster.adapter.test_alerts`).
 """
 
 SECRET = "SIG-7f3a-SECRET"  # of nothing

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets_tests import engines
+from backfill_assets_tests import engine_choice as engines
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -37,7 +37,10 @@ ON_SPARK, SESSIONS, KILLING = (
 # third server.
 BESIDE = ("spark: object", 'usefixtures("spark", ')
 LONGEST = ("test_examples.py", "test_guide_steps.py", "test_readme.py")  # minutes each
-DRAWING = ("cli/test_lateness.py", "cli/test_report_page.py")  # matplotlib, half a second
+DRAWING = (
+    "reports/test_lateness_command.py",
+    "reports/test_report_page.py",
+)  # matplotlib, half a second
 # On two cores: servers, daemons and browsers are waited for half of the time. More would not fit a
 # laptop's memory.
 PROCESSES, QUICK_PROCESSES, SPARK_PROCESSES = (

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import requests
 
-from backfill_assets.places.objects import Objects
+from backfill_assets.buckets.objects import Objects
 from backfill_assets_tests.faulty_store import faulty
 from backfill_assets_tests.processes import until
 

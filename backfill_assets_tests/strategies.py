@@ -7,8 +7,8 @@ from datetime import UTC, date
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 
 # Where it is set, chance chooses the examples; else they are the same in every run.
 CHANCE = "BACKFILL_ASSETS_CHANCE"

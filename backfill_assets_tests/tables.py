@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.core.place import read
-from backfill_assets.lake.log import commit_name
-from backfill_assets.lake.source_log import TableFile, contents, versions
-from backfill_assets.places.choice import others_at
+from backfill_assets.intake.source_log import TableFile, contents, versions
+from backfill_assets.kernel.log.log import commit_name
+from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.port import read
 
 SCHEMA = pa.schema(
     {"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()}

@@ -45,7 +45,7 @@ def test_the_package_itself_imports_none_of_its_rooms_unless_a_name_is_asked_for
     ]
     light = {
         *sys.stdlib_module_names,
-        "backfill_assets.core.process",
+        "backfill_assets.kernel.core.process",
     }  # which imports the names once they are asked for
     assert not [
         ast.unparse(node) for node in when_imported if getattr(node, "module", "") not in light
@@ -123,7 +123,7 @@ def test_spark_connects_own_modules_stay_in_the_engine() -> None:
 
 
 def test_of_the_second_engine_only_its_plug_and_the_list_of_engines_know() -> None:
-    """The others ask an engine's abilities (`core.engines`), so that a third one is a file and its
+    """The others ask an engine's abilities (`kernel.core.engines`), so that a third one is a file and its
     line in the list."""
     plug = {"sail", "sail_differences", "sail_plans"}
     knowing = {
@@ -184,7 +184,9 @@ def test_contracts_have_no_floating_point_types() -> None:
     ]
 
 
-LEDGER_NAMES = f"{PACKAGE}/core/ledgers.py"  # the one place that spells the machinery's own tables
+LEDGER_NAMES = (
+    f"{PACKAGE}/kernel/core/ledgers.py"  # the one place that spells the machinery's own tables
+)
 NAMING = (
     r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside SQL, a command or an error
 )
@@ -225,25 +227,25 @@ def _spelled(source: Source, names: frozenset[str]) -> list[str]:
 
 def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     """They are known by facts of their contracts (`is_landed`, `first_reading`), the ledgers by
-    `core.ledgers`."""
+    `kernel.core.ledgers`."""
     names = _table_names()
     assert {"raw", "features_as_known", "training", "too_late"} <= names
     rooms = [f for f in sources(PACKAGE) if f.room != "pipeline" and f.place != LEDGER_NAMES]
     assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f, names)]
 
 
-# How tables are kept on a file system: what only the adapter of the port of storage (`lake.store`)
+# How tables are kept on a file system: what only the adapter of the port of storage (`kernel.tables.store`)
 # may know.
 PIECES = ("committer", "log", "log_state", "state_files")
 KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_place", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
-UNSAFE = f"{PACKAGE}/labs/lakes.py"  # other programs' writes, on throw-away lakes
+UNSAFE = f"{PACKAGE}/learn/lab_lakes.py"  # other programs' writes, on throw-away lakes
 UNOPENED = ("lake.log", "lake.log.Commit", "lake.log.LiveFile")  # plain values
 
 
 def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
-    """Tables are asked of `lake.store` by name, so that an object store has its place."""
+    """Tables are asked of `kernel.tables.store` by name, so that an object store has its place."""
     others = [f for f in sources(PACKAGE) if f.room != "lake" and f.place != UNSAFE]
     imported = _offences(others, ("deltalake", *KEEPING))
     offences = [o for o in imported if not o.endswith(UNOPENED)]
@@ -270,7 +272,7 @@ SPARKS_WRITERS = (
 )
 COMMITS = ("create_write_transaction", "write_deltalake")
 # Their statements are for a database or a catalog elsewhere, never for a table of the lake.
-ELSEWHERE = ("operations/export_sinks", "cli/sql", "labs/loads", "lake/catalog")
+ELSEWHERE = ("export/export_sinks", "reading/sql_command", "learn/lab_loads", "foreign/catalog")
 WRITES_ELSEWHERE = tuple(f"{PACKAGE}/{place}.py" for place in ELSEWHERE)
 STATEMENTS_THAT_WRITE = (
     "replaceWhere",
@@ -283,7 +285,7 @@ STATEMENTS_THAT_WRITE = (
 
 
 def test_only_the_committer_writes_tables() -> None:
-    """Spark writes plain Parquet (`staging`); tables change by commits of `lake.committer`
+    """Spark writes plain Parquet (`staging`); tables change by commits of `kernel.log.committer`
     alone."""
     offences = [
         f"{f.place}:{node.lineno} {node.attr}"
@@ -302,7 +304,7 @@ def test_only_the_committer_writes_tables() -> None:
         f.place for f in sources(PACKAGE) for n in f.of(ast.Attribute) if n.attr in COMMITS
     }
     assert not offences
-    assert committing == {f"{PACKAGE}/lake/committer.py"}
+    assert committing == {f"{PACKAGE}/kernel/log/committer.py"}
 
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
@@ -328,7 +330,7 @@ def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lie
         for f in sources(PACKAGE)
         if f.room == "lake" and ".table_place(" in f.text
     }
-    assert named - knowing == set(), "ask `lake.store` for the table by its name"
+    assert named - knowing == set(), "ask `kernel.tables.store` for the table by its name"
 
 
 WRITERS_VERBS = (
@@ -346,14 +348,14 @@ WRITERS_VERBS = (
 
 def test_frames_are_written_only_where_their_rows_are_counted() -> None:
     """What machines elsewhere write without a count is lost in silence where one of them sees
-    another folder (`engine.workers`). Further writers hand their write to
-    `engine.session.written_rows`, too, and stand here."""
+    another folder (`engines.workers`). Further writers hand their write to
+    `engines.session.written_rows`, too, and stand here."""
     counted = {
-        "engine/workers",
-        "engine/foreign",
-        "lake/writing",
-        "lake/given_rows",
-        "load/landed_rows",
+        "engines/workers",
+        "engines/foreign",
+        "kernel/write/writing",
+        "assets/given_rows",
+        "intake/landed_rows",
     }
     writers = {
         f.place.removeprefix(f"{PACKAGE}/").removesuffix(".py")

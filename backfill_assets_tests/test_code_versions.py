@@ -1,7 +1,7 @@
 """The versions of the package's own code: whoever changes what makes a built-in table decides
-whether rows can differ. Not here: what a version does to days (`lake/test_model.py`). Where a test
+whether rows can differ. Not here: what a version does to days (`kernel/write/test_model.py`). Where a test
 fails: if the new code can give other rows from the same inputs, raise the version (`code_version`
-of the table, or `lake.model.LOADER_VERSION`), which makes days of before outdated; else only
+of the table, or `kernel.write.model.LOADER_VERSION`), which makes days of before outdated; else only
 correct the digest below."""
 
 import ast
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.code import python_digest
-from backfill_assets.lake.model import LOADER, LOADER_VERSION, Table, make_pipeline
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.code import python_digest
+from backfill_assets.kernel.write.model import LOADER, LOADER_VERSION, Table, make_pipeline
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
@@ -36,8 +36,8 @@ LOADERS = (
             "table_changes",
         )
     ),
-    "backfill_assets.lake.source_log",
-    "backfill_assets.lake.source_position",
+    "backfill_assets.intake.source_log",
+    "backfill_assets.intake.source_position",
     *(f"{LANDING}.{name}" for name in ("casting", "content_store", "mapping", "paths", "select")),
     f"{LANDING}.expression_types",
     f"{LANDING}.key_texts",
@@ -49,12 +49,12 @@ LOADERS = (
     ),
     f"{LANDING}.tasks",
     f"{LANDING}.text_lines",
-    "backfill_assets.engine.sail",
-    "backfill_assets.places.folder",
-    "backfill_assets.lake.forgotten",
-    "backfill_assets.lake.heirs",
-    "backfill_assets.lake.ledger",
-    "backfill_assets.lake.too_late",
+    "backfill_assets.engines.sail",
+    "backfill_assets.kernel.place.folder",
+    "backfill_assets.erasure.forgotten",
+    "backfill_assets.erasure.heirs",
+    "backfill_assets.intake.ledger",
+    "backfill_assets.intake.too_late",
 )
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {

@@ -12,7 +12,7 @@ import pytest
 
 import backfill_assets
 from backfill_assets.cli.app import app
-from backfill_assets.lake.settings import load_settings
+from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.files import SMALLEST
 from backfill_assets_tests.sources import CHECKOUT
 
@@ -42,7 +42,11 @@ def test_blocks_that_no_test_runs_say_what_they_need() -> None:
 
 
 def test_no_text_tells_to_call_what_dagster_calls_superseded() -> None:
-    texts = (CHECKOUT / "README.md", *GUIDES, *CHECKOUT.glob("backfill_assets/examples/*/*.md"))
+    texts = (
+        CHECKOUT / "README.md",
+        *GUIDES,
+        *CHECKOUT.glob("backfill_assets/learn/examples/*/*.md"),
+    )
     assert {
         str(p): found for p in texts if (found := SUPERSEDED.findall(p.read_text("utf-8")))
     } == {}

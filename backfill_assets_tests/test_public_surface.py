@@ -47,7 +47,7 @@ WITHOUT_SIGNATURE = {
     "Basis": "the name of InputKind in 0.2",
     "InputKind": "an enumeration",
     "LakeComponent": "a component, whose fields are held by `dagster/test_public_surface.py`",
-    "LakeSettings": "a file's content, see `lake/test_settings.py`",
+    "LakeSettings": "a file's content, see `kernel/tables/test_settings.py`",
 }
 
 OF_ENGINES = (

@@ -1,6 +1,6 @@
 """What users test their tables with: landing, running, asserting rows, a stopped clock, computing
 days again. Not here: what runs do (`orchestration`, `dagster`), and the proof of a rerun
-(`operations.test_prove`)."""
+(`compare.test_prove`)."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.settings import load_settings
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets.testing import (
     Replayed,
     assert_rows,

@@ -12,8 +12,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from backfill_assets.engine.confs import SAIL
-from backfill_assets_tests.engines import SPARK, TESTS_ENGINE, USERS_DO
+from backfill_assets.engines.confs import SAIL
+from backfill_assets_tests.engine_choice import SPARK, TESTS_ENGINE, USERS_DO
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.strategies import CHANCE
 
@@ -85,7 +85,7 @@ VARIANTS = (
     ),
     Variant(
         "write-states",
-        (*PYTEST, "-n0", f"{TESTS}/lake/test_write_states.py"),
+        (*PYTEST, "-n0", f"{TESTS}/kernel/write/test_write_states.py"),
         "100,000 histories of writers and sweepers of a store",
         {"BACKFILL_ASSETS_HISTORIES": "100000"},
     ),

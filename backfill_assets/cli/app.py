@@ -18,9 +18,9 @@ import click
 
 from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import broken, remark
-from backfill_assets.core.errors import BackfillError, SettingsError, unusable
-from backfill_assets.core.process import collect_seldom
-from backfill_assets.core.texts import did_you_mean, scrub
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError, unusable
+from backfill_assets.kernel.core.process import collect_seldom
+from backfill_assets.kernel.core.texts import did_you_mean, scrub
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 

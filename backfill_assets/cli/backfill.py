@@ -1,7 +1,7 @@
 """`backfill-assets backfill`: any days of any tables again, as one run of Dagster, or as none where
 receipts, ledgers and the landing folder say that nothing will change. In doubt there is a run.
 
-Not here: the run itself (`runner`), the states (`core.states`) and the gates (`load.judging`).
+Not here: the run itself (`runner`), the states (`kernel.core.states`) and the gates (`kernel.write.judging`).
 """
 
 import time
@@ -12,6 +12,7 @@ from functools import partial
 
 import click
 
+from backfill_assets.assets.declared import declared
 from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
@@ -22,27 +23,26 @@ from backfill_assets.cli.common import (
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
-from backfill_assets.cli.landing import opened_now
 from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
-from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import ONE_DAY, DayRange, contiguous, ranges
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.frontier import is_lowered
-from backfill_assets.core.plans import Work, forced, keep_good_tags
-from backfill_assets.core.states import States
-from backfill_assets.core.texts import known_names
-from backfill_assets.lake.declared import declared
-from backfill_assets.lake.external import refuse_external
-from backfill_assets.lake.home import Lake, refuse_unwritable, unwritable_folder
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import Known
-from backfill_assets.load.derived import refuse_unbuildable
-from backfill_assets.load.judging import judged_by_receipts
-from backfill_assets.load.landed_changes import landed
-from backfill_assets.operations.check_history import warnings
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.external import refuse_external
+from backfill_assets.intake.landed_changes import landed
+from backfill_assets.intake.landing_command import opened_now
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, ranges
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.frontier import is_lowered
+from backfill_assets.kernel.core.plans import Work, forced, keep_good_tags
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.texts import known_names
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.derived import refuse_unbuildable
+from backfill_assets.kernel.write.judging import judged_by_receipts
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reports.check_history import warnings
 
 
 @click.command()

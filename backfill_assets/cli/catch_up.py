@@ -1,7 +1,7 @@
 """`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run
 per request.
 
-Not here: which days need it, and their requests (`core.needs`), and the sensors, which do the same.
+Not here: which days need it, and their requests (`kernel.core.needs`), and the sensors, which do the same.
 """
 
 import re
@@ -25,21 +25,26 @@ from backfill_assets.cli.common import (
     wants_json,
 )
 from backfill_assets.cli.drawing import TextTable, number, remark
-from backfill_assets.cli.landing import scan_what_can_be
 from backfill_assets.cli.output import Part, answer, draw
 from backfill_assets.cli.progress import RunOutcome
-from backfill_assets.core.clock import utc_today
-from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.core.downstream import with_downstream
-from backfill_assets.core.errors import NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE
-from backfill_assets.core.needs import Needs, identities, needs, run_requests
-from backfill_assets.core.plans import Work, keep_good_tags
-from backfill_assets.core.states import States
-from backfill_assets.lake.home import Lake, unwritable_folder
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import release_late_rows
-from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import Known
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.landing_command import scan_what_can_be
+from backfill_assets.intake.too_late import release_late_rows
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.downstream import with_downstream
+from backfill_assets.kernel.core.errors import (
+    NOT_RUN,
+    OTHER_ROWS_AGAIN,
+    OTHER_ROWS_ALONE,
+    OTHER_TYPE,
+)
+from backfill_assets.kernel.core.needs import Needs, identities, needs, run_requests
+from backfill_assets.kernel.core.plans import Work, keep_good_tags
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.home import Lake, unwritable_folder
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
 
 Day = tuple[str, date]

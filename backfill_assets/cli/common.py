@@ -16,19 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.core.addresses import address_of
-from backfill_assets.core.days import DayRange, from_inclusive, parse_day, parse_days, parse_span
-from backfill_assets.core.errors import BackfillError, TransientError
-from backfill_assets.core.process import LAKE_OPTION, lake_folder
-from backfill_assets.core.texts import json_of, plain
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.days import (
+    DayRange,
+    from_inclusive,
+    parse_day,
+    parse_days,
+    parse_span,
+)
+from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
+from backfill_assets.kernel.core.texts import json_of, plain
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
-    from backfill_assets.core.plans import Work
-    from backfill_assets.lake.home import Lake
-    from backfill_assets.lake.model import Pipeline
-    from backfill_assets.lake.view import Known
-    from backfill_assets.operations.rejected import Unusable
+    from backfill_assets.kernel.core.plans import Work
+    from backfill_assets.kernel.tables.home import Lake
+    from backfill_assets.kernel.tables.view import Known
+    from backfill_assets.kernel.write.model import Pipeline
+    from backfill_assets.reading.rejected import Unusable
 
 LAKE_KEY, TARGET_KEY, JSON_KEY = (
     "backfill_assets.lake",
@@ -202,8 +208,8 @@ def lake_root() -> Path:
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:
         return root
-    from backfill_assets.lake.declared import home_of
-    from backfill_assets.lake.whole import CANDIDATES
+    from backfill_assets.assets.declared import home_of
+    from backfill_assets.candidates.whole import CANDIDATES
 
     folder: Path = root / CANDIDATES / target
     if home_of(folder) == folder:
@@ -233,7 +239,7 @@ def overrides() -> Overrides:
 
 def named_lake() -> "Lake":
     """Open the chosen lake; raises SettingsError if there is none."""
-    from backfill_assets.lake.home import open_lake
+    from backfill_assets.kernel.tables.home import open_lake
 
     return open_lake(lake_root())
 
@@ -266,8 +272,8 @@ def say_unusable(lake: "Lake") -> "Unusable":
     """Name the rows that landed and that no table gets, or that there is no file where lake.toml
     says, in one line on stderr; return the former."""
     from backfill_assets.cli.drawing import remark
-    from backfill_assets.lake.ledger import FILES, of_source
-    from backfill_assets.operations.rejected import unusable
+    from backfill_assets.intake.ledger import FILES, of_source
+    from backfill_assets.reading.rejected import unusable
 
     ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
     empty = all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers)
@@ -283,7 +289,7 @@ def say_why_readers_wait(lake: "Lake") -> str:
     """Say in one line on stderr for which runs readers wait; return it, "" where they wait for
     none."""
     from backfill_assets.cli.drawing import remark
-    from backfill_assets.lake.versions import why_readers_wait
+    from backfill_assets.kernel.log.versions import why_readers_wait
 
     if why := why_readers_wait(lake):
         remark(f"Note: {why}")
@@ -293,8 +299,8 @@ def say_why_readers_wait(lake: "Lake") -> str:
 def _landed(lake: "Lake") -> bool:
     """Whether something lies where one of the sources says, or cannot be read, which its error
     says."""
-    from backfill_assets.engine.loss import failing_alone
-    from backfill_assets.lake.source_log import list_source
+    from backfill_assets.engines.loss import failing_alone
+    from backfill_assets.intake.source_log import list_source
 
     try:
         with failing_alone(f"the deliveries of {lake.address}"):

@@ -1,7 +1,7 @@
 """Tables, lines and sections of a report: on a terminal or in a pipe for people, or written as one
 HTML page.
 
-Terminals get colours, pipes plain text; text of a lake is escaped (`core.texts`). Data goes to
+Terminals get colours, pipes plain text; text of a lake is escaped (`kernel.core.texts`). Data goes to
 stdout, remarks to stderr. A page escapes every text of a lake, runs no script and fetches nothing;
 its content policy forbids both. Not here: what sections say (each command), and the plots
 (`plots`).
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from backfill_assets.core.texts import plain
+from backfill_assets.kernel.core.texts import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -3,7 +3,7 @@ per table.
 
 Tables that assets of a project return are made by a job of the project's definitions, which
 `[pipeline] definitions` of `lake.toml` names. Not here: the load path (`load`), a lake's own tables
-(`orchestration.assemble`), and which Dagster instance is meant (`dagster_home`).
+(`dagster.adapter.assemble`), and which Dagster instance is meant (`dagster_home`).
 """
 
 import os
@@ -20,32 +20,32 @@ from types import ModuleType
 
 import dagster as dg
 
+from backfill_assets.assets.declared import declared
 from backfill_assets.cli.dagster_home import instance_of, silenced
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, joined
-from backfill_assets.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.ownership import whoami
-from backfill_assets.core.plans import KEEP_GOOD, Work
-from backfill_assets.core.receipts import Built
-from backfill_assets.core.view import TableView
-from backfill_assets.lake.declared import declared
-from backfill_assets.lake.home import Lake, refuse_unwritable
-from backfill_assets.lake.replace import Published
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.view import Known
-from backfill_assets.load.judging import chosen_mode
-from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.assemble import rebuild_job
-from backfill_assets.orchestration.backfill_requests import names_kept_back, run_rebuild
-from backfill_assets.orchestration.context import ALONE, Naming, Opened, table_made_by
-from backfill_assets.orchestration.history import cause_of
-from backfill_assets.orchestration.interrupts import (
+from backfill_assets.dagster.adapter.assemble import rebuild_job
+from backfill_assets.dagster.adapter.backfill_requests import names_kept_back, run_rebuild
+from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table_made_by
+from backfill_assets.dagster.adapter.history import cause_of
+from backfill_assets.dagster.adapter.interrupts import (
     Interrupted,
     children_ignore_interrupts,
     ends_when_interrupted,
 )
-from backfill_assets.orchestration.metadata import rewritten
-from backfill_assets.orchestration.runs import markers_of
+from backfill_assets.dagster.adapter.metadata import rewritten
+from backfill_assets.dagster.adapter.runs import markers_of
+from backfill_assets.kernel.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.core.plans import KEEP_GOOD, Work
+from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.tables.home import Lake, refuse_unwritable
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.judging import chosen_mode
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.own_files import loaded
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]

@@ -3,8 +3,8 @@ settings for servers, and Dagster's pages for this user alone.
 
 The pages are on the loopback, to which every user can connect: a secret in the address keeps others
 out, new at every start and in no file, cookie, environment or list of processes. Not here: the
-engine's server (`engine.server`), which commands start by themselves, Dagster's home of a lake
-(`dagster_home`) and workspace (`orchestration.dagster_private`).
+engine's server (`engines.server`), which commands start by themselves, Dagster's home of a lake
+(`dagster_home`) and workspace (`dagster.adapter.dagster_private`).
 """
 
 import contextlib
@@ -25,13 +25,13 @@ import click
 
 from backfill_assets.cli.common import json_and_lake, lake_option, lake_root, named_lake, opened
 from backfill_assets.cli.output import answer
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.ownership import remove_rights
-from backfill_assets.core.texts import scrub
-from backfill_assets.engine.server import ensure_server, server_status, stop_server
-from backfill_assets.lake.folder import DAGSTER_FOLDER
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.session import LakeSession
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.server import ensure_server, server_status, stop_server
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import remove_rights
+from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
+from backfill_assets.kernel.tables.home import Lake
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -186,7 +186,7 @@ def _serve(
     import uvicorn
     from dagster_webserver.app import create_app_from_workspace_process_context
 
-    from backfill_assets.orchestration.dagster_private import workspace
+    from backfill_assets.dagster.adapter.dagster_private import workspace
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ["DAGSTER_IS_DEV_CLI"] = "1"
@@ -216,7 +216,7 @@ def _serve(
 @contextlib.contextmanager
 def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
-    from backfill_assets.operations.doctor import KEEPS_BACKFILLS
+    from backfill_assets.upkeep.doctor import KEEPS_BACKFILLS
 
     named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
     command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)

@@ -8,16 +8,16 @@ nothing in the process. Does not live here: how the tables of a lake become defi
 
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.process import imported_when_used
+from backfill_assets.kernel.core.process import imported_when_used
 
 if TYPE_CHECKING:
-    from backfill_assets.core.contracts import Input
     from backfill_assets.dagster.daily import daily_table, lake_checks
     from backfill_assets.dagster.definitions import LakeComponent, build_lake_defs
     from backfill_assets.dagster.inputs import external_table
     from backfill_assets.dagster.io_manager import LakeIOManager
     from backfill_assets.dagster.resource import LakeResource
     from backfill_assets.dagster.stale import is_stale
+    from backfill_assets.kernel.core.contracts import Input
 
 __all__ = [
     "Input",

@@ -3,8 +3,8 @@ returned frame.
 
 Rules of `lake_checks` are found by the compute function of an asset, because that is all that a
 step's process surely knows of it: its key may get a prefix later, and a run outside of a code
-location has no repository. Does not live here: where a lake keeps a contract (`lake.declared`),
-types of frames (`lake.given_rows`), judging rows (`lake.gates`).
+location has no repository. Does not live here: where a lake keeps a contract (`assets.declared`),
+types of frames (`assets.given_rows`), judging rows (`kernel.write.gates`).
 """
 
 import inspect
@@ -19,15 +19,15 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-from backfill_assets.core.column_types import ColumnType
-from backfill_assets.core.contracts import Column, Contract, Rule
-from backfill_assets.core.digests import digest_of
-from backfill_assets.core.errors import BackfillError, ContractBroken, SettingsError
-from backfill_assets.lake.code import SourceFile
-from backfill_assets.lake.declared import DeclaredTable
-from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
-from backfill_assets.lake.given_rows import GivenRows
-from backfill_assets.lake.rules import check_rules
+from backfill_assets.assets.declared import DeclaredTable
+from backfill_assets.assets.given_rows import GivenRows
+from backfill_assets.kernel.core.column_types import ColumnType
+from backfill_assets.kernel.core.contracts import Column, Contract, Rule
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, SettingsError
+from backfill_assets.kernel.write.code import SourceFile
+from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
+from backfill_assets.kernel.write.rules import check_rules
 from backfill_assets.pipeline.chosen import NAME
 
 

@@ -3,8 +3,8 @@ before its rows commit.
 
 Lives here: the parameters of a lake's table as parameters of `dg.asset`, and the checks that
 Dagster lists, which answer from receipts. Does not live here: reading and writing rows
-(`io_manager`), the gates (`lake.gates`), and the verdict on rows that were refused
-(`orchestration.verdicts`).
+(`io_manager`), the gates (`kernel.write.gates`), and the verdict on rows that were refused
+(`dagster.adapter.verdicts`).
 """
 
 import inspect
@@ -18,9 +18,8 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.addresses import local_root
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.dagster.adapter.io_manager import as_failures
+from backfill_assets.dagster.adapter.verdicts import Verdicts
 from backfill_assets.dagster.contracts import (
     DAY_COLUMN,
     DECLARED,
@@ -31,10 +30,11 @@ from backfill_assets.dagster.contracts import (
 )
 from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
-from backfill_assets.lake.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
-from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.io_manager import as_failures
-from backfill_assets.orchestration.verdicts import Verdicts
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 OURS = {

@@ -3,7 +3,7 @@ project's.
 
 Here: which names and switches of Dagster a user sets for the whole lake, in Python or in a
 `defs.yaml`, and the scaffold, which makes the sample where there is no lake. Not here: how a table
-becomes an asset and what stands beside it (`orchestration.assemble`), and our own project, where
+becomes an asset and what stands beside it (`dagster.adapter.assemble`), and our own project, where
 the lake is alone (`definitions`).
 """
 
@@ -16,20 +16,20 @@ from typing import Annotated, Any, Final, Literal
 import dagster as dg
 from pydantic import BaseModel, Field
 
-from backfill_assets.core.addresses import ADDRESS, address_of, local_root
-from backfill_assets.core.clock import utc_today
-from backfill_assets.core.process import lake_folder
+from backfill_assets.dagster.adapter.alerts import ALERTS
+from backfill_assets.dagster.adapter.assemble import assemble_anyway
+from backfill_assets.dagster.adapter.context import GROUP, Appearance, Naming
+from backfill_assets.dagster.adapter.lake_definitions import CONTROLS
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG
+from backfill_assets.dagster.adapter.ticks import LANDING
 from backfill_assets.dagster.stale import is_stale
-from backfill_assets.lake.settings import is_lake
-from backfill_assets.operations.example_lakes import days_until, make_sample
-from backfill_assets.orchestration.alerts import ALERTS
-from backfill_assets.orchestration.assemble import assemble_anyway
-from backfill_assets.orchestration.context import GROUP, Appearance, Naming
-from backfill_assets.orchestration.lake_definitions import CONTROLS
-from backfill_assets.orchestration.plan_job import PLANS
-from backfill_assets.orchestration.runs import LAKE_TAG, REASON_TAG
-from backfill_assets.orchestration.ticks import LANDING
+from backfill_assets.kernel.core.addresses import ADDRESS, address_of, local_root
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.process import lake_folder
+from backfill_assets.kernel.tables.settings import is_lake
+from backfill_assets.learn.example_lakes import days_until, make_sample
 from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.plans.plan_job import PLANS
 
 Automation = Literal["off", "sensors", "conditions"]
 Mappings = Literal["identity", "windows"]
@@ -80,7 +80,7 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     mappings: how inputs are shown. "identity": day to same day, so that Dagster never launches a
     week for a late day:
       which days are stale is read from receipts, exact to the column, by `late_data`. "windows":
-      the days `before` and `after` of `core.contracts.Input` as `dg.TimeWindowPartitionMapping`,
+      the days `before` and `after` of `kernel.core.contracts.Input` as `dg.TimeWindowPartitionMapping`,
       for lineage and eager conditions that follow them; deliveries by arrival stay identity, since
       they can be for any day.
 

@@ -2,8 +2,8 @@
 others write.
 
 Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads
-it. Does not live here: which version is read (`io_manager`), reading by name (`operations.reader`),
-which days of such a table changed (`lake.observing`), and tables of others that `lake.toml` names.
+it. Does not live here: which version is read (`io_manager`), reading by name (`reading.reader`),
+which days of such a table changed (`foreign.observing`), and tables of others that `lake.toml` names.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,16 +14,10 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from backfill_assets.core.addresses import CATALOG_NAME, address_of
-from backfill_assets.core.commands import materializing
-from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
-from backfill_assets.lake.data_files import PlainFiles, read_plain
-from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
-from backfill_assets.lake.external import (
+from backfill_assets.foreign.external import (
     ExternalTable,
     declaration_of,
     open_external,
@@ -31,11 +25,17 @@ from backfill_assets.lake.external import (
     place_of,
     seen_contract,
 )
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.observing import observe, observe_each
-from backfill_assets.lake.settings import is_lake
-from backfill_assets.operations.reader import PinnedRows, Readable
+from backfill_assets.foreign.observing import observe, observe_each
+from backfill_assets.kernel.core.addresses import CATALOG_NAME, address_of
+from backfill_assets.kernel.core.commands import materializing
+from backfill_assets.kernel.core.contracts import Column, Contract
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.kernel.tables.data_files import PlainFiles, read_plain
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.reading.reader import PinnedRows, Readable
 
 Form = Literal["spark", "arrow", "pandas", "polars", "duckdb"]
 FORMS: Mapping[str, Form] = {  # the first part of the module of an annotated type

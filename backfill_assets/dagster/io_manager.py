@@ -3,7 +3,7 @@ own tables.
 
 Lives here: what Dagster asks of an IO manager, the versions that a step's inputs are pinned to, and
 what Dagster shows of a write. Does not live here: the contract of a table (`contracts`), and
-staging, judging and committing rows (`load.rebuild`).
+staging, judging and committing rows (`kernel.write.rebuild`).
 """
 
 from collections.abc import Callable, Collection
@@ -16,11 +16,15 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.core.addresses import local_root
-from backfill_assets.core.contracts import Contract, Input
-from backfill_assets.core.days import parse_day, some_days
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.states import States
+from backfill_assets.assets.declared import DeclaredTable, find_declared
+from backfill_assets.assets.given_rows import GivenRows
+from backfill_assets.dagster.adapter.backfill_requests import work_of
+from backfill_assets.dagster.adapter.io_manager import as_failures, name_in_catalog, telling
+from backfill_assets.dagster.adapter.metadata import data_version, day_metadata
+from backfill_assets.dagster.adapter.read_beside import read_beside
+from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
+from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
+from backfill_assets.dagster.adapter.verdicts import log_verdicts
 from backfill_assets.dagster.contracts import (
     DECLARED,
     TABLE,
@@ -46,26 +50,22 @@ from backfill_assets.dagster.inputs import (
 )
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.dagster.loaded import LoadedInput, config_digest, read_inputs
-from backfill_assets.lake.adopting import is_adopted
-from backfill_assets.lake.declared import DeclaredTable, find_declared
-from backfill_assets.lake.given_rows import GivenRows
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.replace import Published
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import is_lake
-from backfill_assets.lake.versions import record
-from backfill_assets.lake.view import Known, read_view
-from backfill_assets.load.candidate import RebuildRequest, ReturnedRows
-from backfill_assets.load.judging import chosen_mode
-from backfill_assets.load.rebuild import Rebuild
-from backfill_assets.orchestration.backfill_requests import work_of
-from backfill_assets.orchestration.io_manager import as_failures, name_in_catalog, telling
-from backfill_assets.orchestration.metadata import data_version, day_metadata
-from backfill_assets.orchestration.read_beside import read_beside
-from backfill_assets.orchestration.reconcile import follow_observations, look_for_green_days
-from backfill_assets.orchestration.runs import end_dead_runs, markers_of
-from backfill_assets.orchestration.verdicts import log_verdicts
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.adopting import is_adopted
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.core.contracts import Contract, Input
+from backfill_assets.kernel.core.days import parse_day, some_days
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import is_lake
+from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.write.candidate import RebuildRequest, ReturnedRows
+from backfill_assets.kernel.write.judging import chosen_mode
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 DATA_VERSION = "dagster/data_version"

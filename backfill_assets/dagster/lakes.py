@@ -1,7 +1,7 @@
 """The lake of an IO manager or a resource: opened without a change of the process, made where there
 is none.
 
-Does not live here: opening a lake for commands (`lake.home.open_lake`, which gives the process a
+Does not live here: opening a lake for commands (`kernel.tables.home.open_lake`, which gives the process a
 umask).
 """
 
@@ -11,15 +11,15 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.core.addresses import bucket_address, local_root
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.ownership import make_closed
-from backfill_assets.core.place import AlreadyThere, Changed, Token, exists, read
-from backfill_assets.lake.declared import DeclaredTable, declare, declare_again, find_declared
-from backfill_assets.lake.folder import OWN_FOLDERS, close_folder, refuse_file
-from backfill_assets.lake.home import Lake, look_at
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.places.choice import place_at
+from backfill_assets.assets.declared import DeclaredTable, declare, declare_again, find_declared
+from backfill_assets.kernel.core.addresses import bucket_address, local_root
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.ownership import make_closed
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Token, exists, read
+from backfill_assets.kernel.tables.folder import OWN_FOLDERS, close_folder, refuse_file
+from backfill_assets.kernel.tables.home import Lake, look_at
+from backfill_assets.kernel.tables.settings import FILE_NAME
 
 NEW_LAKE = """\
 # A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`). It loads no files.

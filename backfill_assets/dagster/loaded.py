@@ -3,7 +3,7 @@ names.
 
 Lives here: the windows and keys of partition mappings, asked of Dagster as the rows are written,
 and a run's config. Does not live here: loading (`io_manager`, `inputs`), keys as plain values
-(`core.keys`), and what is stale by them (`core.states`).
+(`kernel.core.keys`), and what is stale by them (`kernel.core.states`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from backfill_assets.core.contracts import Contract, Input
-from backfill_assets.core.days import ONE_DAY, parse_day
-from backfill_assets.core.digests import digest_of
-from backfill_assets.core.keys import Keys, grouped, spans_of
+from backfill_assets.kernel.core.contracts import Contract, Input
+from backfill_assets.kernel.core.days import ONE_DAY, parse_day
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.keys import Keys, grouped, spans_of
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
 YEAR = 366

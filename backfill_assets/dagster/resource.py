@@ -1,7 +1,7 @@
 """`LakeResource`: a lake as assets, jobs and sensors of a project read it, without writing.
 
 Here: one look for all reads of a step, states and plans as plain values. Not here: reading itself
-(`operations.reader`), inputs by parameter (`io_manager`), and any write.
+(`reading.reader`), inputs by parameter (`io_manager`), and any write.
 """
 
 from collections.abc import Collection
@@ -12,16 +12,16 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.core.days import day_range
-from backfill_assets.core.errors import refuse_unknown
-from backfill_assets.core.needs import needed_days
-from backfill_assets.core.states import State
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.reader import LakeReader, TableReader
+from backfill_assets.kernel.core.days import day_range
+from backfill_assets.kernel.core.errors import refuse_unknown
+from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.model import Plan
+from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.reading import open_lake
+from backfill_assets.reading.opening import open_lake
+from backfill_assets.reading.reader import LakeReader, TableReader
 
 
 class LakeResource(dg.ConfigurableResource[Any]):

@@ -1,17 +1,17 @@
 """The arguments of `lake_checks` and `daily_table` that name rules, judged as a project is loaded.
 
 Lives here: what can be known of them without a row. Does not live here: whether a table has the
-columns that they name, which its first rows tell (`contracts`), and judging rows (`lake.gates`).
+columns that they name, which its first rows tell (`contracts`), and judging rows (`kernel.write.gates`).
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from backfill_assets.core.contracts import Rule
-from backfill_assets.core.errors import BackfillError, SettingsError
 from backfill_assets.dagster.contracts import Rules
-from backfill_assets.lake.rules import check_expression
+from backfill_assets.kernel.core.contracts import Rule
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.write.rules import check_expression
 
 OnBadDays = Literal["", "refuse", "keep_good"]
 GivenRules = Sequence[Rule] | Mapping[str, str]

@@ -2,7 +2,7 @@
 rebuild.
 
 Here: asking the lake, once per tick for all assets that share it. Not here: which days need a
-rebuild (`core.needs`), and the sensors, which ask the same and try again (`orchestration.ticks`).
+rebuild (`kernel.core.needs`), and the sensors, which ask the same and try again (`dagster.adapter.ticks`).
 """
 
 import json
@@ -15,18 +15,18 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.core.digests import digest_of
-from backfill_assets.core.needs import Needs, identities, needs
-from backfill_assets.core.process import lake_folder
-from backfill_assets.core.states import State, States
+from backfill_assets.dagster.adapter.context import Naming
 from backfill_assets.dagster.contracts import made_table, table_named
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.observing import observe_each
-from backfill_assets.lake.settings import is_lake
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.standing import keep_attention
-from backfill_assets.orchestration.context import Naming
+from backfill_assets.foreign.observing import observe_each
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.needs import Needs, identities, needs
+from backfill_assets.kernel.core.process import lake_folder
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.settings import is_lake
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.reconcile.standing import keep_attention
 
 IDENTITY_CHARS = 10
 SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities

@@ -2,7 +2,7 @@
 `lake.toml` names.
 
 Not here: this product's own tables (`daily`), loading files (`own_files`), and `Pipeline` itself
-(`lake.model`).
+(`kernel.write.model`).
 """
 
 import inspect
@@ -17,19 +17,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from backfill_assets.core import ledgers
-from backfill_assets.core.addresses import address_of
-from backfill_assets.core.contracts import InputKind, reads
-from backfill_assets.core.errors import BackfillError, SettingsError, place_in, section_of
-from backfill_assets.core.ledgers import FILES, LOAD_LEDGERS
-from backfill_assets.core.ownership import refuse_foreign
-from backfill_assets.lake.code import SourceFile, code_input
-from backfill_assets.lake.declared import DeclaredTable, declared
-from backfill_assets.lake.external import ExternalTable, contract_of
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline, Source, Table, Transform, pipeline_of
-from backfill_assets.lake.rules import check_rules
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.assets.declared import DeclaredTable, declared
+from backfill_assets.foreign.external import ExternalTable, contract_of
+from backfill_assets.kernel.core import ledgers
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.contracts import InputKind, reads
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError, place_in, section_of
+from backfill_assets.kernel.core.ledgers import FILES, LOAD_LEDGERS
+from backfill_assets.kernel.core.ownership import refuse_foreign
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.code import SourceFile, code_input
+from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform, pipeline_of
+from backfill_assets.kernel.write.rules import check_rules
 from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
 from backfill_assets.pipeline.tables import recorded, tables
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from backfill_assets.core.column_types import ColumnType, read_type
-from backfill_assets.core.contracts import AGGREGATION, Column, Contract, Rule
-from backfill_assets.core.engines import DeclaredExpression
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, OF_EVERY_EVENT, PayloadColumn
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.contracts import AGGREGATION, Column, Contract, Rule
+from backfill_assets.kernel.core.engines import DeclaredExpression
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, OF_EVERY_EVENT, PayloadColumn
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, UnfitAggregation
 
 # The transforms are imported when they run, because they import Spark.

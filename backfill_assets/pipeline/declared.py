@@ -2,16 +2,15 @@
 and behind it.
 
 Not here: the record of a declared column (`columns`), allowed expressions (`expressions`), finding
-the aggregates in the text of a label (`lake.queries`) and the computation (`transforms`).
+the aggregates in the text of a label (`reading.queries`) and the computation (`transforms`).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from backfill_assets.core.column_types import EXACT, ColumnType, read_type
-from backfill_assets.lake.queries import LabelCall, label_calls
-from backfill_assets.lake.sections import FeatureColumnSettings
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.column_types import EXACT, ColumnType, read_type
+from backfill_assets.kernel.tables.sections import FeatureColumnSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.columns import Declared, checked, event_types, refused
 from backfill_assets.pipeline.expressions import Expression, read_expression
 from backfill_assets.pipeline.transforms.aggregation import (
@@ -23,6 +22,7 @@ from backfill_assets.pipeline.transforms.aggregation import (
     ahead,
     trailing,
 )
+from backfill_assets.reading.queries import LabelCall, label_calls
 
 LABEL = "[labels] label"
 BOOLEAN = ColumnType("BOOLEAN")

@@ -4,7 +4,7 @@ runs.
 Types follow Spark's rules; an unknown type is not guessed: a cast states it. (sqlglot's
 `annotate_types` gives others: DECIMAL(18,2) for DECIMAL(18,2) + 1, DOUBLE for 1.5, INT for
 3000000000.) The compiled text keeps the written tokens; only casts become casts that give NULL
-(`landing.select`). Not here: the computation (`transforms`).
+(`intake.select`). Not here: the computation (`transforms`).
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +15,16 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from backfill_assets.core.column_types import DECIMAL, GREATEST_PRECISION, ColumnType, read_type
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.unsteady import KNOWN
-from backfill_assets.landing.select import beyond_the_row, expressions
-from backfill_assets.landing.session_free import fault, freed
+from backfill_assets.intake.select import beyond_the_row, expressions
+from backfill_assets.intake.session_free import fault, freed
+from backfill_assets.kernel.core.column_types import (
+    DECIMAL,
+    GREATEST_PRECISION,
+    ColumnType,
+    read_type,
+)
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.unsteady import KNOWN
 from backfill_assets.pipeline.columns import refused
 
 RAISING: dict[type, str] = {

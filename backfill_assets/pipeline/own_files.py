@@ -6,7 +6,7 @@ and two lakes may have files of one name in one process: the files form a packag
 content, where their `import` statements look first, and `sys.path` stays. These statements, also
 those inside functions, say which files are reached; a file that no statement names cannot be
 imported. A module of a package (`MODULE:NAME`) is imported by Python, after its files were read,
-and refused if they have changed since. Not here: the tables (`chosen`) and digests (`lake.code`).
+and refused if they have changed since. Not here: the tables (`chosen`) and digests (`kernel.write.code`).
 """
 
 import ast
@@ -21,8 +21,8 @@ from pathlib import Path
 from sys import modules
 from types import ModuleType
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.lake.code import AGAIN, SourceFile
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.write.code import AGAIN, SourceFile
 
 Parts = tuple[
     str, ...

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from backfill_assets.core.addresses import address_of
-from backfill_assets.core.contracts import Column, Contract, Input, InputKind, Rule
-from backfill_assets.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
-from backfill_assets.core.texts import reason
-from backfill_assets.lake.code import SourceFile
-from backfill_assets.lake.model import Chunk, Source, Table
-from backfill_assets.lake.rules import check_rules
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, Rule
+from backfill_assets.kernel.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
+from backfill_assets.kernel.core.texts import reason
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.code import SourceFile
+from backfill_assets.kernel.write.model import Chunk, Source, Table
+from backfill_assets.kernel.write.rules import check_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -237,7 +237,7 @@ def _transform_of(
 def _free(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
     """The query without what the session decides, by the types of columns that all frames give
     alike."""
-    from backfill_assets.landing.session_free import fault, freed, unborne
+    from backfill_assets.intake.session_free import fault, freed, unborne
 
     found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
     names = Counter(name for name, _ in found)

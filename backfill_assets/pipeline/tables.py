@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from backfill_assets.lake.model import Table
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import Table
 from backfill_assets.pipeline.daily.features import features, windows_of
 from backfill_assets.pipeline.daily.features_as_known import features_as_known
 from backfill_assets.pipeline.daily.labels import labels

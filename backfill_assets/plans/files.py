@@ -14,11 +14,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
 
-from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ranges
-from backfill_assets.core.errors import BackfillError, GateRefused, TransientError, UnknownName
-from backfill_assets.core.ownership import whoami
-from backfill_assets.core.place import (
+from backfill_assets.buckets.leases import patience
+from backfill_assets.candidates.whole import CANDIDATES
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    GateRefused,
+    TransientError,
+    UnknownName,
+)
+from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.place.port import (
     LOCKS,
     AlreadyThere,
     Held,
@@ -27,9 +34,7 @@ from backfill_assets.core.place import (
     read_json,
     write_json,
 )
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.whole import CANDIDATES
-from backfill_assets.places.leases import patience
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 
 FOLDER = ".plans"

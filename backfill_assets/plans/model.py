@@ -1,7 +1,7 @@
 """A plan and its JSON: a range of days of some tables in chunks, with its pins, impact, preflight
 and prices.
 
-Elsewhere: making a plan (`backfill.plan`), its file (`files`), how it is run (`policy`). Fields
+Elsewhere: making a plan (`plans.plan`), its file (`files`), how it is run (`policy`). Fields
 that older files lack have defaults; unknown keys of a file are ignored.
 """
 
@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
-from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import (
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
     MODE_TAG,

@@ -2,7 +2,7 @@
 made of these models.
 
 Elsewhere: the plan and its file (`model`), click's options of a model (`cli.output`), templates
-(`backfill.plan`).
+(`plans.plan`).
 """
 
 from datetime import date
@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
-from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.core.plans import WriteMode
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.plans import WriteMode
 
 Order = Literal["ascending", "newest-first"]
 

@@ -1,7 +1,7 @@
 """How far a plan is, read from receipts: per chunk what it wrote and replaced, its state, its price
 and real figures.
 
-Elsewhere: marks and locks (`files`), the gate's rules (`backfill.gate`). No state of a chunk is
+Elsewhere: marks and locks (`files`), the gate's rules (`plans.gate`). No state of a chunk is
 stored: a kill loses nothing, and a rerun goes on where the plan stood.
 """
 
@@ -11,13 +11,13 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
-from backfill_assets.core.receipts import KEPT, DayEntry, Receipt
-from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.view import read_view
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.kernel.core.receipts import KEPT, DayEntry, Receipt
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import (
     FINISHED,
     Acceptance,

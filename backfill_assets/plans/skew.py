@@ -1,7 +1,7 @@
 """Skew of the days that a plan reads: rows with the most frequent key, and without a key, as
 receipts counted them.
 
-Not here: counting (`lake.audit`), the gate of a write (`lake.gates`), and joins that spread a key
+Not here: counting (`kernel.write.audit`), the gate of a write (`kernel.write.gates`), and joins that spread a key
 (`pipeline`).
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.profiles import counted_most, counted_nulls, is_skewed, key_name
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import States
-from backfill_assets.engine.confs import EngineSettings, local_cores
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.session import LakeSession
+from backfill_assets.engines.confs import EngineSettings, local_cores
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.profiles import counted_most, counted_nulls, is_skewed, key_name
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.home import Lake
 
 PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
 UNEVEN = 2  # times an even share, below which a plan takes hardly longer

@@ -13,9 +13,9 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.orchestration.rollbacks import superseded_runs
-from backfill_assets.orchestration.runs import LAKE_TAG
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets.dagster.adapter.rollbacks import superseded_runs
+from backfill_assets.dagster.adapter.runs import LAKE_TAG
+from backfill_assets_tests.planned import Planned
 
 
 @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["never"]))

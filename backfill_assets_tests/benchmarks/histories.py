@@ -13,10 +13,10 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from backfill_assets.core.needs import needed_days
-from backfill_assets.lake.folder import FORGOTTEN
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.view import read_view
+from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.tables.folder import FORGOTTEN
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.benchmarks.happenings import (
     BUILT,

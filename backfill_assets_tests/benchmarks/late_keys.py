@@ -3,7 +3,7 @@ their event days.
 
 Lives here: a lake of made-up raw days without an engine, and late batches, each with CPU, bytes
 read and the peak of memory. Does not live here: any assertion on figures, and whether the ledger is
-right (`load.test_arrivals`).
+right (`intake.test_arrivals`).
 
 usage: python -m backfill_assets_tests.benchmarks.late_keys [KEYS [ROWS_PER_DAY]]
 """
@@ -16,18 +16,18 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.columns import duckdb_name
-from backfill_assets.lake.fingerprints import quoted
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import Staged
-from backfill_assets.lake.view import read_view
-from backfill_assets.lake.writing import stage_query
-from backfill_assets.load.arrivals import commit_arrivals
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.arrivals import commit_arrivals
+from backfill_assets.intake.ledger import ARRIVALS
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.tables.columns import duckdb_name
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.writing import stage_query
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.pipeline.built_in import contracts
 

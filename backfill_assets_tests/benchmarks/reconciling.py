@@ -5,7 +5,7 @@ many rows.
 
 Lives here: two Parquet files that DuckDB makes, and seconds, CPU seconds, peak memory and spilled
 bytes of each direction. Does not live here: each difference on its own
-(`operations.test_reconcile`). `thin`: three columns and two differences, for 10^8 rows.
+(`reconcile.test_reconcile`). `thin`: three columns and two differences, for 10^8 rows.
 """
 
 import resource
@@ -18,9 +18,9 @@ from pathlib import Path
 
 import duckdb
 
-from backfill_assets.lake.matched_columns import KINDS
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.operations.reconcile import ReconcileReport, ReconcileRequest, reconcile
+from backfill_assets.compare.matched_columns import KINDS
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reconcile.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake
 
 ROWS = 1_000_000

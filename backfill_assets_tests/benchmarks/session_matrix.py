@@ -2,9 +2,9 @@
 two servers.
 
 Lives here: the expressions, the two servers (another clock, account, host, locale, zone, home and
-folder) and what they answer otherwise. Does not live here: what `select` refuses (`landing.select`,
-`landing.session_free`), which is asked first: what it refuses is not run; and names that no column
-bears, which `landing.test_session_free` tries. Needs a C compiler, for the other clock.
+folder) and what they answer otherwise. Does not live here: what `select` refuses (`intake.select`,
+`intake.session_free`), which is asked first: what it refuses is not run; and names that no column
+bears, which `intake.test_session_free` tries. Needs a C compiler, for the other clock.
 
 usage: python -m backfill_assets_tests.benchmarks.session_matrix [embedded|sail] ...
 """
@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from backfill_assets.core.engines import Engine
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.engine.server import engine_named, stop_server
-from backfill_assets.engine.session import open_session
-from backfill_assets.landing.select import NOT_PARSED, expressions, refuse_beyond_the_row
-from backfill_assets.landing.session_free import fault, freed
+from backfill_assets.engines.confs import EngineSettings
+from backfill_assets.engines.server import engine_named, stop_server
+from backfill_assets.engines.session import open_session
+from backfill_assets.intake.select import NOT_PARSED, expressions, refuse_beyond_the_row
+from backfill_assets.intake.session_free import fault, freed
+from backfill_assets.kernel.core.engines import Engine
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.processes import CHECKOUT
 
 FUNCTIONS = Path(__file__).parents[1] / "landing" / "functions_of_engines.txt"

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.engine.confs import EngineSettings, size_confs
-from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import drop_session, open_session, set_confs
+from backfill_assets.engines.confs import EngineSettings, size_confs
+from backfill_assets.engines.server import stop_server
+from backfill_assets.engines.session import drop_session, open_session, set_confs
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Value,

@@ -25,12 +25,12 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from backfill_assets.core.errors import TransientError
-from backfill_assets.core.place import exists
-from backfill_assets.core.receipts import parse_receipt
-from backfill_assets.lake.data_files import files_of
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.places import leases
+from backfill_assets.buckets import leases
+from backfill_assets.kernel.core.errors import TransientError
+from backfill_assets.kernel.core.receipts import parse_receipt
+from backfill_assets.kernel.place.port import exists
+from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine
 from backfill_assets_tests.faulty_store import faulty

@@ -4,7 +4,7 @@ Dagster's own, Postgres.
     python -m backfill_assets_tests.benchmarks.telling [DAYS]
 
 Lives here: the measurement, by the command in homes of its own over one sample lake. Does not live
-here: which rows a run leaves (`orchestration.test_event_storage`). The same forced run is made in a
+here: which rows a run leaves (`dagster.adapter.test_event_storage`). The same forced run is made in a
 home that keeps events in memory: what a run costs more elsewhere is the telling. Figures of one
 call are compared with one another only: others may use the machine.
 """
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import open_lake
-from backfill_assets.operations.doctor import EVENT_STORAGE
-from backfill_assets_tests.engines import usual_environ
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.upkeep.doctor import EVENT_STORAGE
+from backfill_assets_tests.engine_choice import usual_environ
 from backfill_assets_tests.processes import CHECKOUT
 
 QUIET = "telemetry: {enabled: false}\n"

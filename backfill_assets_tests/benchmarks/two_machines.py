@@ -22,14 +22,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, made
 from backfill_assets_tests.end_to_end.worlds import encoded, span
-from backfill_assets_tests.engines import OF_LAKES
+from backfill_assets_tests.engine_choice import OF_LAKES
 from backfill_assets_tests.oracle import Row
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer
 

@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.operations.candidates import discard_candidate
-from backfill_assets.operations.doctor_tables import Level, examine_snapshots
-from backfill_assets.operations.maintain import maintain
-from backfill_assets.operations.rollback import RollbackRequest, preview, release, roll_back
-from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.operations.status import status
+from backfill_assets.candidates.candidates import discard_candidate
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets.intake.ledger import ARRIVALS
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.reports.status import status
+from backfill_assets.upkeep.doctor_tables import Level, examine_snapshots
+from backfill_assets.upkeep.maintain import maintain
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
+from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.logs import versions
-from backfill_assets_tests.operations.candidate_world import CandidateWorld
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned, scatter
-from backfill_assets_tests.operations.synthetic import arrival
+from backfill_assets_tests.planned import BUILT, DAYS, Planned, scatter
+from backfill_assets_tests.synthetic import arrival
 
 if TYPE_CHECKING:
     from backfill_assets_tests.benchmarks.dagster_rows import DagsterRows

@@ -1,7 +1,7 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person
 does. Here: starting and stopping it. Not here: the clicks (`ui`). The lake is made by the command
 that the README names, so that what is looked at is what a newcomer sees; once in a process and on
-the engine that is quicker (`cli.test_demo` has it made on Spark), every site has a copy of its
+the engine that is quicker (`learn.test_demo_command` has it made on Spark), every site has a copy of its
 own."""
 
 import os
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import psutil
 
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.copies import keep
-from backfill_assets_tests.engines import usual_environ
+from backfill_assets_tests.engine_choice import usual_environ
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
 SAMPLE_DAYS = 14  # the fewest that `demo` makes: windows, horizon and maturity all end inside it

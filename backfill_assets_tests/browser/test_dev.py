@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from backfill_assets.engine.server import server_status
+from backfill_assets.engines.server import server_status
 from backfill_assets_tests.browser.site import PATIENCE_SECONDS, Site
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until

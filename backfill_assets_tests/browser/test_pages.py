@@ -1,5 +1,5 @@
 """Our own pages in a browser: accessible by an automatic look (axe), whole without a network, quick
-with three years. Not here: what they say (`cli/test_report.py`, …)."""
+with three years. Not here: what they say (`reports/test_report_command.py`, …)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.cli.drawing import html_of
-from backfill_assets.cli.lateness import page as lateness_page
-from backfill_assets.cli.report_page import page as report_page
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.operations.account import Account
-from backfill_assets.operations.lateness import LatenessScope, lateness
-from backfill_assets.operations.report import Delivered, LakeReport, durations, report, writes
-from backfill_assets.operations.status import status
-from backfill_assets.orchestration.history import PastRun
+from backfill_assets.dagster.adapter.history import PastRun
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.reading.account import Account
+from backfill_assets.reports.lateness import LatenessScope, lateness
+from backfill_assets.reports.lateness_command import page as lateness_page
+from backfill_assets.reports.report import Delivered, LakeReport, durations, report, writes
+from backfill_assets.reports.report_page import page as report_page
+from backfill_assets.reports.status import status
 from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.operations.late_lake import FRONTIER, late_lake
-from backfill_assets_tests.operations.readable_lake import readable_lake
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
+from backfill_assets_tests.late_lake import FRONTIER, late_lake
+from backfill_assets_tests.readable_lake import readable_lake
+from backfill_assets_tests.synthetic import START, synthetic_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

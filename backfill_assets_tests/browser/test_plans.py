@@ -2,7 +2,7 @@
 
 Tested here: the launchpads of `backfill_range` and `rollback`, typed into and launched, and what
 their runs say. Not tested here: single days and ranges (`test_ui`), the gates' rules
-(`backfill/test_gates.py`).
+(`plans/test_gates.py`).
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.states import State
-from backfill_assets.lake.model import make_pipeline
-from backfill_assets.lake.view import read_view
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import plans, state_of
 from backfill_assets_tests.browser.site import Site, site

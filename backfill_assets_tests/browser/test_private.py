@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets_tests.browser.site import served
-from backfill_assets_tests.operations.readable_lake import readable_lake
+from backfill_assets_tests.readable_lake import readable_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.states import State
-from backfill_assets.lake.model import make_pipeline
-from backfill_assets.operations.status import status
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.reports.status import status
 from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files

@@ -13,14 +13,14 @@ from typing import NoReturn
 import pytest
 
 from backfill_assets.cli.common import Overrides
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.plans import Work
-from backfill_assets.lake.view import Known
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets_tests.cli.typed import commands, read, run
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
 from backfill_assets_tests.secret_forms import FORMS, SECRET
+from backfill_assets_tests.synthetic import START, synthetic_lake
 
 
 @pytest.mark.parametrize("command", [name for name, _ in commands()])
@@ -99,7 +99,7 @@ def test_an_interrupt_while_a_command_is_imported_is_never_lost() -> None:
         "class Lock: pass\n"
         "class Strikes:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'backfill_assets.cli.status':\n"
+        "        if name == 'backfill_assets.reports.status_command':\n"
         "            lock = Lock()\n"
         "            last = weakref.ref(lock, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
         "            del lock\n"

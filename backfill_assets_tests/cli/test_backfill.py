@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.assets.declared import DeclaredTable, declare
 from backfill_assets.cli.backfill import chosen, foreseen, is_computed
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
-from backfill_assets.core.days import ONE_DAY, DayRange, some_days
-from backfill_assets.core.plans import Work
-from backfill_assets.lake.declared import DeclaredTable, declare
-from backfill_assets.lake.ledger import FILES
-from backfill_assets.lake.view import Known
+from backfill_assets.intake.ledger import FILES
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
-from backfill_assets_tests.load.test_landed_changes import DAYS, count
+from backfill_assets_tests.intake.test_landed_changes import DAYS, count
 from backfill_assets_tests.logs import place_of
-from backfill_assets_tests.operations.synthetic import START, Made, build, landed, synthetic_lake
+from backfill_assets_tests.synthetic import START, Made, build, landed, synthetic_lake
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,22 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.backfill.plan import PlanRequest, make_plan
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import JSON_KEY, Overrides
-from backfill_assets.cli.landing import findings
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.plans import Work
-from backfill_assets.core.process import LAKE_VARIABLE
-from backfill_assets.core.scans import ScanReport
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.view import Known
+from backfill_assets.intake.landing_command import findings
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.process import LAKE_VARIABLE
+from backfill_assets.kernel.core.scans import ScanReport
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
+from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
-from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
+from backfill_assets_tests.synthetic import START, Made, build, synthetic_lake
 
 DAYS = 16
 Run = Callable[[Work], bool]

@@ -17,7 +17,7 @@ from backfill_assets.cli.common import (
     print_json,
     say_unusable,
 )
-from backfill_assets.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets_tests.cli.typed import commands
 from backfill_assets_tests.lakes import make_lake
 

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 
 from backfill_assets.cli.drawing import PageSection, TextTable
 from backfill_assets.cli.output import Output, Part, given_options, options_of, reporting
-from backfill_assets.cli.plan import plan
-from backfill_assets.cli.rollback import rollback
-from backfill_assets.operations.rollback import RollbackRequest
-from backfill_assets.orchestration.plan_job import BackfillConfig
-from backfill_assets.orchestration.rollbacks import RollbackConfig
+from backfill_assets.dagster.adapter.rollbacks import RollbackConfig
+from backfill_assets.plans.plan_command import plan
+from backfill_assets.plans.plan_job import BackfillConfig
 from backfill_assets.plans.policy import Policy, PolicyOptions, PutBack
+from backfill_assets.plans.rollback import RollbackRequest
+from backfill_assets.plans.rollback_command import rollback
 
 
 @click.command()

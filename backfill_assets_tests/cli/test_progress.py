@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, line_of
-from backfill_assets.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange
 
 DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
 

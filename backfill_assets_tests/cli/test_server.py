@@ -19,19 +19,19 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from backfill_assets.cli.server import guard, own_folder
-from backfill_assets.engine.processes import Process, working_in
-from backfill_assets.engine.server import SERVER_PROGRAMS
-from backfill_assets.engine.supervisor import RECORD, Record, ServerFolder
+from backfill_assets.engines.processes import Process, working_in
+from backfill_assets.engines.server import SERVER_PROGRAMS
+from backfill_assets.engines.supervisor import RECORD, Record, ServerFolder
 from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.operations.readable_lake import readable_lake
-from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import start, until
+from backfill_assets_tests.readable_lake import readable_lake
 from backfill_assets_tests.strangers import give_away
+from backfill_assets_tests.synthetic import synthetic_lake
 
 # What stands for a server has one of its words in the command line.
-A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engine.sail")
+A_SERVER = ("-c", "import time; time.sleep(30)", "backfill_assets.engines.sail")
 
 PATIENCE_SECONDS = 20.0
 

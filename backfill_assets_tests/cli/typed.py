@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli.app import app
 from backfill_assets.cli.common import Overrides
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets_tests.planned import Planned
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}&"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from backfill_assets import testing
 from backfill_assets.dagster import LakeIOManager
-from backfill_assets.reading import open_lake
+from backfill_assets.reading.opening import open_lake
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01")
 ONE_RUN = dg.BackfillPolicy.single_run()

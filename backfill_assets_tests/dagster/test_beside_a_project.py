@@ -14,9 +14,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
-from backfill_assets.orchestration.runs import LAKE_TAG, RANGE_END, RANGE_START, markers_of
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, RANGE_END, RANGE_START, markers_of
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.dagster import their_project
 from backfill_assets_tests.lakes import delivery, land, make_lake, snapshot
 

@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster.contracts import Registry, Rules, code_of, first_day_of, table_of
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
 KEY = dg.AssetKey(["shop", "orders"])

@@ -15,10 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.contracts import InputKind
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import Input, LakeIOManager, daily_table, lake_checks
-from backfill_assets.orchestration.history import evaluations_of
+from backfill_assets.dagster.adapter.history import evaluations_of
+from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import (
     Deliveries,
     cause,

@@ -2,7 +2,7 @@
 than before.
 
 Tested here: `build_lake_defs` as definitions, without an engine. Not tested here: names as values
-(`orchestration.test_context`), and our own project (`orchestration.test_assemble`).
+(`dagster.adapter.test_context`), and our own project (`dagster.adapter.test_assemble`).
 """
 
 import gc
@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.dagster import LakeIOManager, build_lake_defs
-from backfill_assets.lake.home import Lake
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.dagster.projects import (
     Deliveries,
     materialize,

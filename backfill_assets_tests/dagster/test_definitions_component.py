@@ -19,7 +19,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import backfill_assets
 from backfill_assets.dagster import LakeComponent
-from backfill_assets.lake.home import Lake
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import make_lake
 from backfill_assets_tests.sources import CHECKOUT
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.operations.synthetic import synthetic_lake
 from backfill_assets_tests.processes import run_python
+from backfill_assets_tests.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("processes")
 PROBE = """

@@ -1,7 +1,7 @@
 """Inputs in the form of their annotation.
 
 Tested here: `dagster.inputs` over the days of a small lake. Not tested here: which sessions of
-Spark there are (`lake/test_session_theirs.py`).
+Spark there are (`engines/test_session_theirs.py`).
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from backfill_assets_tests.dagster.projects import (
     orders_asset,
     rows,
 )
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 
 FIRST = "2024-01-01"
 

@@ -2,7 +2,7 @@
 nothing written.
 
 Tested here: `LakeIOManager` over whole runs, without an engine. Not tested here: the forms of rows
-and inputs (`test_inputs.py`, `lake/test_given_rows.py`), what projects do (`test_idioms.py`),
+and inputs (`test_inputs.py`, `assets/test_given_rows.py`), what projects do (`test_idioms.py`),
 checks (`test_daily.py`), and Spark (`end_to_end`).
 """
 
@@ -16,12 +16,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.addresses import STATE_VARIABLE
 from backfill_assets.dagster import lake_checks
-from backfill_assets.lake.home import look_at
-from backfill_assets.operations.doctor import VerifyRequest, verify
-from backfill_assets.operations.doctor_tables import Level
-from backfill_assets.reading import open_lake
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE
+from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.reading.opening import open_lake
+from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.upkeep.doctor_tables import Level
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,
@@ -41,7 +41,7 @@ def versions(lake: Path, table: str) -> int:
 
 
 def states(lake: Path, table: str) -> dict[str, str]:
-    from backfill_assets.lake.view import read_view
+    from backfill_assets.kernel.tables.view import read_view
 
     reader = open_lake(lake, newest=True)
     known = reader.pipeline.states(read_view(reader.lake, reader.pipeline.contracts))

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import Column, Contract
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
-from backfill_assets.lake.declared import DeclaredTable, declare, find_declared
-from backfill_assets.lake.folder import OWN_FOLDERS
-from backfill_assets.lake.home import Lake
+from backfill_assets.kernel.core.contracts import Column, Contract
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.folder import OWN_FOLDERS
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.logs import place_of
 
 JANUARY, MARCH = date(2024, 1, 1), date(2024, 3, 1)

@@ -1,7 +1,7 @@
 """Which days of its inputs a step loaded, for each of its own days.
 
 Tested here: windows and keys of mappings against Dagster's own, and that a day is fresh only where
-it is what these give today. Not tested here: keys as plain values (`core/test_keys.py`), and whole
+it is what these give today. Not tested here: keys as plain values (`kernel/core/test_keys.py`), and whole
 runs (`test_io_manager.py`).
 """
 
@@ -15,10 +15,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from backfill_assets.core.clock import utc_today
-from backfill_assets.core.digests import days_of
-from backfill_assets.core.states import State
 from backfill_assets.dagster.loaded import LoadedInput, MappedInput, window_of
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.dagster.projects import DAYS
 from backfill_assets_tests.keyed import ORDERS, KeyedLake
 from backfill_assets_tests.strategies import examples

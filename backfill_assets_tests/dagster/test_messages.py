@@ -2,7 +2,7 @@
 first.
 
 Every command that a refusal prints is run here as it is printed. Not tested here: the words of
-commands (`core.test_commands`), and rules (`test_daily.py`).
+commands (`kernel.core.test_commands`), and rules (`test_daily.py`).
 """
 
 import re
@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.process import LAKE_VARIABLE
 from backfill_assets.dagster import LakeIOManager, lake_checks
 from backfill_assets.dagster.rule_arguments import OnBadDays
+from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     Deliveries,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import dagster as dg
     from duckdb import DuckDBPyRelation
 
-    from backfill_assets.core.states import State
+    from backfill_assets.kernel.core.states import State
 
 SIGNATURES = {
     "Input": "(table, before=0, after=0, kind=<InputKind.CONTENT: 'content'>, columns=None, by=(), "

@@ -2,7 +2,7 @@
 plan would do.
 
 Tested here: the resource in a run and by itself, on lakes of logs and small files, without an
-engine. Not tested here: reading (`operations.test_reader`), states and plans themselves.
+engine. Not tested here: reading (`reading.test_reader`), states and plans themselves.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.states import State
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.dagster import LakeResource
-from backfill_assets.lake.versions import record
-from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.reading import open_lake
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.dagster.projects import DAYS as DAYS_OF_ORDERS
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
-from backfill_assets_tests.operations.synthetic import START, Made, build, synthetic_lake
+from backfill_assets_tests.synthetic import START, Made, build, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 DAYS = 6

@@ -10,11 +10,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.contracts import Rule
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import daily_table, lake_checks
 from backfill_assets.dagster.contracts import Rules
 from backfill_assets.dagster.rule_arguments import rules_of
+from backfill_assets.kernel.core.contracts import Rule
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import Deliveries, orders_asset
 
 NONE: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Readers see the tables that a run of a project's assets writes together, when it ends: never half
 of a run. Tested here: `LakeIOManager` under Dagster's own executors, also where the run fails
-between two tables. Not tested here: who lives (`lake.test_run_markers`), and what one step writes
+between two tables. Not tested here: who lives (`kernel.log.test_run_markers`), and what one step writes
 (`test_io_manager.py`)."""
 
 import json
@@ -10,14 +10,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.run_markers import markers
+from backfill_assets.kernel.log.run_markers import markers
+from backfill_assets.kernel.tables.home import look_at
 from backfill_assets_tests.dagster import two_tables
 from backfill_assets_tests.dagster.two_tables import DAY, FAILS, JOBS, LAKE, LOOKS, look
 
 pytestmark = [
     pytest.mark.usefixtures("storages", "processes"),
-    pytest.mark.filterwarnings("ignore::backfill_assets.reading.ReadersWait"),
+    pytest.mark.filterwarnings("ignore::backfill_assets.reading.opening.ReadersWait"),
 ]
 TAGS = {"dagster/partition": DAY}
 

@@ -1,8 +1,8 @@
 """`is_stale` as conditions of Dagster evaluate it, on lakes of logs: no engine, and no daemon.
 
 Tested here: which days it is true for, once and while they are stale, composed, under a prefix and
-in the sensor of `build_lake_defs`. Not tested here: which days are stale (`core.test_states`,
-`core.test_needs`).
+in the sensor of `build_lake_defs`. Not tested here: which days are stale (`kernel.core.test_states`,
+`kernel.core.test_needs`).
 """
 
 from datetime import date, timedelta
@@ -12,17 +12,17 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
 from backfill_assets.dagster import build_lake_defs, is_stale
+from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.dagster.stale import _tables_of
-from backfill_assets.orchestration.runs import LAKE_TAG
+from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets_tests.dagster.projects import (
     Deliveries,
     materialize,
     orders_asset,
     weekly_asset,
 )
-from backfill_assets_tests.operations.synthetic import START, Made, build, end_of, synthetic_lake
+from backfill_assets_tests.synthetic import START, Made, build, end_of, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 DAYS = 10

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import LakeIOManager, lake_checks
-from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
+from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,
@@ -32,7 +32,7 @@ from backfill_assets_tests.dagster.projects import (
     weekly_asset,
 )
 from backfill_assets_tests.dagster.test_io_manager import states
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 
 FIRST, NEXT = "2024-01-01", "2024-01-02"
 WORDS: dict[str, Any] = {

@@ -12,8 +12,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.errors import SettingsError
 from backfill_assets.dagster import daily_table, is_stale, lake_checks
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,

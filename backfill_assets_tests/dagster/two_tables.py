@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from backfill_assets import Input
 from backfill_assets.dagster import LakeIOManager, daily_table
-from backfill_assets.reading import open_lake
+from backfill_assets.reading.opening import open_lake
 
 LAKE = "BACKFILL_ASSETS_TESTS_LAKE"
 DAY = "2024-03-01"

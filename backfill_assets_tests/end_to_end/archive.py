@@ -8,12 +8,12 @@ import os
 import signal
 from pathlib import Path
 
-from backfill_assets.engine.cache import cache_folder, delta_coordinate
-from backfill_assets.engine.confs import EMBEDDED
-from backfill_assets.engine.jvm import find_java
-from backfill_assets.engine.supervisor import ServerFolder
+from backfill_assets.engines.cache import cache_folder, delta_coordinate
+from backfill_assets.engines.confs import EMBEDDED
+from backfill_assets.engines.jvm import find_java
+from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets_tests.end_to_end.typed import days_lake
-from backfill_assets_tests.engines import OF_LAKES
+from backfill_assets_tests.engine_choice import OF_LAKES
 from backfill_assets_tests.processes import run_python, until
 
 PATIENCE_SECONDS = 600.0
@@ -21,7 +21,7 @@ OPTIONS = "JDK_JAVA_OPTIONS"
 LOAD = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.lakes import backfill
 backfill(open_lake(Path(sys.argv[1])), "2024-03-01", "2024-03-01")
 """

@@ -3,7 +3,7 @@ live here: any lake."""
 
 import pytest
 
-from backfill_assets_tests.engines import ON_SPARK
+from backfill_assets_tests.engine_choice import ON_SPARK
 
 
 @pytest.fixture(scope="session", autouse=True)

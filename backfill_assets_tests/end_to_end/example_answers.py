@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import ONE_DAY, DayRange, from_inclusive
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, from_inclusive
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import Asked, answers
 from backfill_assets_tests.pipeline.oracle import STAGING

@@ -12,7 +12,7 @@ import dagster as dg
 import duckdb
 from deltalake import DeltaTable
 
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.daemon import Daemon
 from backfill_assets_tests.end_to_end.worlds import World, land
 from backfill_assets_tests.lakes import data_files

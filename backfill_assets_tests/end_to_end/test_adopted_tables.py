@@ -2,7 +2,7 @@
 own can do.
 
 Tested here: from `adopt` on by the doors that users take, over tables of delta-rs in several
-layouts. Not tested here: what is refused (`lake/test_adoptable.py`), and tables that Spark wrote
+layouts. Not tested here: what is refused (`foreign/test_adoptable.py`), and tables that Spark wrote
 (`test_adopted_tables_of_spark.py`).
 """
 
@@ -19,15 +19,15 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.place import read, sha256_of_bytes
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.log import commit_name, data_names
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.traces import Search, Trace
-from backfill_assets.lake.versions import newest
-from backfill_assets.places.choice import others_at, place_at
-from backfill_assets.reading import open_lake
+from backfill_assets.erasure.traces import Search, Trace
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.log.log import commit_name, data_names
+from backfill_assets.kernel.log.versions import newest
+from backfill_assets.kernel.place.choice import others_at, place_at
+from backfill_assets.kernel.place.port import read, sha256_of_bytes
+from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
 

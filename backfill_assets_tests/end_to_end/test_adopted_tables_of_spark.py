@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.states import State
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import read_view
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
 

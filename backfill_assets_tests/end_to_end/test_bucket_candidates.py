@@ -2,24 +2,24 @@
 machine.
 
 Lives here: that nothing of them needs a folder that two machines share. Does not live here: what a
-candidate is (`operations.test_candidates`, `test_candidate`), and older code of plans in a folder
-(`backfill.test_code`).
+candidate is (`candidates.test_candidates`, `test_candidate`), and older code of plans in a folder
+(`plans.test_code`).
 """
 
 from pathlib import Path
 
 import pytest
 
-from backfill_assets.lake.whole import CANDIDATES
-from backfill_assets.operations.candidates import (
+from backfill_assets.candidates.candidates import (
     candidate_names,
     candidate_status,
     create_candidate,
     discard_candidate,
 )
-from backfill_assets.operations.publications import PublishRequest, publish
+from backfill_assets.candidates.publications import PublishRequest, publish
+from backfill_assets.candidates.whole import CANDIDATES
+from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.places.choice import place_at
 from backfill_assets_tests.end_to_end.test_bucket_lake import in_bucket
 from backfill_assets_tests.end_to_end.test_invariance import RULES, assert_same
 from backfill_assets_tests.end_to_end.worlds import World, span

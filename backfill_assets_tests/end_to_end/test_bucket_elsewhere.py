@@ -20,31 +20,35 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.assets.given_rows import GivenRows
 from backfill_assets.cli.app import app
-from backfill_assets.core.addresses import local_root
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.place import Place
-from backfill_assets.core.states import State
-from backfill_assets.engine import foreign
-from backfill_assets.engine.cache import present_jars, s3a_jars
-from backfill_assets.engine.confs import s3a_confs
-from backfill_assets.engine.jvm import find_java, launch_options
-from backfill_assets.engine.session import drop_session
-from backfill_assets.lake.auditor import auditor_of
-from backfill_assets.lake.given_rows import GivenRows
-from backfill_assets.lake.home import look_at
-from backfill_assets.lake.ledger import read_files
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.staging import writing
-from backfill_assets.lake.view import read_view
-from backfill_assets.lake.writing import WHOLE
-from backfill_assets.load.arrivals import commit_arrivals
-from backfill_assets.operations.doctor import VerifyRequest, verify
-from backfill_assets.places.choice import MACHINE, place_at
+from backfill_assets.engines import foreign
+from backfill_assets.engines.auditor import auditor_of
+from backfill_assets.engines.cache import present_jars, s3a_jars
+from backfill_assets.engines.confs import s3a_confs
+from backfill_assets.engines.jvm import find_java, launch_options
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.session import drop_session
+from backfill_assets.intake.arrivals import commit_arrivals
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.place.choice import MACHINE, place_at
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.restore import (
+    RestoreRequest,
+    release_partitions,
+    restore_partitions,
+)
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.kernel.write.writing import WHOLE
+from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
@@ -58,10 +62,10 @@ from backfill_assets_tests.end_to_end.worlds import (
     land_bytes,
     make_world,
 )
+from backfill_assets_tests.engines.test_session_theirs import spark_server
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.lake.test_session_theirs import spark_server
-from backfill_assets_tests.load.test_arrival_rows import with_audit
-from backfill_assets_tests.load.test_arrivals import (
+from backfill_assets_tests.intake.test_arrival_rows import with_audit
+from backfill_assets_tests.intake.test_arrivals import (
     CONTRACTS,
     START,
     kept_in,
@@ -71,7 +75,7 @@ from backfill_assets_tests.load.test_arrivals import (
     promised,
     with_key_day,
 )
-from backfill_assets_tests.load.test_arrivals import DAYS as LEDGER_DAYS
+from backfill_assets_tests.intake.test_arrivals import DAYS as LEDGER_DAYS
 from backfill_assets_tests.oracle import Row, unruly
 from backfill_assets_tests.processes import PIPES, start, until
 from backfill_assets_tests.stores import KEY, SECRET, StoreServer

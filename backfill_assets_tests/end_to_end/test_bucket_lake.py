@@ -13,23 +13,27 @@ from unittest.mock import Mock
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.errors import TransientError
-from backfill_assets.core.place import LOCKS
-from backfill_assets.core.receipts import parse_receipt
-from backfill_assets.core.states import State
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log import open_delta
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.restore import RestoreRequest, release_partitions, restore_partitions
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.landing.declared import read_declared
-from backfill_assets.landing.files import LandedFile
-from backfill_assets.operations.doctor import VerifyRequest, verify
-from backfill_assets.operations.snapshots import find_snapshot
-from backfill_assets.places.choice import place_at
-from backfill_assets.places.objects import Objects
-from backfill_assets.places.store_errors import lost
+from backfill_assets.buckets.objects import Objects
+from backfill_assets.buckets.store_errors import lost
+from backfill_assets.candidates.snapshots import find_snapshot
+from backfill_assets.intake.declared import read_declared
+from backfill_assets.intake.files import LandedFile
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.errors import TransientError
+from backfill_assets.kernel.core.receipts import parse_receipt
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.log import open_delta
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import LOCKS
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.restore import (
+    RestoreRequest,
+    release_partitions,
+    restore_partitions,
+)
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, span

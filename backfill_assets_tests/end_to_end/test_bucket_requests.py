@@ -14,19 +14,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.audit import audit
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.operations.doctor import VerifyRequest, verify
-from backfill_assets.operations.doctor_store import OF_DAY, OF_TICKS
-from backfill_assets.operations.status import status
-from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
+from backfill_assets.buckets.doctor_store import OF_DAY, OF_TICKS
+from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.ticks import landing_tick, late_data_tick
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.reports.status import status
+from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import (
     LATE,

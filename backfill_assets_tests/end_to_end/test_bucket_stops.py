@@ -2,7 +2,7 @@
 each of its steps.
 
 Tested here: two machines on a server of moto's, one of them stopped by a signal. Not tested here:
-whole lakes (`test_bucket_lake`), and all orders of requests (`lake.test_write_states`).
+whole lakes (`test_bucket_lake`), and all orders of requests (`kernel.write.test_write_states`).
 """
 
 import os
@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.lake import committer, staging
-from backfill_assets.lake.data_files import files_of
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.log import data_names
-from backfill_assets.places import leases
-from backfill_assets.places.objects import Objects
+from backfill_assets.buckets import leases
+from backfill_assets.buckets.objects import Objects
+from backfill_assets.kernel.log import committer
+from backfill_assets.kernel.log.log import data_names
+from backfill_assets.kernel.tables import staging
+from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine, written
 from backfill_assets_tests.processes import PIPES, run, start
@@ -27,7 +28,7 @@ MOST_WRITES = 20
 KILLED = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.end_to_end.test_bucket_stops import DEATHS, leases, written
 DEATHS[sys.argv[2]](int(sys.argv[3]))
 leases.LOCK_LEASE_SECONDS = leases.WRITE_LEASE_SECONDS = 0.5  # what it holds is another's soon after its death

@@ -1,8 +1,8 @@
 """New features beside the old ones, published at once: the lake is then as if it had been built by
 them from the start.
 
-Tested here: `operations.candidates` with the engine. Not tested here: refusals and rollbacks
-(`operations.test_candidates`).
+Tested here: `candidates.candidates` with the engine. Not tested here: refusals and rollbacks
+(`candidates.test_candidates`).
 """
 
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.candidates import create_candidate
-from backfill_assets.operations.publications import PublishRequest, publish
+from backfill_assets.candidates.candidates import create_candidate
+from backfill_assets.candidates.publications import PublishRequest, publish
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.lakes import backfill, configure, content, delivery, make_lake, snapshot
 

@@ -2,7 +2,7 @@
 cannot be done.
 
 Lives here: a column added, dropped and given another type, day by day through the load path. Does
-not live here: the table's schema by itself (`lake.test_columns`).
+not live here: the table's schema by itself (`kernel.tables.test_columns`).
 """
 
 import shutil
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.backfill import foreseen
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import ContractBroken, InputMissing, SettingsError
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.view import Known
-from backfill_assets.load.scan import accept, scan
-from backfill_assets.operations.doctor_tables import examine_rows
-from backfill_assets.operations.status import status
+from backfill_assets.intake.scan import accept, scan
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import ContractBroken, InputMissing, SettingsError
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets.pipeline.tables import delivered, tables
+from backfill_assets.reports.status import status
+from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]

@@ -2,7 +2,7 @@
 right again.
 
 Tested here: the ledger of files after such a scan, and that no row stays in quarantine for it. Not
-tested here: sensors with a clock that jumps (`test_late_data`, `orchestration.test_simulation`).
+tested here: sensors with a clock that jumps (`test_late_data`, `dagster.adapter.test_simulation`).
 """
 
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.lake.view import read_view
-from backfill_assets.load.landed_changes import landed
-from backfill_assets.load.scan import accept, scan
-from backfill_assets.operations.account import accounts
+from backfill_assets.intake.landed_changes import landed
+from backfill_assets.intake.scan import accept, scan
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.reading.account import accounts
 from backfill_assets_tests.clocks import JUMPS, Clock, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, delivery

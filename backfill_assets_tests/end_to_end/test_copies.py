@@ -2,7 +2,7 @@
 as a new one.
 
 Tested here: rows, default numbers and states of days after each change. Not tested here: the
-comparison alone (`load.test_landed_changes`) and names in the ledger (`lake.test_ledger`).
+comparison alone (`intake.test_landed_changes`) and names in the ledger (`intake.test_ledger`).
 """
 
 import re
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.states import State
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.ledger import read_files
-from backfill_assets.load.scan import accept, scan
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.scan import accept, scan
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.end_to_end.worlds import TEXT_SELECT, World, land, make_world, span
 from backfill_assets_tests.oracle import Rules, delivery
 

@@ -3,7 +3,7 @@ never moved.
 
 Lives here: `copy-lake` between a folder and a server of moto's, with late data, a snapshot and
 `verify --deep` in each place. Does not live here: what is copied, kills and refusals
-(`operations.test_copy_lake`).
+(`buckets.test_copy_lake`).
 """
 
 import json
@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from backfill_assets.lake.whole import candidates_of
-from backfill_assets.operations.copy_lake import copy_lake
-from backfill_assets.operations.doctor import VerifyRequest, verify
-from backfill_assets.operations.maintain import maintain
-from backfill_assets.operations.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.places.choice import place_at
+from backfill_assets.buckets.copy_lake import copy_lake
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets.candidates.whole import candidates_of
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.upkeep.maintain import maintain
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine

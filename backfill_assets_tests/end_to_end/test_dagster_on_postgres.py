@@ -14,10 +14,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.view import read_view
-from backfill_assets.orchestration.metadata import WRITE_ID, unfolded
-from backfill_assets.orchestration.reconcile import reconcile
+from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded
+from backfill_assets.dagster.adapter.reconcile import reconcile
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import delivery, land, make_lake
@@ -32,8 +32,8 @@ RUN = """
 import os, signal, sys
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.store as store_module
-from backfill_assets.lake.home import open_lake
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.lakes import run_rebuild
 
 lake, kills = open_lake(Path(sys.argv[1])), sys.argv[2] == "killed"

@@ -17,12 +17,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.fitness import UnfitDays
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading import open_lake as open_reader
+from backfill_assets.reading.fitness import UnfitDays
+from backfill_assets.reading.opening import open_lake as open_reader
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.logs import commit_file, versions
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.example_lakes import examples, make_example
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.learn.example_lakes import examples, make_example
 from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END, OF_EXAMPLES
 from backfill_assets_tests.end_to_end.worlds import SHARED
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content
 
 pytestmark = pytest.mark.on_spark("the examples use what Sail refuses by name")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.example_lakes import examples
+from backfill_assets.learn.example_lakes import examples
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
-from backfill_assets_tests.engines import usual_environ
+from backfill_assets_tests.engine_choice import usual_environ
 from backfill_assets_tests.processes import CHECKOUT
 
 pytestmark = [

@@ -1,8 +1,8 @@
 """Days of a table in a real PostgreSQL server, whatever stops the export: old days or new ones, and
 in the end new.
 
-Tested here: the place `postgresql://…` of `operations.export`. Not tested here: folders
-(`operations.test_export`).
+Tested here: the place `postgresql://…` of `export.export`. Not tested here: folders
+(`export.test_export`).
 """
 
 import subprocess
@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.operations.export import export
+from backfill_assets.export.export import export
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.operations.planned import DAYS, Planned
+from backfill_assets_tests.planned import DAYS, Planned
 from backfill_assets_tests.postgres import execute, postgres_server
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
 EXPORTING = """
 import sys
 from pathlib import Path
-from backfill_assets.operations.export import export
-from backfill_assets_tests.operations.planned import Planned
+from backfill_assets.export.export import export
+from backfill_assets_tests.planned import Planned
 made = Planned.__new__(Planned)
 made.root = Path(sys.argv[1])
 made._open()

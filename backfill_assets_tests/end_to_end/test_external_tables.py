@@ -2,8 +2,8 @@
 there.
 
 Tested here: the way from a change in the others' table to the rebuilt day, by the doors that users
-take. Not tested here: what one look finds (`lake/test_observing.py`), and what can be read of a
-table (`lake/test_external.py`).
+take. Not tested here: what one look finds (`foreign/test_observing.py`), and what can be read of a
+table (`foreign/test_external.py`).
 """
 
 import json
@@ -19,21 +19,21 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.clock import utc_now
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import read, sha256_of_bytes
-from backfill_assets.lake.home import Lake, look_at
-from backfill_assets.lake.observing import observe
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.orchestration.assemble import assemble
-from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.runs import RANGE_END, RANGE_START
-from backfill_assets.orchestration.ticks import SCAN, landing_tick, late_data_tick
+from backfill_assets.dagster.adapter.assemble import assemble
+from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
+from backfill_assets.dagster.adapter.ticks import SCAN, landing_tick, late_data_tick
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.observing import observe
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.choice import others_at, place_at
+from backfill_assets.kernel.place.port import read, sha256_of_bytes
+from backfill_assets.kernel.tables.home import Lake, look_at
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
-from backfill_assets.places.choice import others_at, place_at
-from backfill_assets.reading import open_lake
+from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake, rows_of
 from backfill_assets_tests.lakes import SHARED
 

@@ -3,7 +3,7 @@ never overwritten.
 
 Tested here: a second publish between build and publish of a first, a commit that Delta refuses
 while ours runs, and what is retried. Not tested here: races of many processes (`test_races`) and
-locks alone (`places.test_folder`).
+locks alone (`kernel.place.test_folder`).
 """
 
 import shutil
@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import backfill_assets.lake.store as store_module
-from backfill_assets.core.errors import ContractBroken, Superseded, TransientError
-from backfill_assets.lake.committer import Conflict
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.replace import CONFLICT_ATTEMPTS
-from backfill_assets.lake.staging import WRITES, sweep
-from backfill_assets.load.rebuild import SUPERSEDED_ATTEMPTS
-from backfill_assets.places import folder as files
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.kernel.core.errors import ContractBroken, Superseded, TransientError
+from backfill_assets.kernel.log.committer import Conflict
+from backfill_assets.kernel.place import folder as files
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.staging import WRITES, sweep
+from backfill_assets.kernel.write.rebuild import SUPERSEDED_ATTEMPTS
+from backfill_assets.kernel.write.replace import CONFLICT_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.lakes import (
     ECHO,

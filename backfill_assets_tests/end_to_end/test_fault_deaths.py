@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.states import State
-from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import server_status, stop_server
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import (
     content,
     delivery,
@@ -39,8 +39,8 @@ EMBEDDED = {"memory": "1g", "cores": 2, "idle_minutes": 5}
 LOAD = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.home import open_lake
-from backfill_assets_tests.engines import FOR_SERVERS
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets_tests.engine_choice import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 backfill(open_lake(Path(sys.argv[1])), sys.argv[2], sys.argv[3], None, toy(), force="force" in sys.argv)
 """
@@ -49,14 +49,14 @@ SLOW = """
 import sys
 from pathlib import Path
 from datetime import date
-import backfill_assets.lake.replace as replace_module
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.log_state import LOGS
-from backfill_assets.lake.writing import conform
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.writing import stage
-from backfill_assets_tests.engines import FOR_SERVERS
+import backfill_assets.kernel.write.replace as replace_module
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.write.writing import conform
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.kernel.write.writing import stage
+from backfill_assets_tests.engine_choice import FOR_SERVERS
 from backfill_assets_tests.lakes import ECHO
 
 lake, day, pause = open_lake(Path(sys.argv[1])), date.fromisoformat(sys.argv[2]), sys.argv[3]
@@ -76,11 +76,11 @@ print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import backfill_assets.load.computing as build_module
-from backfill_assets.core.errors import EngineLost
-from backfill_assets.lake.home import open_lake
-from backfill_assets.engine.server import server_status
-from backfill_assets_tests.engines import FOR_SERVERS
+import backfill_assets.kernel.write.computing as build_module
+from backfill_assets.kernel.core.errors import EngineLost
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.engines.server import server_status
+from backfill_assets_tests.engine_choice import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 
 lake = open_lake(Path(sys.argv[1]))
@@ -109,9 +109,9 @@ backfill(lake, *sys.argv[2:], ["echo"], toy())
 KILLED_BEFORE_RAW = """
 import os, signal, sys
 from pathlib import Path
-import backfill_assets.lake.store as store_module
-from backfill_assets.lake.home import open_lake
-from backfill_assets_tests.engines import FOR_SERVERS
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets_tests.engine_choice import FOR_SERVERS
 from backfill_assets_tests.lakes import backfill, toy
 
 real = store_module.commit_files

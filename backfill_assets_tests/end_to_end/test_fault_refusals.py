@@ -17,11 +17,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.log_state import LOGS
-from backfill_assets.orchestration.history import evaluations_of
-from backfill_assets.orchestration.verdicts import Standing
+from backfill_assets.dagster.adapter.history import evaluations_of
+from backfill_assets.dagster.adapter.verdicts import Standing
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.cli.typed import run as command
 from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.lakes import (

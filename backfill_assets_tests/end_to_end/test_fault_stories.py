@@ -6,7 +6,7 @@ product that chance chooses, while a day lands and is loaded, tables are made, p
 back and released, snapshots are made and dropped, stagings are swept, torn logs are mended. After
 each the lake opens and no file that a log names is gone. No engine: what Spark would compute
 follows by arithmetic (`test_plan_stories`). Not tested here: kills (`test_plan_killed`,
-`lake.test_commit_steps`). The big run, 1,000 stories, in one command:
+`kernel.log.test_commit_steps`). The big run, 1,000 stories, in one command:
 
     python -m backfill_assets_tests.thorough fault-stories
 """
@@ -23,20 +23,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import State
-from backfill_assets.lake.audit import audit
-from backfill_assets.lake.inspection import inspect, mend
-from backfill_assets.lake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
-from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.staging import markers, sweep
-from backfill_assets.lake.view import read_view
-from backfill_assets.load import scan
-from backfill_assets.operations.rollback import RollbackRequest, release
-from backfill_assets.operations.snapshots import (
+from backfill_assets.candidates.snapshots import (
     SnapshotRequest,
     create_snapshot,
     drop_snapshot,
@@ -44,27 +31,40 @@ from backfill_assets.operations.snapshots import (
     find_snapshot,
     snapshot_names,
 )
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake import scan
+from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.staging import markers, sweep
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
 from backfill_assets.plans.files import find_plan
+from backfill_assets.plans.rollback import RollbackRequest, release
+from backfill_assets.upkeep.inspection import inspect, mend
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end import test_plan_stories as plans
 from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw
 from backfill_assets_tests.faults import ERRORS, RAISED, end_process, raising_at
 from backfill_assets_tests.files import Cells, stage_by_hand
 from backfill_assets_tests.logs import commit_file, versions
-from backfill_assets_tests.operations.planned import BUILT, DAYS
-from backfill_assets_tests.operations.synthetic import arrival
+from backfill_assets_tests.planned import BUILT, DAYS
+from backfill_assets_tests.synthetic import arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # Where lines are counted: the narrow way of a commit, or all of the product that a story runs
 # through.
 COMMITTING = (
-    "lake/staging",
-    "lake/committer",
-    "lake/store",
-    "lake/writing",
-    "lake/restore",
-    "lake/inspection",
-    "places/folder",
+    "kernel/tables/staging",
+    "kernel/log/committer",
+    "kernel/tables/store",
+    "kernel/write/writing",
+    "kernel/tables/restore",
+    "upkeep/inspection",
+    "kernel/place/folder",
 )
 EVERYWHERE = ("lake/", "load/", "operations/")
 SCANNED = datetime(2024, 3, 1, tzinfo=UTC)

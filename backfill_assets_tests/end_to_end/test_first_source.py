@@ -1,7 +1,7 @@
 """A lake made by `init` from the files that lie there loads exactly what `init` showed, and refuses
 what it refused.
 
-Not here: the guess itself (`operations.test_first_source`).
+Not here: the guess itself (`learn.test_first_source`).
 """
 
 from collections import Counter
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.operations.first_lake import (
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.learn.first_lake import (
     Preview,
     first_sources,
     first_toml,
@@ -20,7 +20,7 @@ from backfill_assets.operations.first_lake import (
 )
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
-from backfill_assets_tests.operations.test_first_source import ORDERS
+from backfill_assets_tests.learn.test_first_source import ORDERS
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("spark")]
 CLICKS = """{"id": "a", "user_id": 7, "event_ts": "2024-03-01T10:00:00Z", "received_at": "2024-03-01T10:00:05Z", "n": 1}

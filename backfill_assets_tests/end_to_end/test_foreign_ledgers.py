@@ -2,8 +2,8 @@
 repairs it.
 
 Lives here: real foreign commits (Spark SQL) on the ledgers of a loaded lake, and the way back. Does
-not live here: the rules as values (`core.test_view`) and the files that landed
-(`lake.test_ledger`).
+not live here: the rules as values (`kernel.core.test_view`) and the files that landed
+(`intake.test_ledger`).
 """
 
 import re
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.errors import InputMissing
-from backfill_assets.core.needs import needs
-from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.ledger import ARRIVALS, QUARANTINE
-from backfill_assets.operations.doctor_tables import examine_table
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets.intake.ledger import ARRIVALS, QUARANTINE
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import InputMissing
+from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.upkeep.doctor_tables import examine_table
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.lakes import (
     SUMS,
     backfill,

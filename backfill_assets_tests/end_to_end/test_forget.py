@@ -2,8 +2,8 @@
 out. Others stay.
 
 Tested here: the command `forget` from end to end, stopped halfway and finished, by a search of its
-own over all bytes. Not tested here: the steps alone (`lake.test_forgotten`,
-`load.test_forget_amend`, `load.test_forget`).
+own over all bytes. Not tested here: the steps alone (`erasure.test_forgotten`,
+`erasure.test_forget_amend`, `erasure.test_landed_files`).
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from click.testing import CliRunner, Result
 from dagster import DagsterInstance
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.lake.forgotten import begin_erasure, erasures
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.load.forget import forget_landed
-from backfill_assets.operations import forget as steps
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.erasure import forget as steps
+from backfill_assets.erasure.forgotten import begin_erasure, erasures
+from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.places.choice import place_at
-from backfill_assets.places.folder import Folder
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import LONG_AGO, SELECT, Cells, content, delivery, land, make_lake
 

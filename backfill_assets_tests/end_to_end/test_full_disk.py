@@ -2,7 +2,7 @@
 rerun writes.
 
 Tested here: a small file system of its own, filled at that moment and freed again; the server's
-scratch is on it too. Not tested here: which errors count as a full disk (`engine.test_loss`). Needs
+scratch is on it too. Not tested here: which errors count as a full disk (`engines.test_loss`). Needs
 the right to mount.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import content, delivery, land, make_lake
 from backfill_assets_tests.processes import run_python
 
@@ -24,9 +24,9 @@ PATIENCE_SECONDS = 600.0
 LOAD = """
 import contextlib, sys
 from pathlib import Path
-import backfill_assets.lake.store as store_module
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.home import open_lake
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.lakes import backfill, toy
 
 root, full, moment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

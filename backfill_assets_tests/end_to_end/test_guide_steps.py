@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.practice import guides
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.settings import FILE_NAME
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.learn.practice_command import guides
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.stores import StoreServer
 

@@ -2,7 +2,7 @@
 behind a load's back.
 
 Tested here: stories of a lake with `in_place = true` beside one that copies. Not tested here: files
-that end the engine (`load.test_counting_in_place`).
+that end the engine (`intake.test_counting_in_place`).
 """
 
 import json
@@ -18,22 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.lake.forgotten import begin_erasure
-from backfill_assets.lake.ledger import read_files
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.traces import Trace
-from backfill_assets.lake.view import Known
-from backfill_assets.landing.content_store import DIGEST_CHARS, PARSER_VERSION
-from backfill_assets.landing.files import StillChanging
-from backfill_assets.load.candidate import Phases, RebuildRequest
-from backfill_assets.load.counting import stored_contents
-from backfill_assets.load.forget import forget_landed
-from backfill_assets.load.landed_rows import _copy
-from backfill_assets.load.scan import accept, scan
-from backfill_assets.places.choice import place_at
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.erasure.forgotten import begin_erasure
+from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.content_store import DIGEST_CHARS, PARSER_VERSION
+from backfill_assets.intake.counting import stored_contents
+from backfill_assets.intake.files import StillChanging
+from backfill_assets.intake.landed_rows import _copy
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.scan import accept, scan
+from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.candidate import Phases, RebuildRequest
+from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 from backfill_assets_tests.end_to_end.worlds import (
     LONG_AGO,

@@ -14,8 +14,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.lake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, delivery, unruly

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.column_types import read_type
-from backfill_assets.core.days import DayRange
-from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.columns import arrow_type
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.core.column_types import read_type
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.cells import fingerprint
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes

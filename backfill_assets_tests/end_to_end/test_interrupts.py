@@ -1,7 +1,7 @@
 """Interrupts at any moment: every process ends within seconds, and what it leaves is whole.
 
 Tested here: TERM of the command line, and INT as a terminal sends it, to all its processes, at six
-random moments. Not tested here: the insisting itself (`orchestration.test_interrupts`), a run
+random moments. Not tested here: the insisting itself (`dagster.adapter.test_interrupts`), a run
 cancelled in the UI (`browser.test_dev`), and what the UI shows then.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import server_status, stop_server
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake, snapshot
 from backfill_assets_tests.processes import PIPES, start

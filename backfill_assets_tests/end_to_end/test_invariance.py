@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 from backfill_assets_tests.oracle import Row, Rules, unruly
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from backfill_assets import testing
-from backfill_assets.engine.server import stop_server
-from backfill_assets.reading import open_lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.browser.site import lay_out_sample
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.lake_forms import lines_of

@@ -13,8 +13,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.receipts import Receipt
-from backfill_assets.engine.server import stop_server
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets_tests.end_to_end.typed import days_lake
 from backfill_assets_tests.lakes import delivery, land
 from backfill_assets_tests.processes import run
@@ -25,8 +25,8 @@ RUN = """
 import os, signal, sys, logging
 from pathlib import Path
 import dagster as dg
-import backfill_assets.lake.store as store_module
-from backfill_assets.orchestration.assemble import assemble
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.pipeline.tables import tables
 
 root, home, moment = Path(sys.argv[1]), *sys.argv[2:]

@@ -1,8 +1,8 @@
 """Files that land in a bucket: the tables of the lake are what the same files in a folder give.
 
 Tested here: deliveries, what becomes of them, and `init`, on a server that speaks S3. Not tested
-here: names (`landing.test_object_listing`), and objects that are replaced while they are fetched
-(`landing.test_files`).
+here: names (`intake.test_object_listing`), and objects that are replaced while they are fetched
+(`intake.test_files`).
 """
 
 import sys
@@ -16,19 +16,19 @@ from types import FrameType
 
 import pytest
 
-from backfill_assets.core.addresses import local_root
-from backfill_assets.core.days import from_inclusive
-from backfill_assets.core.scans import ScanReport
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.ledger import read_files
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.load.counting import stored_contents
-from backfill_assets.load.landed_changes import compared
-from backfill_assets.load.scan import accept_all, scan_all
-from backfill_assets.operations.first_lake import landed_form
-from backfill_assets.operations.first_source import first_source
-from backfill_assets.places import objects
-from backfill_assets.places.choice import place_at, prefix_at
+from backfill_assets.buckets import objects
+from backfill_assets.intake.counting import stored_contents
+from backfill_assets.intake.landed_changes import compared
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.scan import accept_all, scan_all
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.scans import ScanReport
+from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.learn.first_lake import landed_form
+from backfill_assets.learn.first_source import first_source
 from backfill_assets_tests.end_to_end.worlds import World, encoded, land_bytes, make_world
 from backfill_assets_tests.oracle import Rules, delivery
 
@@ -194,7 +194,7 @@ def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> N
 
 @contextmanager
 def requests_of() -> Iterator[Counter[str]]:
-    """The calls of this thread to `places.objects`, by their verbs: each is a request."""
+    """The calls of this thread to `buckets.objects`, by their verbs: each is a request."""
     counted = Counter[str]()
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -3,7 +3,7 @@ if built at once.
 
 The clock jumps by seconds, hours and years all the while. Tested here: landings in random order
 with repeats, killed runs, early cut-off, what came too late and is released. Not tested here: what
-a tick decides (`orchestration.test_ticks`).
+a tick decides (`dagster.adapter.test_ticks`).
 """
 
 import json
@@ -18,10 +18,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.too_late import release_late_rows
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.server import stop_server
+from backfill_assets.intake.too_late import release_late_rows
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets_tests.clocks import Jumping, jumps, set_to
 from backfill_assets_tests.end_to_end.replay import Replay
 from backfill_assets_tests.end_to_end.worlds import (
@@ -32,7 +32,7 @@ from backfill_assets_tests.end_to_end.worlds import (
     make_world,
     span,
 )
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.homes import make_home, opened_home
 from backfill_assets_tests.logs import commits
 from backfill_assets_tests.oracle import Row, Rules, delivery, expected, ordered, unruly
@@ -50,8 +50,8 @@ LONG_BEFORE = datetime.fromisoformat("2024-01-01")
 KILLED = """
 import logging, os, signal, sys, warnings
 from pathlib import Path
-import backfill_assets.lake.store as store_module
-from backfill_assets.lake.home import open_lake
+import backfill_assets.kernel.tables.store as store_module
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.daemon import Daemon
 from backfill_assets_tests.homes import opened_home
 
@@ -293,7 +293,7 @@ def test_rows_that_come_too_late_after_a_release_of_their_days_wait_for_one_of_t
 
 
 def files_of(world: World) -> dict[date, set[str]]:
-    from backfill_assets.lake.home import open_lake
+    from backfill_assets.kernel.tables.home import open_lake
     from backfill_assets_tests.lakes import data_files
 
     return data_files(open_lake(world.root), "staging")

@@ -2,7 +2,7 @@
 listed with why.
 
 Lives here: files with every fault that senders are known for, counted by hand. Does not live here:
-the strict parsers alone (`landing.test_ingest`) and listing (`landing.test_listing`). One load
+the strict parsers alone (`intake.test_ingest`) and listing (`intake.test_listing`). One load
 judges many files: each fault has its own.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.errors import LandingError, SettingsError
-from backfill_assets.load.candidate import Candidate
-from backfill_assets.load.scan import accept, scan
+from backfill_assets.intake.scan import accept, scan
+from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.write.candidate import Candidate
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
 from backfill_assets_tests.oracle import COLUMNS, Rules, delivery
 

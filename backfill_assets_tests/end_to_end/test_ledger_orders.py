@@ -3,7 +3,7 @@ everything would write.
 
 Lives here: random worlds (keys that move, are deleted, come late, early and again), days loaded in
 any order, days that are resent with other rows, loads that die before their last commit. Does not
-live here: worlds by hand (`load.test_arrivals`), and what staging makes of the ledger
+live here: worlds by hand (`intake.test_arrivals`), and what staging makes of the ledger
 (`test_invariance`). One world holds hundreds of keys, so that a handful of loads tries them all.
 """
 
@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.load import arrivals
-from backfill_assets.load.scan import accept
+from backfill_assets.intake import arrivals
+from backfill_assets.intake.scan import accept
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.lakes import death_before_the_ledger

@@ -20,17 +20,17 @@ from typing import IO
 
 import pytest
 
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.engine.jvm import find_java, launch_options
-from backfill_assets.engine.server import stop_server
-from backfill_assets.engine.session import drop_session
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.writing import stage
+from backfill_assets.engines.jvm import find_java, launch_options
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.server import stop_server
+from backfill_assets.engines.session import drop_session
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.write.writing import stage
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, make_world, span
-from backfill_assets_tests.engines import FOR_SERVERS, DataFrame, java_of_theirs
+from backfill_assets_tests.engine_choice import FOR_SERVERS, DataFrame, java_of_theirs
 from backfill_assets_tests.processes import run_python, until
 
 pytestmark = pytest.mark.on_spark("it is Spark's driver, its server and its cluster")
@@ -41,7 +41,7 @@ from pathlib import Path
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, span
 World(Path(sys.argv[1])).backfill(span(RULES))
-from backfill_assets.engine.session import drop_session
+from backfill_assets.engines.session import drop_session
 drop_session(Path(sys.argv[1]))
 """
 
@@ -161,7 +161,7 @@ class Cluster:
 
     def start(self, what: str, *words: str, before: Sequence[str] = ()) -> None:
         """Start a program of the cluster by another one, if any."""
-        from backfill_assets.engine.cache import spark_home
+        from backfill_assets.engines.cache import spark_home
 
         java = [
             str(find_java().executable),

@@ -2,7 +2,7 @@
 commits after it.
 
 Tested here: processes of their own that count the files of logs that Python opens. Not tested here:
-that a kept state is what the commits say (`lake.test_state_files`).
+that a kept state is what the commits say (`kernel.log.test_state_files`).
 """
 
 import json
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.readings import columns_of
-from backfill_assets.core.receipts import Receipt
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS, FILES
-from backfill_assets.lake.log_state import KEEP_EVERY, LOGS
+from backfill_assets.intake.ledger import ARRIVALS, FILES
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.readings import columns_of
+from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.log.log_state import KEEP_EVERY, LOGS
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.logs import place_of
-from backfill_assets_tests.operations.synthetic import START, synthetic_lake
 from backfill_assets_tests.processes import run
+from backfill_assets_tests.synthetic import START, synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("processes")
 DAYS, TAIL = 12, 7  # commits after the kept state
@@ -49,9 +49,9 @@ print(json.dumps(opened))
 TICKS = """
 from pathlib import Path
 import dagster as dg
-from backfill_assets.core.clock import utc_now
-from backfill_assets.orchestration.context import LakeContext
-from backfill_assets.orchestration.ticks import landing_tick, late_data_tick
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.ticks import landing_tick, late_data_tick
 from backfill_assets.pipeline.tables import tables
 lake, looks = LakeContext(Path(sys.argv[1]), tables), []
 with dg.DagsterInstance.ephemeral() as instance:

@@ -2,7 +2,7 @@
 machinery asks for.
 
 Lives here: orders in CSV through raw, staging and quarantine, corrected, in any order of landing.
-Does not live here: what a payload may be (`core.payload`), and features over it.
+Does not live here: what a payload may be (`kernel.core.payload`), and features over it.
 """
 
 import shutil
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import LandingError
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 

@@ -3,7 +3,7 @@ browser's job.
 
 Tested here: the runs of Dagster behind a plan of five days, two at a time (two waves and a part of
 a third), and what an interrupt of three leaves. Not tested here: waves alone
-(`backfill/test_run.py`), children alone (`backfill/test_work.py`). $BACKFILL_ASSETS_AT_ONCE=all
+(`plans/test_run.py`), children alone (`plans/test_work.py`). $BACKFILL_ASSETS_AT_ONCE=all
 looks at one, two and three from both sides.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.core.plans import CHUNK_TAG
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.plans import CHUNK_TAG
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
     PATIENCE_SECONDS,
     answer,

@@ -2,7 +2,7 @@
 it was before.
 
 Tested here: the whole story through commands: plan, run, the rollback by the gate, release, and the
-corrected code. Not tested here: single rollbacks across columns (`lake.test_restore`).
+corrected code. Not tested here: single rollbacks across columns (`kernel.tables.test_restore`).
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.sail import why_not_private
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
     PATIENCE_SECONDS,
     answer,

@@ -3,7 +3,7 @@ killed.
 
 Tested here: `run PLAN --daemon`, and SIGKILL of `run PLAN` after its first chunk, with nobody at
 the keyboard then, on an instance of one's own that keeps Dagster's launcher. Not tested here: which
-plans are left alone (`orchestration/test_plan_job.py`).
+plans are left alone (`plans/test_plan_job.py`).
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
     PATIENCE_SECONDS,
     answer,

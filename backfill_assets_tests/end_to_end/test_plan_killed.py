@@ -23,10 +23,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.sail import why_not_private
-from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.server import server_status, stop_server
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.end_to_end.typed import (
     FIRST,
     PATIENCE_SECONDS,

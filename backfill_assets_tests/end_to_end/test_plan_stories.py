@@ -21,32 +21,32 @@ from deltalake import CommitProperties, write_deltalake
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.backfill.run import run_plan
-from backfill_assets.backfill.work import ChunkWork, make_alone
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import PLAN_REASON, Work
-from backfill_assets.core.readings import PARAMETERS, parameters_of
-from backfill_assets.core.receipts import DayEntry
-from backfill_assets.core.states import Codes, State
-from backfill_assets.core.view import LakeView
-from backfill_assets.lake.audit import audit
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.ledger import ARRIVALS
-from backfill_assets.lake.model import Pipeline
-from backfill_assets.lake.replace import Provenance, Write, replace_days
-from backfill_assets.lake.view import read_view
-from backfill_assets.operations.rollback import RollbackRequest, release, roll_back
+from backfill_assets.intake.ledger import ARRIVALS
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import PLAN_REASON, Work
+from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import Codes, State
+from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.model import Plan
+from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
+from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.run import run_plan
+from backfill_assets.plans.work import ChunkWork, make_alone
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
-from backfill_assets_tests.operations.planning import Killed
-from backfill_assets_tests.operations.synthetic import arrival
+from backfill_assets_tests.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.planning import Killed
+from backfill_assets_tests.synthetic import arrival
 
 STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "3"))
 Draw = Callable[[st.SearchStrategy[Any]], Any]

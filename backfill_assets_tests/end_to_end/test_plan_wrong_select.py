@@ -3,7 +3,7 @@ and made once more.
 
 Tested here: the real changes of OpenStack, by the command line alone, with amounts that were lost
 and with a clock that moved rows over midnight at both ends. Not tested here: gates that stop
-(`backfill/test_gate.py`). $BACKFILL_ASSETS_WRONG_DAYS=45 takes 45 days in chunks of seven; without
+(`plans/test_gate.py`). $BACKFILL_ASSETS_WRONG_DAYS=45 takes 45 days in chunks of seven; without
 it one chunk of a day and one of three, of fewer changes.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake, open_lake
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.end_to_end.typed import answer, chunks_of, content, said
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import data_files

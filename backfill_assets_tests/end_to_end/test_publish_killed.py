@@ -1,8 +1,8 @@
 """A publication that is killed at any moment: readers see all old or all new days, and doing it
 again ends it.
 
-Tested here: `operations.publications.publish` in a process of its own, killed. Not tested here:
-what it changes (`operations.test_candidates`).
+Tested here: `candidates.publications.publish` in a process of its own, killed. Not tested here:
+what it changes (`candidates.test_candidates`).
 """
 
 import subprocess
@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.versions import record, unfinished
-from backfill_assets.lake.view import settled_view
-from backfill_assets.operations.publications import publish
-from backfill_assets.operations.rollback import RollbackRequest, roll_back
+from backfill_assets.candidates.publications import publish
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.versions import record, unfinished
+from backfill_assets.kernel.tables.view import settled_view
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
-from backfill_assets_tests.operations.candidate_world import CandidateWorld
-from backfill_assets_tests.operations.planned import BUILT, DAYS, Planned
+from backfill_assets_tests.candidate_world import CandidateWorld
+from backfill_assets_tests.planned import BUILT, DAYS, Planned
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
 KILLED = """
 import os, sys
 from pathlib import Path
 from backfill_assets.lake import replace, versions
-from backfill_assets.operations.publications import publish
-from backfill_assets_tests.operations.candidate_world import CandidateWorld
+from backfill_assets.candidates.publications import publish
+from backfill_assets_tests.candidate_world import CandidateWorld
 beside, left = CandidateWorld.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
 function = {"commit": replace.replace_days_locked, "entry": versions.live_runs}[sys.argv[2]]
 def trace(frame, event, _):

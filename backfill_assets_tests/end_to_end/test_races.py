@@ -2,8 +2,8 @@
 table reads whole.
 
 Lives here: the race through the product's only writer, on days of their own, on the same days, and
-on one empty day. Does not live here: locks alone (`places.test_folder`) and commits alone
-(`lake.test_committer`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no
+on one empty day. Does not live here: locks alone (`kernel.place.test_folder`) and commits alone
+(`kernel.log.test_committer`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process makes; no
 engine takes part in a commit.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.receipts import parse_receipt
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.receipts import parse_receipt
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.processes import PIPES, start

@@ -3,7 +3,7 @@ a new event.
 
 Tested here: UPDATE and DELETE of raw by delta-rs, and a corrected event, from landing to staging.
 Not tested here: the ledgers beside raw (`test_foreign_ledgers`), the alarm
-(`orchestration.test_ticks`), raw that is not put back (`lake.test_restore`).
+(`dagster.adapter.test_ticks`), raw that is not put back (`kernel.tables.test_restore`).
 """
 
 import shutil
@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.states import State
-from backfill_assets.lake.home import Lake, open_lake
-from backfill_assets.operations.doctor_tables import examine_table
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.upkeep.doctor_tables import examine_table
 from backfill_assets_tests.lakes import (
     backfill,
     content,

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.app import COMMANDS
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.states import State
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.end_to_end.steps import Step, run_steps
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import CHECKOUT
@@ -37,7 +37,7 @@ MAY_FIND = (
 )  # exit code 1: found something, or nothing to do
 # Asked for their help alone: they would not end, or need a table of others, a bucket or a catalog.
 # What runs them is `cli.test_server`, `end_to_end.test_adopted_tables`, `end_to_end.test_copy_lake`
-# and `lake.test_catalog`.
+# and `foreign.test_catalog`.
 ONLY_HELP = ("ui", "adopt", "copy-lake", "register", "locate")
 COMMAND_SECONDS = 300.0
 MOST_LINES = 150

@@ -2,7 +2,7 @@
 killed while it writes.
 
 Lives here: what a lake holds and tells when Sail computed it. Does not live here: the server's life
-(`engine.test_launch`), and what Sail is not asked (`landing.test_differing`).
+(`engines.test_launch`), and what Sail is not asked (`intake.test_differing`).
 """
 
 import subprocess
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.engines import ENGINE
-from backfill_assets.core.states import State
-from backfill_assets.engine.sail import why_not_private
-from backfill_assets.engine.server import stop_server
-from backfill_assets.lake.home import Lake
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.server import stop_server
+from backfill_assets.kernel.core.engines import ENGINE
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.lakes import (
     SHARED,
     backfill,
@@ -35,15 +35,15 @@ PATIENCE_SECONDS = 180
 LOAD = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.lakes import backfill
 backfill(open_lake(Path(sys.argv[1])), sys.argv[2], sys.argv[3])
 """
 CLIENT = """
 import sys
 from pathlib import Path
-from backfill_assets.core.errors import TransientError
-from backfill_assets.lake.home import open_lake
+from backfill_assets.kernel.core.errors import TransientError
+from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.lakes import backfill
 lake, (first, last, table) = open_lake(Path(sys.argv[1])), sys.argv[2:]
 for attempt in range(5):
@@ -58,8 +58,8 @@ else:
 BUSY = """
 import sys
 from pathlib import Path
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.session import LakeSession
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.engines.lake_session import LakeSession
 print("begins", flush=True)
 rows = LakeSession(open_lake(Path(sys.argv[1]))).spark().range(1 << 40)
 rows.selectExpr("id % 1000 AS k").groupBy("k").count().collect()
@@ -67,9 +67,9 @@ rows.selectExpr("id % 1000 AS k").groupBy("k").count().collect()
 KILLED_WHILE_IT_WRITES = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from backfill_assets.engine.server import server_status
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.session import LakeSession, explaining_losses
+from backfill_assets.engines.server import server_status
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.engines.lake_session import LakeSession, explaining_losses
 on = LakeSession(open_lake(Path(sys.argv[1])))
 rows = on.spark().range(1 << 40).selectExpr("id", "id % 7 AS day")
 threading.Timer(1.0, lambda: os.kill(server_status(on.lake.root).pid, signal.SIGKILL)).start()

@@ -18,13 +18,13 @@ import pytest
 
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
-from backfill_assets.core.days import ONE_DAY, midnight
-from backfill_assets.core.needs import joined_ranges, needs
-from backfill_assets.core.plans import Work
-from backfill_assets.core.states import State, States
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.view import Known
-from backfill_assets.load.scan import scan_all
+from backfill_assets.intake.scan import scan_all
+from backfill_assets.kernel.core.days import ONE_DAY, midnight
+from backfill_assets.kernel.core.needs import joined_ranges, needs
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.view import Known
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import LandingError
-from backfill_assets.core.place import read
-from backfill_assets.lake.log import commit_name
-from backfill_assets.load.scan import accept, scan_all
+from backfill_assets.intake.scan import accept, scan_all
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import LandingError
+from backfill_assets.kernel.log.log import commit_name
+from backfill_assets.kernel.place.port import read
 from backfill_assets_tests.end_to_end.test_table_sources import (
     DAYS,
     ROWS,

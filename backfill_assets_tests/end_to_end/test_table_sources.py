@@ -2,7 +2,7 @@
 delivered as files give.
 
 Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by
-itself (`lake.test_source_log`), changed rows (`load.test_table_changes`), vacuum and rewritten logs
+itself (`intake.test_source_log`), changed rows (`intake.test_table_changes`), vacuum and rewritten logs
 (`test_table_history`).
 """
 
@@ -19,17 +19,17 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.place import Place
-from backfill_assets.lake.ledger import read_files
-from backfill_assets.lake.settings import FILE_NAME
-from backfill_assets.lake.source_log import TableListing
-from backfill_assets.load.counting import ingested
-from backfill_assets.load.landed_changes import compared
-from backfill_assets.load.scan import scan_all
-from backfill_assets.places.choice import others_at, place_at
+from backfill_assets.intake.counting import ingested
+from backfill_assets.intake.landed_changes import compared
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.scan import scan_all
+from backfill_assets.intake.source_log import TableListing
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.place.choice import others_at, place_at
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 from backfill_assets_tests.tables import (
     SCHEMA,

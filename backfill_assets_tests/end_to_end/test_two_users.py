@@ -2,7 +2,7 @@
 server.
 
 Tested here: what `nobody` can read, and what Spark's own ports answer to somebody without the
-secret. Not tested here: the token of Spark Connect (`engine.test_session`). Needs the right to
+secret. Not tested here: the token of Spark Connect (`engines.test_session`). Needs the right to
 become another user.
 """
 
@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engine.server import server_status, stop_server
-from backfill_assets.engine.supervisor import ServerFolder
-from backfill_assets.lake.home import Lake
+from backfill_assets.engines.server import server_status, stop_server
+from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import delivery, make_lake
 from backfill_assets_tests.processes import run_python
 

@@ -17,18 +17,18 @@ import pytest
 
 import backfill_assets
 from backfill_assets.cli.backfill import run_if_needed
-from backfill_assets.lake.audit import audit
-from backfill_assets.lake.committer import commit_files
-from backfill_assets.lake.gates import judge
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.replace import replace_days_locked
-from backfill_assets.lake.view import read_view
-from backfill_assets.lake.writing import write
-from backfill_assets.load.derived import build
-from backfill_assets.load.raw import load
-from backfill_assets.orchestration.backfill_requests import work_of
-from backfill_assets.orchestration.io_manager import RebuildIOManager
-from backfill_assets.orchestration.metadata import day_metadata
+from backfill_assets.dagster.adapter.backfill_requests import work_of
+from backfill_assets.dagster.adapter.io_manager import RebuildIOManager
+from backfill_assets.dagster.adapter.metadata import day_metadata
+from backfill_assets.intake.raw import load
+from backfill_assets.kernel.log.committer import commit_files
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.derived import build
+from backfill_assets.kernel.write.gates import judge
+from backfill_assets.kernel.write.replace import replace_days_locked
+from backfill_assets.kernel.write.writing import write
 from backfill_assets.pipeline.transforms.staging import staging as transform
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.homes import make_home

@@ -13,11 +13,11 @@ import psutil
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_TAG
-from backfill_assets.lake.audit import audit_table
-from backfill_assets.lake.home import Lake
-from backfill_assets.lake.model import make_pipeline
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.audit import audit_table
+from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake

@@ -16,19 +16,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from backfill_assets.core.days import DayRange, from_inclusive
-from backfill_assets.core.place import load_lock
-from backfill_assets.core.states import States
-from backfill_assets.lake.embedded import is_delta
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.model import Pipeline, make_pipeline
-from backfill_assets.lake.replace import Provenance
-from backfill_assets.lake.session import LakeSession
-from backfill_assets.lake.view import Known, read_view
-from backfill_assets.load.candidate import Candidate, RebuildRequest
-from backfill_assets.orchestration.context import TablesOf
+from backfill_assets.dagster.adapter.context import TablesOf
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import load_lock
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
+from backfill_assets.kernel.write.embedded import is_delta
+from backfill_assets.kernel.write.model import Pipeline, make_pipeline
+from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.places.choice import place_at
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
 from backfill_assets_tests.lakes import land_bytes as land_in_folder
 from backfill_assets_tests.lakes import prepared

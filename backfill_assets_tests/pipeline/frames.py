@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import DayRange
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets_tests.pipeline.worlds import World
 
 if TYPE_CHECKING:  # as in `built_in`

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import UnfitAggregation, result_type
 from backfill_assets_tests.pipeline.oracle import engine
 

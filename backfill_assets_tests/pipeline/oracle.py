@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import duckdb
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange
 
 Measure = Literal["events", "flag", "value"]
 Rule = Literal["any", "rise"]

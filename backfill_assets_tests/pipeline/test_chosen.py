@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.states import State
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.view import read_view
+from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets_tests.own import OWN_PIPELINE, TWO_SOURCES
 

@@ -4,7 +4,7 @@ entity that they are of.
 Tested here: `pipeline.columns`. Not tested here: the description of a column (`test_declared.py`).
 """
 
-from backfill_assets.lake.rules import breaking
+from backfill_assets.kernel.write.rules import breaking
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.pipeline.test_declared import orders
 from backfill_assets_tests.pipeline.test_tables import ORDERS, SPENT

@@ -7,9 +7,9 @@ expressions are allowed.
 import pytest
 import sqlglot
 
-from backfill_assets.core.column_types import read_type
+from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.pipeline.expressions import UnknownType, type_of
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 
 pytestmark = pytest.mark.on_spark("Spark is asked for its types")
 KINDS = {

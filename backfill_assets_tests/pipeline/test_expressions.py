@@ -1,13 +1,13 @@
 """Expressions of a person: what they may hold, what is refused by name, and what Spark is given.
 
 Tested here: `pipeline.expressions`. Not tested here: its type (`test_expression_types`) and tokens
-that `select` refuses as well (`landing.test_select`), but for one of each kind.
+that `select` refuses as well (`intake.test_select`), but for one of each kind.
 """
 
 import pytest
 
-from backfill_assets.core.column_types import read_type
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.kernel.core.column_types import read_type
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.pipeline.expressions import read_expression
 
 COLUMNS = {

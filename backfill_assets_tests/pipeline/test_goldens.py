@@ -15,10 +15,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from backfill_assets.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
 from backfill_assets.pipeline.transforms.staging import staging
 from backfill_assets_tests import by_hand, oracle
-from backfill_assets_tests.engines import DataFrame, SparkSession
+from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.built_in import (
     features,
     features_as_known,

@@ -12,14 +12,14 @@ from typing import cast
 
 import pytest
 
-from backfill_assets.core.contracts import Input, InputKind, Rule
-from backfill_assets.core.days import day_range
-from backfill_assets.core.errors import ContractBroken, SettingsError
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.model import Chunk, Table
+from backfill_assets.kernel.core.contracts import Input, InputKind, Rule
+from backfill_assets.kernel.core.days import day_range
+from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.sql_tables import sql_table
-from backfill_assets_tests.engines import DataFrame, SparkSession
+from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.files import SMALLEST, bare_lake
 
 pytestmark = pytest.mark.on_spark("its SQL is refused by name on Sail")

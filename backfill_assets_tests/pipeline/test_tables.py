@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.errors import BackfillError, SettingsError
-from backfill_assets.core.states import Codes
-from backfill_assets.lake.home import open_lake
-from backfill_assets.lake.model import make_pipeline, refuse_moved_code, source_files
-from backfill_assets.lake.settings import LakeSettings, load_settings
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.states import Codes
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.settings import LakeSettings, load_settings
+from backfill_assets.kernel.write.model import make_pipeline, refuse_moved_code, source_files
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import delivered, recorded, tables
 from backfill_assets_tests.own import OWN_PIPELINE

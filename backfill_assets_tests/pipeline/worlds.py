@@ -15,7 +15,7 @@ import pyarrow as pa
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets_tests.pipeline.oracle import Rules
 
 # A deadline measures the machine. Shrinking a seed leads nowhere: the comparison names the smallest

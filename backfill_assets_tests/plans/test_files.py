@@ -2,7 +2,7 @@
 plans.
 
 Not tested here: what a plan says (`plans/test_model.py`), locks across processes
-(`places.test_folder`).
+(`kernel.place.test_folder`).
 """
 
 import json
@@ -12,12 +12,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.place import LOCKS, write_json
-from backfill_assets.core.plans import DayMove
-from backfill_assets.lake.home import Lake
-from backfill_assets.places.store_errors import lost
+from backfill_assets.buckets.store_errors import lost
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import DayMove
+from backfill_assets.kernel.place.port import LOCKS, write_json
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,
@@ -31,8 +31,8 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.model import Plan, PlanLook, plan_json
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket
-from backfill_assets_tests.operations.planning import bare_staging, impact_on, planned
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.planning import bare_staging, impact_on, planned
+from backfill_assets_tests.synthetic import synthetic_lake
 
 OLD_ID = "20261124-030000-ab12"
 WEEK = DayRange(date(2024, 2, 26), date(2024, 3, 5))

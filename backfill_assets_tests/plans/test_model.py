@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.backfill.plan import cut
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import DayMove
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.plans.model import (
     Pins,
     Plan,
@@ -23,6 +22,7 @@ from backfill_assets.plans.model import (
     parse_plan,
     plan_json,
 )
+from backfill_assets.plans.plan import cut
 from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets_tests.strategies import day_ranges, texts
 

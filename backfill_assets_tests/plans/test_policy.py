@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.days import from_inclusive
+from backfill_assets.kernel.core.days import from_inclusive
 from backfill_assets.plans.policy import Policy
 
 

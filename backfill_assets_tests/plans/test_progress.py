@@ -1,7 +1,7 @@
 """How far a plan is, read from a lake or from receipts: its marks in a word, its chunks with price
 and truth.
 
-Tested here: `plans.progress`. Not tested here: whole runs (`backfill/test_run.py`).
+Tested here: `plans.progress`. Not tested here: whole runs (`plans/test_run.py`).
 """
 
 from dataclasses import replace
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.backfill.plan import cut
-from backfill_assets.core.clock import utc_now
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
-from backfill_assets.core.receipts import DayEntry, Receipt
-from backfill_assets.lake.model import Pipeline
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import mark
 from backfill_assets.plans.model import Pins, Plan
+from backfill_assets.plans.plan import cut
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import (
     ChunkWrites,
@@ -30,9 +30,9 @@ from backfill_assets.plans.progress import (
     writes_of_plan,
 )
 from backfill_assets_tests.builders import day, loaded
-from backfill_assets_tests.operations.planned import Planned
-from backfill_assets_tests.operations.planning import planned
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.planned import Planned
+from backfill_assets_tests.planning import planned
+from backfill_assets_tests.synthetic import synthetic_lake
 
 
 def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 counted none.
 
 Tested here: `plans.skew` on tables written by hand. Not tested here: the preflight
-(`backfill/test_preflight.py`).
+(`plans/test_preflight.py`).
 """
 
 from dataclasses import replace
@@ -10,16 +10,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.backfill.plan import PlanRequest, make_plan
-from backfill_assets.core.contracts import Contract
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.engine.confs import EngineSettings
-from backfill_assets.lake.model import Pipeline, make_pipeline
+from backfill_assets.engines.confs import EngineSettings
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.plans.model import parse_plan, plan_json
+from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.skew import KeyShare, tasks
-from backfill_assets_tests.operations.planning import DAYS, bare_staging, good_rows, write_by_hand
-from backfill_assets_tests.operations.synthetic import synthetic_lake
+from backfill_assets_tests.planning import DAYS, bare_staging, good_rows, write_by_hand
+from backfill_assets_tests.synthetic import synthetic_lake
 
 TWO = DayRange(DAYS.start, DAYS.start + ONE_DAY * 2)
 ASKED = PlanRequest(TWO, ("features",), Policy(force=True, canary=0))

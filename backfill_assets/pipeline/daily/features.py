@@ -6,11 +6,11 @@ Not here: the same as known at each day's cut (`features_as_known`), and reading
 
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.core.errors import SettingsError
-from backfill_assets.core.payload import DEFAULT_PAYLOAD
-from backfill_assets.lake.model import Chunk, Frames, Table
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import ENTITY, MADE_BY, Aggregates, Declared, declares_nothing
 from backfill_assets.pipeline.daily.staging import staging
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns

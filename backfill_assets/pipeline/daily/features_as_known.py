@@ -7,8 +7,8 @@ Not here: the same as known now (`features`).
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import InputKind
-from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import Aggregates
 
 if TYPE_CHECKING:

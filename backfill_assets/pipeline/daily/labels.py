@@ -7,12 +7,12 @@ Not here: reading the expression of a declared label (`pipeline.declared`).
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.core.days import matures_after
-from backfill_assets.core.engines import DeclaredExpression
-from backfill_assets.core.payload import DEFAULT_PAYLOAD
-from backfill_assets.lake.model import Chunk, Frames, Table
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.kernel.core.days import matures_after
+from backfill_assets.kernel.core.engines import DeclaredExpression
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import (
     MADE_BY,
     SEQUENCE,
@@ -99,7 +99,7 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
         contract,
         transform,
         reaching,
-        (*MADE_BY, "backfill_assets.core.days"),
+        (*MADE_BY, "backfill_assets.kernel.core.days"),
         revisions=partial(flips, entity=terms.entity),
         counts_alike=True,
         compiled={**terms.compiled, "label": condition} if terms.compiled else {},

@@ -1,14 +1,14 @@
 """raw: every delivery that landed on a day, unchanged.
 
-Not here: loading it from landed files (`load.raw`).
+Not here: loading it from landed files (`intake.raw`).
 """
 
-from backfill_assets.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
-from backfill_assets.core.ledgers import named
-from backfill_assets.core.payload import DEFAULT_PAYLOAD, log_columns, words
-from backfill_assets.lake.model import LOADER_VERSION, Table
-from backfill_assets.lake.sections import SourceSettings
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.ledgers import named
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, log_columns, words
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import LOADER_VERSION, Table
 from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
@@ -44,7 +44,7 @@ def _of_log(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
     if not source.table:
         return ()
-    from backfill_assets.landing.select import (
+    from backfill_assets.intake.select import (
         clocks_of,
     )  # a parser, which other lakes need not import to look
 

@@ -1,18 +1,18 @@
 """staging: every version of an event that was ever the current one, with the interval in which it
 was.
 
-Not here: the choice of the deliveries that a day is made from (`load.derived`, from the ledger
+Not here: the choice of the deliveries that a day is made from (`kernel.write.derived`, from the ledger
 `arrivals`).
 """
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.core.ledgers import named
-from backfill_assets.core.payload import DEFAULT_PAYLOAD
-from backfill_assets.lake.model import Chunk, Frames, Table
-from backfill_assets.lake.settings import LakeSettings
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.ledgers import named
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
 from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_versions
 
@@ -92,7 +92,7 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 def _of_table(contract: Contract, settings: LakeSettings) -> Table:
     """staging of a table that others write: of the rows of a key that it holds, the one that
     counts."""
-    from backfill_assets.landing.select import (
+    from backfill_assets.intake.select import (
         clocks_of,
     )  # a parser, which other lakes need not import to look
 

@@ -6,8 +6,8 @@ Not here: the maturity of a label (`labels`).
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.contracts import Column, Contract, Input
-from backfill_assets.lake.model import Chunk, Frames, Table
+from backfill_assets.kernel.core.contracts import Column, Contract, Input
+from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import TRANSFORMS, Aggregates
 from backfill_assets.pipeline.daily.labels import IS_0_OR_1
 

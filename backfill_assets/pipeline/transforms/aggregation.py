@@ -8,7 +8,7 @@ imports nothing of Spark, so that contracts are known without it.
 from dataclasses import dataclass
 from typing import Literal
 
-from backfill_assets.core.column_types import DECIMAL, read_type
+from backfill_assets.kernel.core.column_types import DECIMAL, read_type
 
 Agg = Literal["count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last"]
 NUMBERS = ("INT", "BIGINT", "DOUBLE")

@@ -10,7 +10,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.core.days import DayRange, newest_mature
+from backfill_assets.kernel.core.days import DayRange, newest_mature
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome
 from backfill_assets.pipeline.transforms.intervals import on_each_day
 from backfill_assets.pipeline.transforms.measures import (

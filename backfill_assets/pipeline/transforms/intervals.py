@@ -21,7 +21,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.pipeline.transforms.aggregation import Reach, Value
 from backfill_assets.pipeline.transforms.measures import Measure, Part, event_of, merged, partial
 

@@ -2,7 +2,7 @@
 one row per day.
 
 Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`operations`,
-`load.candidate`).
+`kernel.write.candidate`).
 """
 
 from collections.abc import Sequence

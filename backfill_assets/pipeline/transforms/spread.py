@@ -1,7 +1,7 @@
 """A join whose key is skewed: rows without a key apart, each key spread over several tasks, by
 choice of the contract.
 
-Not here: counting keys (`lake.audit`) and bounding them (`lake.gates`). Spark's adaptive joins
+Not here: counting keys (`kernel.write.audit`) and bounding them (`kernel.write.gates`). Spark's adaptive joins
 split a large key too, and cost less: `guides/production.md` has figures.
 """
 
@@ -11,8 +11,8 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.errors import BackfillError
 
 SALT = "__salt"
 

@@ -1,7 +1,7 @@
 """Versions of events: the versions that were ever current, with their intervals, and the versions
 current at days' cuts.
 
-Not here: the choice of raw days with the deliveries (`load.derived`, from the ledger `arrivals`),
+Not here: the choice of raw days with the deliveries (`kernel.write.derived`, from the ledger `arrivals`),
 and aggregates (`intervals`).
 """
 
@@ -11,8 +11,8 @@ from datetime import date
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 
 DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
 # Of so many days nearly all keys of the deliveries passed are wanted: finding out which costs a

@@ -2,7 +2,7 @@
 it.
 
 Not here: versions of landed deliveries, which nobody takes away (`staging`), and how a commit
-becomes rows of raw (`load.table_changes`). The log says which rows the table holds: each commit
+becomes rows of raw (`intake.table_changes`). The log says which rows the table holds: each commit
 puts rows there and takes rows away. Of the rows of a key that it holds at a time, the version rule
 of `select` chooses; between equal ones the order of the log. So no clock brings a row back that was
 taken away, and a key ends only with its last row.
@@ -14,8 +14,8 @@ from datetime import date
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from backfill_assets.core.days import DayRange
-from backfill_assets.core.payload import CLOCKS, INSERTED
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.payload import CLOCKS, INSERTED
 from backfill_assets.pipeline.transforms.staging import (
     DEFAULT_NAMES,
     facts_of,
@@ -35,7 +35,7 @@ def table_versions(
     given: Collection[str] = (),
 ) -> DataFrame:
     """Rows of staging as `staging` gives them, of deliveries with the columns of the log
-    (`core.payload.log_columns`).
+    (`kernel.core.payload.log_columns`).
 
     `given`: those of `CLOCKS` that `select` gives. A row counts from its `arrival_ts`; one that
     came to a key after the table took a row of it away, not before its own commit. Rows without

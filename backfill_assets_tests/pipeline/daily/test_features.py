@@ -3,7 +3,7 @@
 Not tested here: what is computed (`transforms`), and settings (`pipeline.test_tables`).
 """
 
-from backfill_assets.core.contracts import Input, InputKind
+from backfill_assets.kernel.core.contracts import Input, InputKind
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.pipeline.built_in import contract, contracts
 from backfill_assets_tests.pipeline.test_declared import orders

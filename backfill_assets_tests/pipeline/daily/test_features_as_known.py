@@ -6,7 +6,7 @@ Tested here: `pipeline.daily.features_as_known`. Not tested here: what was known
 
 from dataclasses import replace
 
-from backfill_assets.core.contracts import Input, InputKind
+from backfill_assets.kernel.core.contracts import Input, InputKind
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.daily.test_features import DECLARED
 

@@ -6,8 +6,8 @@ Tested here: `pipeline.daily.labels`. Not tested here: reading an expression
 
 import pytest
 
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.errors import SettingsError
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.pipeline.daily.labels import label_from_rule
 from backfill_assets_tests.pipeline.built_in import contracts
 from backfill_assets_tests.pipeline.daily.test_features import DECLARED

@@ -5,8 +5,8 @@ Not tested here: the settings that reach it (`pipeline.test_tables`), and loadin
 
 import pytest
 
-from backfill_assets.core.contracts import Contract, Input, InputKind
-from backfill_assets.load.deliveries import GREATEST_VALUE
+from backfill_assets.intake.deliveries import GREATEST_VALUE
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets_tests.pipeline.built_in import contract, contracts
 
 ALL = contracts()

@@ -3,7 +3,7 @@
 Tested here: `pipeline.daily.staging`. Not tested here: which versions there are (`transforms`).
 """
 
-from backfill_assets.core.contracts import Input, InputKind
+from backfill_assets.kernel.core.contracts import Input, InputKind
 from backfill_assets_tests.pipeline.built_in import contract
 
 

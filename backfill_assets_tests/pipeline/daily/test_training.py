@@ -3,7 +3,7 @@
 Tested here: `pipeline.daily.training`. Not tested here: which rows there are (`transforms`).
 """
 
-from backfill_assets.core.contracts import Input
+from backfill_assets.kernel.core.contracts import Input
 from backfill_assets_tests.pipeline.built_in import contracts
 from backfill_assets_tests.pipeline.daily.test_features import DECLARED
 

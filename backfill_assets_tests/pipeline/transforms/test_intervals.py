@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import Reach, Value, trailing
-from backfill_assets_tests.engines import DataFrame, SparkSession
+from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
 pytestmark = pytest.mark.users_do

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
 pytestmark = pytest.mark.on_spark(

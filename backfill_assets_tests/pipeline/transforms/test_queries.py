@@ -2,7 +2,7 @@
 turned labels.
 
 Tested here: `pipeline.transforms.queries`, without Spark. Not tested here: the gate that compares
-(`backfill/test_layers.py`), and which days are looked at (`load/test_candidate.py`).
+(`plans/test_layers.py`), and which days are looked at (`kernel/write/test_candidate.py`).
 """
 
 from collections import Counter

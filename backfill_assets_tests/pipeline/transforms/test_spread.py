@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import pytest
 
-from backfill_assets.core.contracts import Input
-from backfill_assets.core.days import ONE_DAY
-from backfill_assets.core.errors import BackfillError
-from backfill_assets_tests.engines import DataFrame, SparkSession
+from backfill_assets.kernel.core.contracts import Input
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 
 BY = ("shop", "customer")
 CHOICES = [

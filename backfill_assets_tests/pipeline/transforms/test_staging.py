@@ -1,7 +1,7 @@
 """Staging: who is current when, against an oracle that ranks every delivery of every key.
 
 Tested here: `pipeline.transforms.staging`. Not tested here: which raw days are read for it
-(`load.derived`).
+(`kernel.write.derived`).
 """
 
 import itertools
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange, day_range, midnight
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, day_range, midnight
 from backfill_assets.pipeline.transforms.staging import as_known, staging
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
 from backfill_assets_tests.pipeline.oracle import answers

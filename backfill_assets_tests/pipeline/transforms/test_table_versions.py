@@ -2,7 +2,7 @@
 through its log.
 
 Tested here: `pipeline.transforms.table_versions`, by hundreds of histories in one frame, each a key
-of its own. Not tested here: how commits become rows of raw (`load.test_table_changes`).
+of its own. Not tested here: how commits become rows of raw (`intake.test_table_changes`).
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.core.days import ONE_DAY, DayRange
-from backfill_assets.core.payload import CLOCKS, INSERTED, TAKEN_AWAY, log_columns
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.payload import CLOCKS, INSERTED, TAKEN_AWAY, log_columns
 from backfill_assets.pipeline.transforms.table_versions import (
     _in_order,
     _spans,
@@ -26,7 +26,7 @@ from backfill_assets.pipeline.transforms.table_versions import (
     _tried,
     table_versions,
 )
-from backfill_assets_tests.engines import SparkSession
+from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.frames import rows_of, to_spark
 from backfill_assets_tests.pipeline.worlds import FIRST, INSTANT, RAW, TRIED_IN_SPARK
 

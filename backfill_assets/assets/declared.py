@@ -1,0 +1,291 @@
+"""Tables that a lake does not compute, as it knows them: one file each, `LAKE/.assets/TABLE.json`.
+
+For a table that an asset of a Dagster project returns, the IO manager writes the file with the
+first write and whenever its contract, code or bounds change, so that commands know it without the
+project. For a table that others write, the file keeps the columns that were last seen there. Of a
+table that was adopted in a bucket, an empty file is named by its address:
+`LAKE/.assets/TABLE@s3@BUCKET@NAME`. Where a name in a catalog leads (`locate`) is the content of
+`LAKE/.assets/NAME.located`. Not here: a contract from an asset (`dagster.contracts`), and how its
+rows are written (`kernel.write.rebuild`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.candidates.whole import CANDIDATE_FILE, CANDIDATES, UNFINISHED
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.port import (
+    AlreadyThere,
+    Place,
+    Token,
+    read,
+    read_json,
+    write_json,
+)
+
+ASSETS, TABLES = ".assets", "tables"
+LOCATED = ".located"  # ends the name of a file that is named by a name in a catalog
+AT = "@"  # in the name of a file: between the name of a table and the parts of its address
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table that an asset makes, or that others write (`contract.external`): then without an
+    asset and code, unless an asset of a project stands for it."""
+
+    contract: Contract
+    asset: tuple[str, ...]  # the parts of its key
+    # What changes with its code: the version that its asset names, or a digest of its source.
+    code: str
+    bounds: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # keys of [gates.tables.NAME], which `lake.toml` overrides
+    config: str = (
+        ""  # a digest of the run's config that the asset was last made with; "": without any
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON values."""
+        contract = self.contract
+        return {
+            "asset": list(self.asset),
+            "code": self.code,
+            "bounds": dict(self.bounds),
+            "table": contract.name,
+            "description": contract.description,
+            "day_column": contract.day_column,
+            "key": list(contract.key),
+            "first_day": str(contract.first_day or ""),
+            "external": contract.external,
+            "partition_by": contract.partition_by,
+            "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
+            "inputs": [
+                [
+                    i.table,
+                    i.before,
+                    i.after,
+                    str(i.first_day or ""),
+                    *([i.mapped] if i.mapped else []),
+                ]
+                for i in contract.inputs
+            ],
+            **({"beside": list(contract.beside)} if contract.beside else {}),
+            **({"config": self.config} if self.config else {}),
+            "rules": [
+                [r.name, r.expression, r.description, list(r.per), r.only_warns]
+                for r in contract.rules
+            ],
+        }
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> "DeclaredTable":
+        """The table in a file. Raises KeyError, TypeError or ValueError for another content."""
+        inputs = tuple(
+            Input(
+                name,
+                before,
+                after,
+                first_day=date.fromisoformat(first) if first else None,
+                mapped="".join(mapped),
+            )
+            for name, before, after, first, *mapped in body["inputs"]
+        )
+        asset = tuple(map(str, body["asset"]))
+        contract = Contract(
+            body["table"],
+            body["description"],
+            tuple(Column(*column) for column in body["columns"]),
+            body["day_column"],
+            tuple(body["key"]),
+            inputs,
+            rules=tuple(
+                Rule(name, text, words, tuple(per), warns)
+                for name, text, words, per, warns in body["rules"]
+            ),
+            made_by="/".join(asset),
+            external=body.get("external", ""),
+            partition_by=body.get("partition_by"),
+            first_day=date.fromisoformat(body["first_day"]) if body["first_day"] else None,
+            beside=tuple(body.get("beside", ())),
+        )
+        return cls(
+            contract, asset, str(body["code"]), dict(body["bounds"]), str(body.get("config", ""))
+        )
+
+
+def declared(root: Path) -> list[DeclaredTable]:
+    """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises
+    SettingsError for a file that is not what was written."""
+    lake = place_at(home_of(root))
+    return _declared(lake, lake.names(ASSETS))
+
+
+def _declared(lake: Place, names: Iterable[str]) -> list[DeclaredTable]:
+    found = (name.removesuffix(".json") for name in sorted(names) if name.endswith(".json"))
+    return [table for name in found if (table := find_declared(lake, name)) is not None]
+
+
+def table_at(lake: Place, table: str) -> Place:
+    """The place of a table of a lake (no candidate's) as it is now, adopted in a bucket or not; by
+    a listing."""
+    address = _places(lake.names(ASSETS)).get(table)
+    return prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
+
+
+def place_table(lake: Place, table: str, address: str) -> None:
+    """Let a table of a lake lie at an address from now on."""
+    with suppress(AlreadyThere):
+        lake.write(
+            f"{ASSETS}/{table}{AT}{address.replace('://', '/').replace('/', AT)}",
+            b"",
+            if_absent=True,
+        )
+
+
+def record_located(root: Path, name: str, place: str) -> None:
+    """Let a name in a catalog mean a folder, or an address in a bucket, to all readers of a lake
+    from now on."""
+    place_at(home_of(root)).write(f"{ASSETS}/{name}{LOCATED}", place.encode())
+
+
+def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
+    """Where the names in a catalog that were asked for lead, by these names; of a candidate as of
+    its base lake. `listed`: what `.assets` holds, where the caller knows."""
+    lake = place_at(home_of(root))
+    found = (
+        name
+        for name in sorted(lake.names(ASSETS) if listed is None else listed)
+        if name.endswith(LOCATED)
+    )
+    return {name.removesuffix(LOCATED): read(lake, f"{ASSETS}/{name}").decode() for name in found}
+
+
+def _places(names: Iterable[str]) -> dict[str, str]:
+    """The addresses of the tables that were adopted in a bucket, by the names of files."""
+    parts = (name.split(AT) for name in sorted(names) if AT in name)
+    return {table: f"{scheme}://{'/'.join(rest)}" for table, scheme, *rest in parts}
+
+
+def home_of(root: Path) -> Path:
+    """The lake's folder; for a candidate's folder, the folder of its base lake."""
+    return root.parent.parent if candidate_facts(root) else root
+
+
+def candidate_facts(root: Path) -> dict[str, Any]:
+    """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises
+    SettingsError for a candidate that does not count."""
+    facts = read_json(place_at(root), CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
+    if UNFINISHED in facts:
+        raise SettingsError(
+            f"the candidate {root.name}",
+            f"it is {facts[UNFINISHED]}, or that was stopped",
+            "Nothing was done",
+            "See `backfill-assets candidate list`; the next `candidate create` or `discard` "
+            "deletes what was left",
+        )
+    return facts
+
+
+def declare(lake: Place, table: DeclaredTable) -> None:
+    """Write the file of a table, unless it says the same already. The caller holds the table's
+    lock."""
+    file, body = _file(table.contract.name), table.to_dict()
+    if read_json(lake, file) != body:
+        write_json(lake, file, body)
+
+
+def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
+    """Put the file of a table back to what it said (None: there was none), after a write that was
+    refused."""
+    if known is not None:
+        declare(lake, known)
+    else:
+        lake.delete(_file(name))
+
+
+def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `lake.toml` with the places of adopted tables and of names in a catalog, and
+    with the bounds that assets declare for their tables; the file's own bounds win. Raises
+    SettingsError where the file says itself where a table lies."""
+    _refuse_place(settings)
+    lake = place_at(home_of(root))
+    names = lake.names(ASSETS)
+    settings = _with_located(settings, located(root, names))
+    bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
+    if (places := _places(names)) and isinstance(own := settings.get("tables", {}), dict):
+        settings = {
+            **settings,
+            "tables": {**own, **{n: {**own.get(n, {}), "place": at} for n, at in places.items()}},
+        }
+    gates = settings.get("gates", {})
+    own = gates.get("tables", {}) if isinstance(gates, dict) else None
+    if not bounds or not isinstance(own, dict):
+        return settings
+    merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
+    return {**settings, "gates": {**gates, "tables": merged}}
+
+
+def _with_located(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    """The content of a `lake.toml` in which the place of a table stands for its name in a
+    catalog."""
+
+    def led(value: Any, *keys: str) -> Any:
+        if isinstance(value, dict) and keys:
+            return {
+                key: led(v, *keys[1:]) if keys[0] in ("*", key) else v for key, v in value.items()
+            }
+        return known.get(value, value) if isinstance(value, str) else value
+
+    for keys in (
+        (("source", "table"), ("sources", "*", "table"), ("tables", "*", "external"))
+        if known
+        else ()
+    ):
+        settings = led(settings, *keys)
+    return settings
+
+
+def _refuse_place(settings: Mapping[str, Any]) -> None:
+    tables = settings.get("tables")
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        if isinstance(table, dict) and "place" in table:
+            raise SettingsError(
+                f"[tables.{name}] place in lake.toml",
+                "only `adopt` says where a table lies",
+                "Nothing was done",
+                f"Take it away; `backfill-assets adopt {name} --from ADDRESS` makes a table that "
+                "lies there the lake's",
+            )
+
+
+def find_declared(lake: Place, name: str) -> DeclaredTable | None:
+    """The table of that name; None if no asset has made it yet."""
+    token = lake.token(_file(name))
+    return _parsed_table(lake, name, token) if token is not None else None
+
+
+def _file(table: str) -> str:
+    return f"{ASSETS}/{table}.json"
+
+
+@lru_cache(maxsize=256)
+def _parsed_table(lake: Place, name: str, _token: Token) -> DeclaredTable:
+    """The table in a file, read once as long as its stamp stays: each output of an asset reads it
+    several times."""
+    try:
+        return DeclaredTable.parse(read_json(lake, _file(name)))
+    except (KeyError, TypeError, ValueError):
+        raise SettingsError(
+            lake.uri(_file(name)),
+            "it is not what the IO manager wrote",
+            "Nothing was done",
+            "Restore it from a backup, or move it away and materialize a day of the asset: that "
+            "writes it again",
+        ) from None

@@ -1,0 +1,289 @@
+"""An object store that fills the port `Place` (S3, Azure, Google Cloud).
+
+Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`),
+and files on this machine (`local_copies`). An object is whole when it is seen and durable when it
+is written, so nothing is synced but what engines prepare on this machine. A name that is a whole
+address leads to another bucket (`anywhere`).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import wraps
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from backfill_assets.buckets import leases
+from backfill_assets.buckets.local_copies import LocalCopies
+from backfill_assets.buckets.objects import Objects
+from backfill_assets.buckets.store_errors import OddKeys
+from backfill_assets.kernel.core.addresses import ADDRESS, local_root
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.port import LOCK_SECONDS, Place, Token
+
+AT_ONCE = 8  # files that are sent
+NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
+# Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
+THEIRS = ".theirs"
+ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
+Filling = TypeVar("Filling", bound=type[Any])
+
+
+def anywhere(filling: Filling) -> Filling:
+    """A filling of the port whose verbs that read find a name that is a whole address in whatever
+    bucket it lies."""
+    for name in ANYWHERE:
+        setattr(filling, name, _found_anywhere(getattr(filling, name)))
+    return filling
+
+
+def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
+        if ":/" in name and (whole := ADDRESS.fullmatch(name)):
+            top, _, below = whole[2].partition("/")
+            return getattr(theirs(f"{whole[1]}://{top}"), verb.__name__)(below, *rest, **more)
+        return verb(place, name, *rest, **more)
+
+    return found
+
+
+def theirs(bucket: str) -> "Bucket":
+    """The place of a whole bucket that others write. Opens nothing."""
+    return Bucket(bucket, str(local_root(bucket) / THEIRS))
+
+
+@anywhere
+@dataclass(frozen=True)
+class Bucket:
+    """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the
+    environment alone.
+
+    What engines prepare on this machine is seen by `below`, `names`, `tokens`, `token`, `open` and
+    `local` of its processes before it is sent.
+    """
+
+    address: str  # of the lake: scheme, bucket and prefix
+    machine: str  # the folder of this machine for what is prepared and for copies
+    folder: str = ""  # below the address
+    called: str = (
+        ""  # what a table is called in a lake that adopted it; "": as the last part of its address
+    )
+
+    @property
+    def name(self) -> str:
+        """The last part of the place's address, or what a lake calls it."""
+        return self.called or self.uri().rpartition("/")[2]
+
+    @property
+    def is_store(self) -> bool:
+        """Whether files are objects that nobody can write into."""
+        return True
+
+    def __str__(self) -> str:
+        return self.uri()
+
+    def at(self, name: str) -> Self:
+        """As the port says."""
+        return replace(self, folder=self._below(name), called="" if name else self.called)
+
+    def _below(self, name: str) -> str:
+        return f"{self.folder}/{name}".strip("/")
+
+    def _key(self, name: str) -> str:
+        return f"{self.address.partition('://')[2].partition('/')[2]}/{self._below(name)}".strip(
+            "/"
+        )
+
+    @property
+    def _objects(self) -> Objects:
+        scheme, _, rest = self.address.partition("://")
+        return Objects(f"{scheme}://{rest.partition('/')[0]}")
+
+    @property
+    def _local(self) -> LocalCopies:
+        return LocalCopies(self.machine)
+
+    def _waiting(self, folder: str) -> list[str]:
+        """What is prepared below a folder and was not sent yet, named from this place."""
+        cut = len(self.folder) + 1 if self.folder else 0
+        return [name[cut:] for name in self._local.waiting_below(self._below(folder))]
+
+    def names(self, folder: str = "") -> list[str]:
+        """As the port says: one listing."""
+        cut = len(folder) + 1 if folder else 0
+        return [
+            *self._objects.names(self._key(folder))
+            | {n[cut:].partition("/")[0] for n in self._waiting(folder)}
+        ]
+
+    def below(self, folder: str = "") -> list[str]:
+        """As the port says: one listing, and a request for each empty object. Hadoop's S3A leaves
+        one in place of a folder that it emptied, which is listed without its "/" and not found so:
+        it is none of the files."""
+        return sorted(
+            n for n, token in self.tokens(folder).items() if token.size or self.token(n) is not None
+        )
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        """As the port says: a request for each thousand."""
+        cut = len(f"{self._key('')}/") if self._key("") else 0
+        try:
+            found = self._objects.tokens(self._key(folder), self._key(after) if after else "")
+        except OddKeys as error:
+            raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
+        tokens = {key[cut:]: token for key, token in found.items()}
+        waiting = {
+            name: token
+            for name in self._waiting(folder)
+            if name > after and (token := self.token(name))
+        }
+        return tokens | waiting
+
+    def token(self, name: str) -> Token | None:
+        """As the port says: the ETag of the object."""
+        if waiting := self._local.waiting(self._below(name)):
+            return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
+        return self._objects.token(self._key(name))
+
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
+        """As the port says, and always of one content."""
+        below = self._below(name)
+        if self._local.waiting(below):
+            return self._local.prepared(below).open("rb")
+        if at_hand and (copy := self._local.found(below)) is not None:
+            return copy.open("rb")
+        return (
+            self._objects.open_at_end(self._key(name))
+            if at_end
+            else self._objects.open(self._key(name))
+        )
+
+    def write(
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
+        is_private: bool = False,
+    ) -> Token:
+        """As the port says, also if the answer is lost. Who may read an object is the bucket's own
+        matter."""
+        return self._objects.write(self._key(name), content, if_absent, if_unchanged)
+
+    def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
+        """As the port says; its bytes stay on this machine as the copy that `local` gives."""
+        self._objects.send(self._key(name), finished)
+        self._local.take(self._below(name), finished)
+
+    def link(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: a copy, within the store where both lie in it."""
+        self.copy(name, source, source_name)
+
+    def copy(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: within the store where both lie in it."""
+        above, _, source_name = source_name.rpartition("/")
+        source = source.at(above)
+        if (
+            isinstance(source, Bucket)
+            and source._objects == self._objects
+            and not source._is_waiting(source_name)
+        ):
+            self._objects.copy(self._key(name), source._key(source_name))
+            return
+        with source.open(source_name) as opened:
+            self._objects.send(self._key(name), opened)
+
+    def _is_waiting(self, name: str) -> bool:
+        return self._local.waiting(self._below(name)) is not None
+
+    def point(self, name: str, theirs: Path) -> None:
+        """A file is copied. A folder is refused by BackfillError: no object stands for files that
+        lie elsewhere."""
+        if theirs.is_dir():
+            raise BackfillError(
+                f"the lake {self.address}",
+                f"{theirs} is a folder, to which a bucket cannot point",
+                "Nothing was written",
+                "Keep a lake with tables of others in a folder",
+            )
+        self._objects.send(self._key(name), theirs)
+
+    def delete(self, name: str) -> None:
+        """As the port says."""
+        if not self._local.forget(self._below(name)):
+            self._objects.delete([self._key(name)])
+
+    def delete_below(self, folder: str) -> None:
+        """As the port says."""
+        self._local.forget_below(self._below(folder))
+        self._objects.delete([*self._objects.tokens(self._key(folder))])
+
+    def prune(self, folder: str) -> None:
+        """As the port says: a store has no folders, this machine has."""
+        self._local.prune(self._below(folder))
+
+    def sync(self, *names: str) -> None:
+        """As the port says: sends the files that were prepared."""
+        self.sync_new(names)
+
+    def sync_new(self, names: Collection[str]) -> None:
+        """As the port says: sends the files that were prepared, several at once."""
+        waiting = [name for name in names if self._is_waiting(name)]
+        if not waiting:
+            return
+        with ThreadPoolExecutor(min(AT_ONCE, len(waiting))) as pool:
+            for _ in pool.map(self._send, waiting):
+                pass
+
+    def _send(self, name: str) -> None:
+        self._objects.send(self._key(name), self._local.prepared(self._below(name)))
+        self._local.sent(self._below(name))
+
+    def lock(
+        self, name: str, what: str, seconds: float = LOCK_SECONDS
+    ) -> AbstractContextManager[None]:
+        """As the port says: a lease, which ends half a minute after its process."""
+        return leases.lease(self, name, what, seconds)
+
+    def hold(self, name: str) -> leases.Lease:
+        """As the port says: a lease."""
+        return leases.hold(self, name)
+
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+        """As the port says."""
+        return leases.abandoned(self, folder, is_past)
+
+    def held(self, names: Iterable[str]) -> frozenset[str]:
+        """As the port says."""
+        return leases.held(self, names)
+
+    def refuse_link(self, folder: str) -> None:
+        """As the port says: a store has no links."""
+
+    def file_fault(self, name: str) -> str:
+        """As the port says: a store has no links, and objects alone."""
+        return ""
+
+    def uri(self, name: str = "") -> str:
+        """As the port says."""
+        return f"{self.address}/{self._below(name)}".rstrip("/")
+
+    def local(self, name: str = "") -> Path:
+        """As the port says: what is prepared, else a copy, which is fetched once. Not for a name
+        that is replaced."""
+        below = self._below(name)
+        if not below:
+            return self._local.prepared("")
+        if (found := self._local.found(below)) is not None:
+            return found
+        size, blocks = self._objects.fetch(self._key(name))
+        return self._local.receive(below, blocks, size)
+
+    def prepared(self, folder: str) -> Path:
+        """As the port says: a folder of this machine; its files are sent by `sync` and
+        `sync_new`."""
+        return self._local.made(self._local.prepared(self._below(folder)))

@@ -1,0 +1,337 @@
+"""`copy-lake`: the content of a lake in another folder or bucket, byte for byte, as of one moment.
+
+The target holds `.copy-lake.json` until it holds all, and gets its `lake.toml`, which makes it a
+lake, last. Stopped at any moment, the same command goes on. A target is taken for somebody else's
+until all that lies there is known to be this user's, and no link is followed on either side. Not
+here: what only one machine needs (locks, marks of runs, scratch, Dagster's home, the engine), which
+is not copied; and landing folders elsewhere, which stay where they are.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.candidates.whole import CANDIDATES
+from backfill_assets.foreign.adopting import adopted_names
+from backfill_assets.intake.landings import roots_here
+from backfill_assets.kernel.core.addresses import address_of, bucket_address
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import refuse_foreign, whoami
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.log.file_names import OTHERS
+from backfill_assets.kernel.log.versions import unfinished
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.folder import odd_below, paths_below
+from backfill_assets.kernel.place.port import (
+    LOCKS,
+    AlreadyThere,
+    Gone,
+    Place,
+    Token,
+    exists,
+    read,
+    read_json,
+    sha256_of_bytes,
+    size,
+)
+from backfill_assets.kernel.tables.folder import (
+    DAGSTER_FOLDER,
+    FORGOTTEN,
+    OWN_FOLDERS,
+    RUNS,
+    TABLES,
+    refuse_file,
+)
+from backfill_assets.kernel.tables.home import Lake, refuse_unreachable
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.staging import writing
+
+MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
+OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)
+STOCK = ".stock"  # of contents: links there lead to landed files, and a copy does without them
+KEPT = tuple(folder for folder in OWN_FOLDERS if folder not in OF_MACHINES)
+ROUNDS = 3  # looks at a lake that is written meanwhile
+AT_ONCE = 8  # files
+Content = Mapping[str, Token]  # the files of a lake by name
+
+
+@dataclass(frozen=True)
+class CopiedLake:
+    """A lake that was copied."""
+
+    source: str  # folder or address
+    target: str
+    files: int  # that the lake holds
+    bytes: int  # of them
+    copied: int  # files that this call brought: the others were there already
+
+    def __str__(self) -> str:
+        """The copy as one line."""
+        return (
+            f"{self.target} holds what {self.source} holds: {self.files} file(s), "
+            f"{self.bytes / 1e6:,.1f} MB, every "
+            f"byte compared; {self.copied} came with this command"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The copy as JSON values."""
+        return {
+            "from": self.source,
+            "to": self.target,
+            "files": self.files,
+            "bytes": self.bytes,
+            "copied": self.copied,
+        }
+
+
+def copy_lake(lake: Lake, root: Path) -> CopiedLake:
+    """Copy a lake to the place of the folder `root` (`kernel.core.addresses`): tables with their logs,
+    ledgers, contents, plans, snapshots, candidates, records, `lake.toml` and what people keep
+    beside it.
+
+    The lake is looked at before and after each round; if anything changed, one more round follows,
+    so that the copy is the lake of one moment. Raises BackfillError for a lake that is written for
+    so long, an unfinished publication or rollback, a table that is a link to one of others, any
+    other link, and a target that is another lake's, another user's or not empty; Held while another
+    command copies to the target.
+    """
+    target = place_at(root)
+    _refuse_source(lake, root)
+    if not bucket_address(root):
+        _refuse_others(root)
+    _begin(lake, target)
+    with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
+        if not exists(target, MARK):
+            fix = "Look at the target: it may be a lake in use by now"
+            raise BackfillError(
+                f"the target {target}",
+                "another command finished the copy",
+                "Nothing was copied",
+                fix,
+            )
+        return _brought_over(lake, target)
+
+
+def _brought_over(lake: Lake, target: Place) -> CopiedLake:
+    done, copied = dict[str, Token](), 0
+    if exists(
+        target, FILE_NAME
+    ):  # it held all when the command was killed, and may have been used since
+        return _finished(lake, target, _content(lake), 0)
+    for _ in range(ROUNDS):
+        if busy := writing(lake.place):
+            culprit, fix = (
+                f"another command writes {', '.join(busy)}",
+                "Wait until it ends; the same command goes on",
+            )
+            raise _refused(lake, culprit, "The target is no lake yet", fix)
+        before, settings = _content(lake), read(lake.place, FILE_NAME)
+        done, brought = _copied(lake.place, target, before, done)
+        copied += brought
+        if _content(lake) == before == done:
+            target.write(FILE_NAME, settings, if_absent=True)
+            return _finished(lake, target, done, copied)
+    fix = (
+        "Stop what writes it (schedules, sensors, commands), then run the same command: it goes on"
+    )
+    raise _refused(
+        lake, f"it was written during each of {ROUNDS} rounds", "The target is no lake yet", fix
+    )
+
+
+def _refuse_source(lake: Lake, root: Path) -> None:
+    """Raise for a lake that cannot be copied there; nothing is written yet."""
+    nothing = "Nothing was copied"
+    if lake.shared is not None:
+        raise _refused(
+            lake, "it is a candidate", nothing, "Copy its lake, which brings its candidates along"
+        )
+    here, there = f"{lake.address}/", f"{address_of(root)}/"
+    if here.startswith(there) or there.startswith(here):
+        raise _refused(
+            lake,
+            f"{address_of(root)} lies in it, or it lies there",
+            nothing,
+            "Name a place beside it",
+        )
+    if not bucket_address(root) and (other := _lake_above(root)):
+        raise BackfillError(
+            f"the target {root}",
+            f"it lies in the lake {other}",
+            nothing,
+            "Name a place beside that",
+        )
+    if stopped := unfinished(lake):
+        raise _refused(lake, str(stopped[0]), nothing, "Then copy it")
+    tables = lake.place.at(TABLES)
+    linked = [
+        t
+        for t in sorted(tables.names())
+        if any(name.startswith(OTHERS) for name in tables.names(t))
+    ]
+    if linked := sorted({*linked, *adopted_names(lake)}):
+        culprit = (
+            f"{', '.join(linked)} is read from the folder of others by a link, which no copy has"
+        )
+        raise _refused(
+            lake,
+            culprit,
+            nothing,
+            "Take it out of lake.toml and its folder out of the lake, or copy by hand",
+        )
+    if not bucket_address(lake.root):
+        _refuse_links(lake)
+    if bucket_address(root):
+        refuse_unreachable(root, lake.settings)
+    else:
+        refuse_file(root)
+
+
+def _lake_above(root: Path) -> Path | None:
+    """The lake in a folder above, of which a target's files would be taken for files."""
+    return next((folder for folder in root.parents if exists(place_at(folder), FILE_NAME)), None)
+
+
+def _refuse_links(lake: Lake) -> None:
+    """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like:
+    what lies behind one is not of the lake, and would be left out."""
+    passed_over = (f"{STOCK}/", *_landings(lake))
+    odd = (name for name in odd_below(lake.root) if not name.startswith(passed_over))
+    if name := min((name for name in odd if _is_copied(name)), default=None):
+        raise _refused(
+            lake,
+            f"{plain(name)} is a link, or no regular file, and no link is followed",
+            "Nothing was copied",
+            "Put the file or folder itself there, or take it out of the lake; a landing folder "
+            "elsewhere is named by "
+            "its whole path in lake.toml",
+        )
+
+
+def _refuse_others(root: Path) -> None:
+    """Raise unless a target folder, and all that lies there, is this user's alone and without
+    links. Where a lake is complete, only what names code is looked at: its programs made links of
+    their own since."""
+    refuse_foreign(root)
+    odd = sorted(odd_below(root))
+    if exists(place_at(root), FILE_NAME) and FILE_NAME not in odd:
+        return
+    for name in odd:
+        raise BackfillError(
+            f"the target {root}",
+            f"{plain(name)} there is a link, or no regular file, and no link is followed",
+            "Nothing was copied",
+            "Look who made it, and name an empty folder of your own",
+        )
+    refuse_foreign(root, paths_below(root))
+
+
+def _begin(lake: Lake, target: Place) -> None:
+    """Mark the target as a copy that does not hold all. Raises unless it is empty or such a copy of
+    this lake."""
+    known = read_json(target, MARK)
+    if known.get("from") == address_of(lake.root):
+        return
+    culprit = f"a copy of {known.get('from')} begins there" if known else "it is not empty"
+    if not target.names():
+        body = {"from": address_of(lake.root), "by": whoami()}
+        with suppress(AlreadyThere):
+            target.write(MARK, json.dumps(body).encode(), if_absent=True)
+            return
+    fix = "Name an empty folder or prefix; what a copy that was given up left there can be deleted"
+    raise BackfillError(f"the target {target}", culprit, "Nothing was copied", fix)
+
+
+def _content(lake: Lake) -> dict[str, Token]:
+    """The files of a lake that a copy holds, by name."""
+    names, landings = lake.place.below(), _landings(lake)
+    _refuse_names(lake, names)
+    files = {n for n in names if _is_copied(n) and not n.startswith(landings)}
+    return {n: t for n, t in lake.place.tokens().items() if n in files}
+
+
+def _landings(lake: Lake) -> tuple[str, ...]:
+    """The landing folders in the lake that `lake.toml` names by whole paths, which stay where they
+    are; each ends with `/`."""
+    sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
+    roots = roots_here(sources, lake.root)
+    return tuple(
+        f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root)
+    )
+
+
+def _refuse_names(lake: Lake, names: Iterable[str]) -> None:
+    """Raise for a name, as an object may have it, that would lead out of a folder or be another
+    file there."""
+    for name in names:
+        if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+            fix = "Look who wrote it, and delete or rename the object"
+            raise _refused(
+                lake, f"{plain(name)} is no name of a file", "The target is no lake yet", fix
+            )
+
+
+def _is_copied(name: str) -> bool:
+    """Whether a file of a lake, or of a candidate in it, is of more than one machine."""
+    first, _, rest = name.partition("/")
+    inner = rest.partition("/")[2] if first == CANDIDATES else ""
+    return (not first.startswith(".") or first in KEPT) and (not inner or _is_copied(inner))
+
+
+def _copied(
+    source: Place, target: Place, content: Content, done: Content
+) -> tuple[dict[str, Token], int]:
+    """Bring what the target lacks or has otherwise, and delete what the source lacks; gives the
+    files that are proven to be the same, of which `done` are known, and the number of those that
+    came."""
+    here = {name: token.size for name, token in target.tokens().items() if _is_copied(name)}
+    for name in here.keys() - content.keys():
+        target.delete(name)
+    proven = {n: t for n, t in content.items() if n == FILE_NAME or done.get(n) == t}
+    todo = [name for name in content if name not in proven]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = dict(
+            zip(
+                todo,
+                pool.map(lambda n: _brought(source, target, n, here.get(n)), todo),
+                strict=True,
+            )
+        )
+    target.sync_new(came := [name for name, is_new in found.items() if is_new])
+    return proven | {
+        name: content[name] for name, is_new in found.items() if is_new is not None
+    }, len(came)
+
+
+def _brought(source: Place, target: Place, name: str, here: int | None) -> bool | None:
+    """Make a file of the target what the source's is; says whether it was another (`here`: its
+    bytes). None if it is not yet the same, because the source's changed meanwhile."""
+    try:
+        digest = sha256_of_bytes(source, name)
+        if (
+            here is not None
+            and here == size(source, name)
+            and sha256_of_bytes(target, name) == digest
+        ):
+            return False
+        if name.startswith(f"{FORGOTTEN}/"):
+            target.write(name, read(source, name), is_private=True)
+        else:
+            target.copy(name, source, name)
+        return True if sha256_of_bytes(target, name) == digest else None
+    except Gone:
+        return None
+
+
+def _finished(lake: Lake, target: Place, content: Content, copied: int) -> CopiedLake:
+    target.delete(MARK)
+    size = sum(token.size for token in content.values())
+    return CopiedLake(address_of(lake.root), str(target), len(content), size, copied)
+
+
+def _refused(lake: Lake, culprit: str, consequence: str, fix: str) -> BackfillError:
+    return BackfillError(f"the lake {address_of(lake.root)}", culprit, consequence, fix)

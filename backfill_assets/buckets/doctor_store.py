@@ -1,0 +1,147 @@
+"""What a lake needs of the store that it lies in, tried on the store itself with a few small
+objects.
+
+Not here: the store's client (`buckets.objects`), and the checks of a lake (`doctor`). Commits,
+leases, markers rest on these promises; a store that breaks one of them loses writes when two
+processes write at once, and says nothing.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place, exists, read
+from backfill_assets.upkeep.doctor_tables import Diagnosis, broken, fine
+
+WRITERS, RACES = 8, 3
+TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
+SENSORS = 3  # that tick so often
+# PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each
+# sensor (counted)
+OF_DAY, OF_TICKS = (65, 85), (8, 5)
+DOLLARS = (0.005 / 1000, 0.0004 / 1000)
+PRICES = "S3, us-east-1, 2025: 0.005 $ for 1,000 PUT or LIST, 0.0004 $ for 1,000 GET"
+KEPT = (
+    "of many that create an object at once one does, a creation and a stale replacement leave "
+    "what is there"
+)
+ADVICE = (
+    "What two processes write there at once is not safe: keep the lake in a store that heeds "
+    "If-None-Match and "
+    "If-Match of writes, as S3 and Azure do, or take a newer version of this one"
+)
+
+
+def examine_store(place: Place) -> Iterator[Diagnosis]:
+    """Return whether the store at a place keeps what a lake rests on: a finding for each promise
+    that it breaks.
+
+    It writes a few objects of some bytes below `.locks` and deletes them. Raises what the store
+    answers.
+    """
+    failed = [what for what, keeps in PROMISES.items() if not _tried(place, keeps)]
+    for what in failed:
+        yield broken(f"the store {place}", f"it breaks a promise: {what}", ADVICE)
+    if not failed:
+        yield fine(f"the store {place}", KEPT)
+
+
+def estimate(place: Place, tables: int) -> Diagnosis:
+    """Return what a store is asked for a lake of so many tables, and its price, without bytes kept
+    and sent."""
+    rounds = 24 * 3600 // TICK_SECONDS
+    day, ticks = (
+        [tables * n * times for n in counted]
+        for counted, times in ((OF_DAY, 1), (OF_TICKS, rounds))
+    )
+    price_of_day, price_of_ticks = (
+        sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks)
+    )
+    return fine(
+        f"requests to {place}",
+        f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
+        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a "
+        f"month ({PRICES})",
+    )
+
+
+def _tried(place: Place, keeps: Callable[[Place, str], bool]) -> bool:
+    name = f"{LOCKS}/.tried.{uuid.uuid4().hex}"
+    try:
+        return keeps(place, name)
+    finally:
+        for left in [n for n in place.names(LOCKS) if f"{LOCKS}/{n}".startswith(name)]:
+            place.delete(f"{LOCKS}/{left}")
+
+
+def _one_creates(place: Place, name: str) -> bool:
+    def creates(number: int, at: str) -> bool:
+        try:
+            place.write(at, f"{number}".encode(), if_absent=True)
+        except AlreadyThere:
+            return False
+        return True
+
+    for race in range(RACES):
+        at = f"{name}.{race}"
+        with ThreadPoolExecutor(WRITERS) as pool:
+            done = list(pool.map(creates, range(WRITERS), [at] * WRITERS))
+        if done.count(True) != 1 or not done[int(read(place, at))]:
+            return False
+    return True
+
+
+def _one_replaces(place: Place, name: str) -> bool:
+    seen = place.write(name, b"-")
+
+    def replaces(number: int) -> bool:
+        try:
+            place.write(name, f"{number}".encode(), if_unchanged=seen)
+        except Changed:
+            return False
+        return True
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        done = list(pool.map(replaces, range(WRITERS)))
+    return done.count(True) == 1 and done[int(read(place, name))]
+
+
+def _creation_leaves(place: Place, name: str) -> bool:
+    place.write(name, b"first")
+    with suppress(AlreadyThere):
+        place.write(name, b"second", if_absent=True)
+    return read(place, name) == b"first"
+
+
+def _stale_is_refused(place: Place, name: str) -> bool:
+    seen = place.write(name, b"1")
+    place.write(name, b"2")
+    with suppress(Changed):
+        place.write(name, b"3", if_unchanged=seen)
+    return read(place, name) == b"2"
+
+
+def _gone_stays_gone(place: Place, name: str) -> bool:
+    seen = place.write(name, b"1")
+    place.delete(name)
+    with suppress(Changed):
+        place.write(name, b"2", if_unchanged=seen)
+    return not exists(place, name)
+
+
+def _is_listed(place: Place, name: str) -> bool:
+    place.write(name, b"1")
+    was = name in place.below(LOCKS)
+    place.delete(name)
+    return was and name not in place.below(LOCKS)
+
+
+PROMISES: dict[str, Callable[[Place, str], bool]] = {
+    "of many that create an object at once, one does": _one_creates,
+    "of many that replace what they read at once, one does": _one_replaces,
+    "a creation leaves the object that is there": _creation_leaves,
+    "a replacement of what was replaced meanwhile is refused": _stale_is_refused,
+    "a replacement of what was deleted meanwhile is refused": _gone_stays_gone,
+    "a listing shows what was written and not what was deleted": _is_listed,
+}

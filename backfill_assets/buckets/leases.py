@@ -1,0 +1,289 @@
+"""Leases: locks and markers of a place that no kernel frees, as files that their holders write
+again and again.
+
+Not here: where the files lie (`bucket`), and what a lock protects. Whoever dies stops writing, and
+after `seconds` by the store's clock the lease is another's. A lease may be lost at any moment, so a
+lock only spares waiting. A marker of a write is safe: `staged` becomes `committing` by its writer
+or `dead` by a sweeper, each only if the file is the one that was read, and a write that is dead
+commits nothing.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import TransientError
+from backfill_assets.kernel.place.port import (
+    LOCKS,
+    SHOWN_SECONDS,
+    AlreadyThere,
+    Changed,
+    Held,
+    Place,
+    Token,
+    read_json,
+)
+
+LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
+WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
+CLOCK_SECONDS = 2.0  # times of objects are whole seconds
+LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
+FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
+STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
+CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the store's time
+
+
+class Swept(TransientError):
+    """The files of this write were taken for abandoned: it commits nothing."""
+
+
+@dataclass
+class Lease:
+    """A file that this process holds: a thread writes it again at a third of its time."""
+
+    place: Place
+    name: str
+    seconds: float
+    token: Token
+    body: dict[str, Any]
+    is_lost: bool = False
+    _tried: set[str] = field(
+        default_factory=set
+    )  # nonces of writes of which nobody knows whether they were done
+    _seen: float = field(
+        default_factory=time.monotonic
+    )  # the last time that the file was surely ours
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _one: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self) -> None:
+        """Begin to renew it."""
+        threading.Thread(
+            target=self._renew_often, name=f"lease of {self.name}", daemon=True
+        ).start()
+
+    def _renew_often(self) -> None:
+        while not self._ended.wait(self.seconds / 3):
+            with (
+                suppress(OSError),
+                self._one,
+            ):  # a store that does not answer now may do so at the next turn
+                if self._ended.is_set() or not self.renew():
+                    return
+
+    def renew(self, **news: object) -> bool:
+        """Write it again, with `news` in its body. Returns whether it is still ours; raises
+        OSError."""
+        began, body = time.monotonic(), {**self.body, **news, "nonce": uuid.uuid4().hex}
+        self._tried.add(body["nonce"])
+        try:
+            self.token = self.place.write(self.name, _bytes(body), if_unchanged=self.token)
+        except Changed:
+            if self._is_own():
+                return self.renew(**news)
+            self.is_lost = True
+            return False
+        self.body, self._seen, self._tried = body, began, set()
+        return True
+
+    def _is_own(self) -> bool:
+        """Whether an earlier write of this lease, whose answer was lost, made the file that is
+        there."""
+        token, body = self.place.token(self.name), read_json(self.place, self.name)
+        if token is None or body.get("nonce") not in self._tried:
+            return False
+        self.token, self.body = token, body
+        self._tried.remove(body["nonce"])
+        return True
+
+    def release(self) -> None:
+        """Give the lock up. A lease that may be another's by now is left to end by itself."""
+        self._ended.set()
+        with self._one, suppress(OSError):
+            if not self.is_lost and time.monotonic() - self._seen < self.seconds / 2:
+                self.place.delete(self.name)
+
+    def beat(self) -> None:
+        """Nothing: a thread of its own writes the file again."""
+
+    def committing(self, version: int) -> None:
+        """As the port's `WriteHold` says."""
+        with self._one:
+            if (
+                self._ended.is_set()
+                or self.is_lost
+                or not self.renew(state=COMMITTING, version=version)
+            ):
+                self.is_lost = True
+                raise Swept(
+                    f"the write {self.name.rpartition('/')[2]}",
+                    f"it had not shown itself for {self.seconds:.0f} s, so another process took "
+                    "it for dead and "
+                    "removed its files",
+                    "Nothing was written",
+                    "Run again",
+                )
+
+    def __call__(self, is_deleted: bool = False) -> None:
+        """As the port's `WriteHold` says."""
+        self._ended.set()
+        with self._one, suppress(OSError):
+            if not self.is_lost and not is_deleted:
+                self.renew(seconds=0)
+
+
+def patience(place: Place) -> float:
+    """Seconds after which a lock is free that a process held which died before, or that a look
+    holds for a moment."""
+    of_the_dead = LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
+    return LOOK_SECONDS + (of_the_dead if place.is_store else 0)
+
+
+@contextmanager
+def lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
+    """A lock as the port says: waits for so many seconds, then raises Held, naming `what`."""
+    held = _acquired(place, name, what, seconds)
+    held.start()
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _acquired(place: Place, name: str, what: str, seconds: float) -> Lease:
+    until, pause, watch = time.monotonic() + seconds, FIRST_PAUSE_SECONDS, LeaseWatch(place, name)
+    while True:
+        with suppress(AlreadyThere):
+            return taken(place, name, LOCK_LEASE_SECONDS)
+        while (seen := watch.look()) is not None:
+            if watch.is_over():
+                with suppress(Changed):
+                    return taken(place, name, LOCK_LEASE_SECONDS, seen)
+            if time.monotonic() >= until:
+                raise _held(place, name, what, seconds)
+            threading.Event().wait(min(pause, max(0.0, until - time.monotonic())))
+            pause = min(2 * pause, MOST_PAUSE_SECONDS)
+
+
+def _held(place: Place, name: str, what: str, seconds: float) -> Held:
+    owner = read_json(place, name).get("owner", "another process")
+    return Held(
+        what,
+        f"{owner} has held its lock for {seconds:.0f} s",
+        "Nothing was written",
+        "Look what that process does, then run again; a lock of a process that died ends by "
+        "itself after "
+        f"{LOCK_LEASE_SECONDS:.0f} s",
+    )
+
+
+@dataclass
+class LeaseWatch:
+    """A lease of somebody, looked at until it is over: by the store's clock at the first look, then
+    by how long it stays the same."""
+
+    place: Place
+    name: str
+    clock: float | None = None  # the store's time; None: asked when it is needed
+    token: Token | None = None
+    body: dict[str, Any] = field(default_factory=dict)
+    _over_at: float = 0.0  # on this process's monotonic clock
+
+    def look(self) -> Token | None:
+        """Look again; returns the token of the file, None if it is gone."""
+        token = self.place.token(self.name)
+        if token is None or token == self.token:
+            return token
+        now, is_first = time.monotonic(), self.token is None
+        self.token, self.body = token, read_json(self.place, self.name)
+        age = 0.0
+        if is_first:
+            self.clock = server_time(self.place) if self.clock is None else self.clock
+            age = max(0.0, self.clock - token.changed_at)
+        seconds = self.body.get("seconds", WRITE_LEASE_SECONDS)
+        self._over_at = now + (seconds + CLOCK_SECONDS - age if seconds else 0)
+        return token
+
+    def is_over(self) -> bool:
+        """Whether its holder gave it up, or has not shown itself for its time."""
+        return time.monotonic() >= self._over_at
+
+
+def server_time(place: Place) -> float:
+    """The store's time (seconds since 1970), whatever this machine's clock says: of a file that is
+    written now."""
+    place.write(CLOCK, uuid.uuid4().hex.encode())
+    token = place.token(CLOCK)
+    return utc_now().timestamp() if token is None else token.changed_at
+
+
+def held(place: Place, names: Iterable[str]) -> frozenset[str]:
+    """As the port says."""
+    clock, found = None, set[str]()
+    for name in names:
+        watch = LeaseWatch(place, name, clock)
+        seen, clock = watch.look(), watch.clock
+        if seen is not None and not watch.is_over():
+            found.add(name)
+    return frozenset(found)
+
+
+def hold(place: Place, name: str) -> Lease:
+    """A marker as the port says."""
+    held = taken(place, name, WRITE_LEASE_SECONDS)
+    held.start()
+    return held
+
+
+def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+    """The markers as the port says; each is dead before it is named, so that its writer commits
+    nothing."""
+    clock = None
+    for name in sorted(place.names(folder)):
+        watch = LeaseWatch(place, f"{folder}/{name}", clock)
+        if (seen := watch.look()) is None:  # its process has just ended the write
+            continue
+        clock, body = watch.clock, watch.body
+        if (state := body.get("state")) != DEAD:
+            if not watch.is_over() or state not in (STAGED, COMMITTING):
+                continue
+            if state == COMMITTING and not is_past(name, body["version"]):
+                continue
+            dead = {**body, "state": DEAD, "seconds": 0, "nonce": uuid.uuid4().hex}
+            try:
+                place.write(f"{folder}/{name}", _bytes(dead), if_unchanged=seen)
+            except Changed:  # it shows itself again, or another process sweeps it
+                continue
+        yield name
+
+
+def clear(place: Place) -> None:
+    """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose
+    holder shows itself meanwhile stays."""
+    clock = None
+    for name in sorted(f"{LOCKS}/{name}" for name in place.names(LOCKS) if name.endswith(".lock")):
+        watch = LeaseWatch(place, name, clock)
+        seen, clock = watch.look(), watch.clock
+        if seen is not None and watch.is_over():
+            with suppress(Changed):
+                taken(place, name, LOCK_LEASE_SECONDS, seen).release()
+
+
+def taken(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
+    """A new lease, in place of the one that was seen. Raises AlreadyThere or Changed."""
+    owner = f"process {os.getpid()} of {socket.gethostname()}"
+    body = {"state": STAGED, "seconds": seconds, "owner": owner, "nonce": uuid.uuid4().hex}
+    token = place.write(name, _bytes(body), if_absent=seen is None, if_unchanged=seen)
+    return Lease(place, name, seconds, token, body)
+
+
+def _bytes(body: dict[str, Any]) -> bytes:
+    return json.dumps(body).encode()

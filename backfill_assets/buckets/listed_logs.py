@@ -1,0 +1,167 @@
+"""What a process knows of the logs of tables in a store: the names by listings, the newest commit,
+an opened table.
+
+Not here: values that are folded from commits, and logs in a folder, which are looked at file by
+file (`log_state`). A commit in a store never changes, so that each is read once; a log that took
+the place of another is noticed by the token of its newest known commit.
+"""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.log.log import (
+    LOG,
+    Commit,
+    commit_name,
+    open_delta,
+    read_commit,
+    unbroken,
+    versions_in,
+)
+from backfill_assets.kernel.place.port import Gone, Place, Token, read
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+KEPT_LOGS = 64  # a process that opens lake after lake does not grow
+
+
+@dataclass
+class _Known:
+    """What is known of one log."""
+
+    names: dict[str, Token] = field(default_factory=dict)  # in the log, as of the last listing
+    newest: tuple[Commit, str] | None = (
+        None  # the newest commit that was read, with the digest of its bytes
+    )
+    opened: "DeltaTable | None" = None  # at the newest version that was opened
+    readers: set[int] = field(default_factory=set)  # the threads that were given it
+    behind: "DeltaTable | None" = (
+        None  # an object that no other thread has, which is moved on when it is needed
+    )
+    head: int = -1  # the newest version that was listed
+
+
+class ListedLogs:
+    """Logs of tables in stores. Threads may share them: at worst both ask the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Place, _Known] = {}
+
+    def _of(self, table: Place) -> _Known:
+        while table not in self._known and len(self._known) >= KEPT_LOGS:
+            self._known.pop(next(iter(self._known)), None)
+        return self._known.setdefault(table, _Known())
+
+    def head(self, table: Place) -> int:
+        """The newest version (-1: there is no table), by one listing from the newest known commit
+        on."""
+        known = self._of(table)
+        found = _listed(table, known.head)
+        if (
+            known.head >= 0 and found.get(name := _name(known.head)) != known.names[name]
+        ):  # another log
+            self._known.pop(table, None)
+            known = self._of(table)
+            found = _listed(table, -1)
+        known.names |= found
+        known.head = max(versions_in(found, 0), default=-1)
+        return known.head
+
+    def known_head(self, table: Place) -> int:
+        """The newest version that this process has listed or read; else by a listing."""
+        known = self._of(table)
+        read = known.newest[0].version if known.newest else -1
+        return max(known.head, read) if known.head >= 0 else self.head(table)
+
+    def token(self, table: Place, version: int) -> Token | None:
+        """The token of a commit; of one that was listed without asking again."""
+        listed = self._of(table).names.get(_name(version))
+        return listed or (table.token(commit_name(version)) if version >= 0 else None)
+
+    def commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
+        """The commits with a version greater than `after`, up to the last one; raises as
+        `log.commits` does."""
+        if self._of(table).head < last:
+            self.head(table)
+        names = self._of(table).names
+        yield from (self.read(table, v)[0] for v in unbroken(table, names, after) if v <= last)
+
+    def read(self, table: Place, version: int) -> tuple[Commit, str]:
+        """A commit with the digest of its bytes; raises Gone."""
+        known = self._of(table)
+        if known.newest is not None and known.newest[0].version == version:
+            return known.newest
+        found = commit_with_digest(table, version)
+        if known.newest is None or known.newest[0].version < version:
+            known.newest = found
+        return found
+
+    def find_write(self, table: Place, write_id: str, after: int) -> int | None:
+        """The version behind an existing one whose receipt names `write_id`, or None."""
+        with suppress(Gone):
+            while True:
+                commit, _ = self.read(table, after := after + 1)
+                if commit.receipt is not None and commit.receipt.write_id == write_id:
+                    return after
+        return None
+
+    def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
+        """The table at a version (None: the newest). The newest one is kept: opening reads each
+        commit twice."""
+        last = self.head(table) if version is None else version
+        known = self._of(table)
+        if known.opened is not None and known.opened.version() == last:
+            known.readers.add(threading.get_ident())
+            return known.opened
+        found = self._moved_on(table, last) or open_delta(table, last if last >= 0 else None)
+        if known.opened is None or known.opened.version() < last:
+            known.opened, known.readers = found, {threading.get_ident()}
+        return found
+
+    def _moved_on(self, table: Place, version: int) -> "DeltaTable | None":
+        """The object that is behind at that version; None if there is none."""
+        from deltalake.exceptions import DeltaError
+
+        known = self._of(table)
+        behind, known.behind = known.behind, None
+        with suppress(DeltaError, OSError):
+            if behind is not None and behind.version() < version:
+                behind.update_incremental()
+        return behind if behind is not None and behind.version() == version else None
+
+    def take(self, table: Place) -> "DeltaTable":
+        """The table, at the newest version that this process knows, for one commit; nobody else
+        gets the object. If others committed meanwhile, its commit is refused."""
+        opened = self.opened(table, self.known_head(table))
+        self._of(table).opened = None
+        return opened
+
+    def leave(self, table: Place, opened: "DeltaTable") -> None:
+        """Take back an object that `take` gave, after a commit with it."""
+        known = self._of(table)
+        known.behind = opened if known.readers <= {threading.get_ident()} else None
+
+
+def commit_with_digest(table: Place, version: int) -> tuple[Commit, str]:
+    """A commit and the SHA-256 of its bytes, by one reading; raises as `log.read_commit` does."""
+    content = read(table, commit_name(version))
+    return read_commit(table, version, content.splitlines()), hashlib.sha256(content).hexdigest()
+
+
+def _name(version: int) -> str:
+    return commit_name(version).removeprefix(f"{LOG}/")
+
+
+def _listed(table: Place, first: int) -> dict[str, Token]:
+    """The names in a log, from a commit on (-1: all), without folders in it."""
+    found = table.tokens(LOG, commit_name(first)[:-1] if first >= 0 else "")
+    return {
+        name: token
+        for path, token in found.items()
+        if "/" not in (name := path.removeprefix(f"{LOG}/"))
+    }

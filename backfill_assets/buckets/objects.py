@@ -1,0 +1,310 @@
+"""Requests to an object store by obstore: the objects of one bucket by their keys.
+
+Not here: the names of a place, and files on this machine (`bucket`); what answers mean
+(`store_errors`). Objects carry the nonce of the write that made them: a write whose answer was
+lost, and which meets its own object when it is repeated, knows it by that. ETags do not tell equal
+bodies apart.
+"""
+
+import io
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.buckets.odd_keys import list_all
+from backfill_assets.buckets.store_errors import Busy, ChangedAfterAll, OddKeys, answered, lost
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Token
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+OF_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")  # what the store's client reads
+RETRY_SECONDS = 30.0  # so long the client repeats one request: stores say SlowDown for seconds
+RETRIES = 1000  # more than it makes in that time: the time is the limit
+FIRST_PAUSE, LONGEST_PAUSE = (
+    timedelta(seconds=0.1),
+    timedelta(seconds=3),
+)  # between two of its tries
+AGAIN = 5  # times that a write is tried which meets another's request
+PAGE = 1000  # objects of one listing request
+READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
+END_BYTES = (
+    64 << 10
+)  # of a request for the end of an object: Parquet's readers look there for a footer first
+PART_BYTES = 16 << 20  # of a large file that is sent in parts
+NONCE = "nonce"
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of a bucket, e.g. `s3://bucket`. Each verb is one request, repeated by the client
+    where the store asks for it; raises the conditions of the port and what `store_errors` says.
+    Keys have no `/` at their ends."""
+
+    bucket: str
+    retries: int = RETRIES
+
+    @property
+    def _store(self) -> "ObjectStore":
+        if _process() != os.getpid():
+            raise BackfillError(
+                self.bucket,
+                "this process was forked from one that had used a store, and lacks its client's "
+                "threads",
+                "Nothing was read or written",
+                "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
+            )
+        return _opened(
+            self.bucket,
+            self.retries,
+            tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT))),
+        )
+
+    def uri(self, key: str) -> str:
+        """The address of an object."""
+        return f"{self.bucket}/{key}".rstrip("/")
+
+    def names(self, key: str) -> set[str]:
+        """The last parts of the names directly below a key, of objects and of prefixes."""
+        with answered(self.uri(key)):
+            found = _api().list_with_delimiter(self._store, f"{key}/" if key else None)
+        paths = [o["path"] for o in found["objects"]] + [*found["common_prefixes"]]
+        return {path.rstrip("/").rpartition("/")[2] for path in paths}
+
+    def tokens(self, key: str, after: str = "") -> dict[str, Token]:
+        """The objects at any depth below a key whose keys come after one; a request for each
+        thousand. Raises OddKeys, which has the others, where some keys are no paths."""
+        prefix = f"{key}/" if key else ""
+        try:
+            with answered(self.uri(key)):
+                pages = _api().list(
+                    self._store, prefix or None, offset=after or None, chunk_size=PAGE
+                )
+                return {
+                    o["path"]: _token(o) for page in pages for o in page if o["path"] > after
+                }  # Azurite lists all
+        except OddKeys as error:
+            if (found := list_all(self.bucket, prefix, after)) is not None:
+                error.listed(found)
+            raise
+
+    def token(self, key: str) -> Token | None:
+        """The token of an object; None if it is gone."""
+        try:
+            with answered(self.uri(key)):
+                return _token(_api().head(self._store, key))
+        except Gone:
+            return None
+
+    def open(self, key: str) -> BufferedReader:
+        """An object of one content, to read and seek in."""
+        with answered(self.uri(key)):
+            found = _api().get(self._store, key)
+            if found.meta["size"] <= READ_BYTES:
+                return io.BufferedReader(_Ranges(self, key, found.meta, bytes(found.bytes()), 0))
+        return io.BufferedReader(_Ranges(self, key, found.meta), READ_BYTES)
+
+    def open_at_end(self, key: str) -> BufferedReader:
+        """As `open`, for a reader of the end: one request for its last bytes, others for what else
+        is read."""
+        store, others = (
+            self._store,
+            _api().exceptions,
+        )  # Azure takes no such range, and an empty object has no end
+        with answered(self.uri(key)), suppress(others.NotSupportedError, others.GenericError):
+            found = _api().get(store, key, options={"range": {"suffix": END_BYTES}})
+            content = _Ranges(self, key, found.meta, bytes(found.bytes()), found.range[0])
+            return io.BufferedReader(content, READ_BYTES)
+        return self.open(key)
+
+    def part(self, key: str, start: int, end: int, e_tag: str) -> bytes:
+        """Bytes of an object, `end` not included; raises Changed if its ETag is another."""
+        options = {"range": (start, end), **({"if_match": e_tag} if e_tag else {})}
+        with answered(self.uri(key)):
+            return bytes(_api().get(self._store, key, options=options).bytes())
+
+    def fetch(self, key: str) -> tuple[int, Iterable[bytes]]:
+        """The size of an object, and its bytes in blocks."""
+        with answered(self.uri(key)):
+            found = _api().get(self._store, key)
+        return found.meta["size"], self._stream(key, found.stream(READ_BYTES))
+
+    def _stream(self, key: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        with answered(self.uri(key)):
+            yield from blocks
+
+    def write(self, key: str, content: bytes, if_absent: bool, if_unchanged: Token | None) -> Token:
+        """Write an object, under the condition that the port names; true also where an answer is
+        lost."""
+        nonce, mode = uuid.uuid4().hex, "create" if if_absent else "overwrite"
+        put_mode: Any = mode if if_unchanged is None else _version(if_unchanged)
+        try:
+            done = self._put(
+                key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
+            )
+        except (AlreadyThere, Changed) as error:
+            if (own := self._own(key, nonce)) is not None:
+                return own
+            if isinstance(
+                error, ChangedAfterAll
+            ):  # perhaps ours was the content before the one that is there
+                raise lost(self.uri(key)) from None
+            raise
+        return Token(
+            (_mark(done["e_tag"]),), len(content), utc_now().timestamp(), done["version"] or ""
+        )
+
+    def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
+        """Write an object; again where the store meets another request for its name."""
+        for _ in range(AGAIN - 1):
+            if isinstance(content, BufferedReader):
+                content.seek(0)
+            with suppress(Busy), answered(self.uri(key)):
+                return dict(_api().put(self._store, key, content, **how))
+        if isinstance(content, BufferedReader):
+            content.seek(0)
+        with answered(self.uri(key)):
+            return dict(_api().put(self._store, key, content, **how))
+
+    def _own(self, key: str, nonce: str) -> Token | None:
+        """The token of the object if the write with this nonce made it: its first answer was
+        lost."""
+        try:
+            with answered(self.uri(key)):
+                found = _api().get(self._store, key, options={"head": True})
+        except Gone:
+            return None
+        return _token(found.meta) if found.attributes.get(NONCE) == nonce else None
+
+    def send(self, key: str, content: Path | BufferedReader) -> None:
+        """Make the content of a file an object, whatever was there."""
+        self._put(key, content, chunk_size=PART_BYTES)
+
+    def copy(self, key: str, source: str) -> None:
+        """Give the content of an object another key."""
+        with answered(self.uri(source)):
+            _api().copy(self._store, source, key)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, a thousand by each request; harmless for those that are gone."""
+        try:
+            with answered(self.uri(keys[0] if keys else "")):
+                if keys:
+                    _api().delete(self._store, keys)
+        except Gone:  # some stores say so, and delete no others of the request then
+            for key in keys if len(keys) > 1 else ():
+                self.delete([key])
+
+
+class _Ranges(io.RawIOBase):
+    """An object, read in ranges of one content; its bytes from `known` on are here already."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        key: str,
+        meta: Mapping[str, Any],
+        content: bytes = b"",
+        known: int | None = None,
+    ) -> None:
+        self._objects, self._key, self._size, self._e_tag = (
+            objects,
+            key,
+            meta["size"],
+            meta["e_tag"] or "",
+        )
+        self._content, self._known, self._at = content, self._size if known is None else known, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def readall(self) -> bytes:
+        start, self._at = self._at, max(self._at, self._size)
+        return b"" if start >= self._size else self._part(start, self._size)
+
+    def _part(self, start: int, end: int) -> bytes:
+        if start >= self._known:
+            return self._content[start - self._known : end - self._known]
+        return self._objects.part(self._key, start, end, self._e_tag)
+
+    def readinto(self, buffer: Any) -> int:
+        start, end = self._at, min(self._at + len(buffer), self._size)
+        if end <= start:
+            return 0
+        found = self._part(start, end)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def _api() -> Any:
+    try:
+        import obstore
+    except ModuleNotFoundError:
+        raise SettingsError(
+            "a lake in a bucket",
+            "the client of object stores is not installed",
+            "Nothing was done",
+            "Run `pip install 'backfill-assets[stores]'`",
+        ) from None
+    return obstore
+
+
+@lru_cache(maxsize=1)
+def _process() -> int:
+    """The process that used a store first: in a fork of it, a request would wait for ever."""
+    return os.getpid()
+
+
+@lru_cache(maxsize=16)
+def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]) -> "ObjectStore":
+    """The client of a bucket, by what the environment says of it."""
+    _api()
+    from obstore.store import from_url
+
+    pauses = {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2}
+    retry: Any = {
+        "max_retries": retries,
+        "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+        "backoff": pauses,
+    }
+    return from_url(bucket, retry_config=retry)
+
+
+def _token(meta: Mapping[str, Any]) -> Token:
+    return Token(
+        (_mark(meta["e_tag"]),),
+        meta["size"],
+        meta["last_modified"].timestamp(),
+        meta["version"] or "",
+    )
+
+
+def _mark(e_tag: str | None) -> str:
+    """An ETag as every answer of a store has it: listings of Azure leave the quotes out."""
+    return f'"{e_tag}"' if e_tag and '"' not in e_tag else e_tag or ""
+
+
+def _version(token: Token) -> dict[str, str]:
+    """What a conditional put names: S3 and Azure look at the ETag, Google at the version."""
+    return {
+        name: part
+        for name, part in (("e_tag", str(token.mark[0])), ("version", token.version))
+        if part
+    }

@@ -1,0 +1,234 @@
+"""What an object store answers, as the conditions and errors of the port.
+
+Not here: requests (`bucket`). An answer's text may quote a key, so none of it but its code and its
+state is shown.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token, exists
+
+CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
+REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
+THERE = (
+    "BlobAlreadyExists",
+)  # Azure says so with the state 409, by which others say that they are busy
+NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
+EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
+OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
+OTHER_TIME = ("RequestTimeTooSkewed", "RequestInTheFuture")
+NO_CREDENTIALS = re.compile(
+    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey"
+)
+ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)", re.DOTALL)
+ODD_KEY = re.compile(
+    r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\ud800-\udfff]"
+)  # as the client judges them
+REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
+OF_STORE = re.compile(
+    r"object store|Generic \w+ error"
+)  # in errors of delta-rs: the store did not answer
+OLD_LIST = re.compile(
+    r"end version (\d+) not the same as the specified end version (\d+)"
+)  # likewise
+NOTHING = "Nothing was read or written by this request"
+
+
+class StoreRefused(BackfillError, OSError):
+    """The store does not let this process in, or there is no such bucket. A retry cannot help."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class OddKeys(StoreRefused):
+    """Some keys of a listing are no paths, so that the client ends it."""
+
+    good: Mapping[str, Token] = {}  # of all other keys
+    odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
+
+    def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
+        """The error with the keys of a whole listing, without their first characters."""
+        self.odd = tuple(key[cut:] for key in found if ODD_KEY.search(key))
+        self.good = {key[cut:]: token for key, token in found.items() if not ODD_KEY.search(key)}
+        return self
+
+
+class StoreLost(TransientError, OSError):
+    """The store does not answer, or asks to come back later; whether a write happened is not
+    known."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class Busy(StoreLost):
+    """The store meets another request for the same name (409): nothing was written, and it may be
+    tried again."""
+
+
+class ChangedAfterAll(Changed):
+    """The object is another now, and the request was repeated: an earlier turn of it may have been
+    done before that."""
+
+
+@contextmanager
+def answered(address: str) -> Iterator[None]:
+    """Raise what the store answers about an address as the port's condition, or as an error that
+    names the address."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (FileNotFoundError, BaseError) as error:
+        raise error_of(address, error) from None  # its text and its cause may quote keys
+
+
+def error_of(address: str, error: Exception) -> OSError:
+    """The port's error for an error of obstore's."""
+    from obstore import exceptions as of
+
+    text = str(error)
+    code, state = _answer_in(text)
+    if code in NO_BUCKET:
+        return _no_bucket(address)
+    if state == "409" and code not in THERE:
+        return Busy(
+            address, "the store meets another request for the same name (409)", NOTHING, "Run again"
+        )
+    changed = ChangedAfterAll if REPEATED.search(text) else Changed
+    for kind, condition, number in (
+        (FileNotFoundError, Gone, errno.ENOENT),
+        (of.AlreadyExistsError, AlreadyThere, errno.EEXIST),
+        (of.PreconditionError, changed, errno.ESTALE),
+        (of.NotModifiedError, Changed, errno.ESTALE),
+    ):
+        if isinstance(error, kind):
+            return condition(number, os.strerror(number), address)
+    return _refused(address, text, code, state) or lost(address, text, code, state)
+
+
+def _answer_in(text: str) -> tuple[str, str]:
+    """The code and the state that a store answered, as an error's text has them; empty where it has
+    none."""
+    code, state = CODE.search(text), STATE.search(text)
+    return code[1] if code else "", state[1] if state else ""
+
+
+def _no_bucket(address: str) -> StoreRefused:
+    return StoreRefused(
+        address,
+        "there is no such bucket (or container)",
+        NOTHING,
+        "Create it, or correct the address; this program creates none",
+    )
+
+
+def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | None:
+    """The error if another identical request cannot succeed."""
+    if found := ODD_NAME.search(text):
+        return OddKeys(
+            address,
+            f"an object below it has a name that no path can have: {plain(found[1])}",
+            NOTHING,
+            "Delete the object, or give it a name without empty parts, dots alone, and control "
+            "characters",
+        )
+    if code in REGION:
+        return StoreRefused(
+            address,
+            f"the bucket lies in another region ({code})",
+            NOTHING,
+            "Set AWS_REGION to the bucket's region",
+        )
+    if code in EXPIRED or OLD_SIGNATURE in text:
+        return StoreRefused(
+            address,
+            f"the credentials of this process have expired ({code or state})",
+            NOTHING,
+            "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment "
+            "of every process of "
+            "this lake: a server or daemon keeps those that it was started with; a role renews "
+            "itself",
+        )
+    if code in OTHER_TIME:
+        return StoreRefused(
+            address,
+            f"the clock of this machine is off by more than the store allows ({code}); it shows "
+            f"{utc_now():%Y-%m-%d %H:%M:%S} UTC",
+            NOTHING,
+            "Set it, and let it be kept by NTP (`timedatectl set-ntp true`); a container has its "
+            "host's clock",
+        )
+    if NO_CREDENTIALS.search(text.partition("<?xml")[0]) and not code:
+        return StoreRefused(
+            address,
+            "no credentials for it were found, neither in the environment nor of this machine",
+            NOTHING,
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for az://: "
+            "AZURE_STORAGE_ACCOUNT_NAME and its key), or "
+            "run on a machine or in a pod that has a role",
+        )
+    if state in ("401", "403") or "Permission" in text[:40]:
+        return StoreRefused(
+            address,
+            f"the store refuses the credentials of this process ({code or state})",
+            NOTHING,
+            "Check whose they are and what they may do: list, read, write and delete below this "
+            "address",
+        )
+    if state.startswith("4") and state not in ("408", "429"):
+        return StoreRefused(
+            address,
+            f"the store does not take the request ({code or state})",
+            NOTHING,
+            "Check the address and the region; `backfill-assets doctor` tries each kind of request",
+        )
+    return None
+
+
+def lost(address: str, text: str = "", code: str = "", state: str = "") -> StoreLost:
+    """The error of a request of which nobody knows whether it was done."""
+    culprit = (
+        f"the store answers {code or state} again and again"
+        if code or state
+        else "the store does not answer"
+    )
+    if "timed out" in text or "TimedOut" in text:
+        culprit = "the store does not answer in time"
+    return StoreLost(
+        address,
+        culprit,
+        "Whether this request was done is not known; nothing is half written",
+        "Check the network and, for a store of your own, AWS_ENDPOINT_URL (AWS_ALLOW_HTTP for "
+        "http); then run again",
+    )
+
+
+def refuse_lost(place: Place, error: Exception) -> None:
+    """Raise where an error of delta-rs is the store's: StoreRefused if a retry cannot help, else
+    StoreLost."""
+    if place.is_store and OF_STORE.search(text := str(error)):
+        raise _refused(place.uri(), text, *_answer_in(text)) or lost(
+            place.uri()
+        ) from None  # it may quote a key
+
+
+def refuse_old_listing(table: Place, error: Exception, commit: str) -> None:
+    """Raise TransientError where delta-rs says that a store's listing of a table's log ends before
+    a commit, given by its name in the table, that is there: a store that breaks its promise."""
+    if table.is_store and (found := OLD_LIST.search(str(error))) and exists(table, commit):
+        raise TransientError(
+            f"the table {table.name}",
+            f"its store lists its log up to version {found[1]}, though version {found[2]} is there",
+            NOTHING,
+            "Run again; a store whose listings stay old breaks what is asked of it "
+            "(`backfill-assets doctor`)",
+        ) from None

@@ -1,0 +1,280 @@
+"""`backfill-assets candidate` and `snapshot`: other versions of a lake's tables, built apart or
+kept under a name.
+
+Not here: building a candidate (every command takes it by `--lake`), publishing it
+(`candidates.publications`), and keeping a snapshot's files (`candidates.snapshots`).
+"""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from backfill_assets.candidates.candidates import (
+    candidate_names,
+    candidate_statuses,
+    create_candidate,
+    discard_candidate,
+    find_candidate,
+    folder_of_candidate,
+)
+from backfill_assets.candidates.publications import Publication, PublishRequest, publish
+from backfill_assets.candidates.snapshots import (
+    Snapshot,
+    SnapshotRequest,
+    create_snapshot,
+    drop_snapshot,
+    file_of,
+    find_snapshot,
+    held_bytes,
+    snapshot_names,
+)
+from backfill_assets.cli.backfill import chosen
+from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.common import (
+    TARGET_KEY,
+    TEXT,
+    days_options,
+    json_and_lake,
+    lake_option,
+    newest_option,
+    opened,
+)
+from backfill_assets.cli.drawing import TextTable, number
+from backfill_assets.cli.output import answer
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.pipeline.own_files import reached
+
+
+@click.group()
+@lake_option
+def candidate() -> None:
+    """Other versions of the lake's tables, with code or settings of their own, until `publish`
+    makes them current."""
+
+
+@candidate.command("create", short_help="Make an empty one.")
+@click.argument("name")
+@click.option(
+    "--tables", "named", required=True, help="The tables that it builds, comma-separated."
+)
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the candidate.")
+@json_and_lake
+def create(name: str, named: str, note: str) -> None:
+    """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed
+    there. All tables that it does not build it reads from the lake, as they are.
+    """
+    created = _make(name, named, note)
+    lines = (
+        f"Made {created.address}. Change its lake.toml or pipeline files, then build and look:",
+        f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(created.address)}",
+        f"backfill-assets candidate publish {name}",
+    )
+    answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, lines)
+
+
+def make_target(named: str | None) -> None:
+    """Make the candidate that `--target` names, of the named tables, if there is none of that
+    name."""
+    meta = click.get_current_context().meta
+    target = meta.pop(TARGET_KEY, None)
+    if target is None:
+        return
+    if named and target not in candidate_names(opened()[0]):
+        _make(target, named)
+    meta[TARGET_KEY] = target
+
+
+def _make(name: str, named: str, note: str = "") -> Lake:
+    """Make an empty candidate of the named tables."""
+    lake, pipeline = opened()
+    return create_candidate(
+        lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note
+    )
+
+
+@candidate.command("list", short_help="All candidates of the lake.")
+@json_and_lake
+def list_candidates() -> None:
+    """Name all candidates of the lake with their folders, tables and built days, and what is
+    behind."""
+    found = candidate_statuses(opened()[0], chosen_pipeline)
+    lines = (f"{status} in {address_of(status.folder)}" for status in found)
+    answer(found, lines, "This lake has no candidates.")
+
+
+@candidate.command("publish", short_help="Make its days current (--yes).")
+@click.argument("name")
+@days_options(default="all it built")
+@click.option("--catch-up", is_flag=True, help="Bring the candidate up to date first.")
+@click.option(
+    "--no-compare", is_flag=True, help="Do not compare days that no gate of a finished plan passed."
+)
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the receipts.")
+@json_and_lake
+def publish_candidate(
+    name: str, days: DayRange | None, catch_up: bool, no_compare: bool, yes: bool, note: str
+) -> None:
+    """Make the days of the candidate NAME current: per table one commit that names its files,
+    upstream first. Shows them first.
+
+    Days that a finished plan of the candidate made have passed its gates; the rows of all others
+    are compared with the lake's, and the outcome is shown and kept in the receipts. It is refused
+    where a day there is not up to date, or the lake's own code is not the candidate's yet.
+    """
+    lake, pipeline = opened()
+    candidate_lake = find_candidate(lake, name)
+    if catch_up and yes:
+        _bring_up(candidate_lake, note)
+    request = PublishRequest(
+        lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note, not no_compare
+    )
+    publication = publish(request, act=yes)
+    answer(publication, _publication_lines(lake, name, publication))
+
+
+def _bring_up(candidate_lake: Lake, note: str) -> None:
+    """Run what the candidate needs; ends as `report` does if days are left."""
+    context = click.get_current_context()
+    context.meta[TARGET_KEY] = candidate_lake.root.name
+    try:
+        outcome = until_settled(candidate_lake, note, "catch-up")
+    finally:
+        del context.meta[TARGET_KEY]
+    if not outcome.success:
+        report(outcome)
+
+
+def _publication_lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
+    yield from map(str, publication.tables)
+    if not publication.done:
+        yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
+        return
+    folder = shlex.quote(lake.address)
+    if publication.has_written:
+        yield (
+            f"Take it back with: backfill-assets rollback --plan {publication.id} --yes --lake "
+            f"{folder}"
+        )
+    else:
+        yield "Nothing was written: the lake holds these days so already."
+    yield (
+        f"The candidate stays until: backfill-assets candidate discard {name} --yes --lake {folder}"
+    )
+
+
+@candidate.command("discard", short_help="Delete it (--yes).")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is deleted.")
+@json_and_lake
+def discard(name: str, yes: bool) -> None:
+    """Delete the candidate NAME with all that it built. Days that were published stay current."""
+    lake, _ = opened()
+    discard_candidate(lake, name, act=yes)
+    folder = address_of(folder_of_candidate(lake, name))
+    line = f"{folder} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
+    answer({"name": name, "folder": folder, "done": yes}, [line])
+
+
+@click.group()
+@lake_option
+def snapshot() -> None:
+    """Keep versions of tables and days under a name: the same rows for ever, whatever is rebuilt or
+    vacuumed."""
+
+
+@snapshot.command("create", short_help="Keep the newest versions.")
+@click.argument("name")
+@days_options(default="all")
+@click.option("--tables", "named", help="Comma-separated. [default: all]")
+@click.option("--note", type=TEXT, default="", help="Why; it is kept in the snapshot.")
+@click.option(
+    "--unfit",
+    type=click.Choice(["refuse", "warn", "take"]),
+    default="refuse",
+    show_default=True,
+    help="What to do about days that are missing, stale, incomplete or pending, or that will "
+    "change.",
+)
+@newest_option
+@json_and_lake
+def create_snapshot_now(
+    name: str, days: DayRange | None, named: str | None, note: str, **options: Any
+) -> None:
+    """Keep the newest versions of tables under NAME: the days --from through --to, or all that they
+    hold.
+
+    The files are copied, and their rows read once and held against the receipts; their SHA-256 are
+    proven at reads.
+    """
+    lake, pipeline = opened()
+    tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
+    kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
+    _answer_snapshot(kept)
+
+
+@snapshot.command("list", short_help="All snapshots of the lake.")
+@json_and_lake
+def list_snapshots() -> None:
+    """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
+    lake, _ = opened()
+    snapshots = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
+    document = [
+        {**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots
+    ]
+    rows = [
+        (s.name, s.made_at, s.by, len(s.tables), s.digest[:12], held, s.note)
+        for s, held in snapshots
+    ]
+    table = TextTable(
+        ["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows
+    )
+    answer(document, [table] if rows else [], "This lake has no snapshot.")
+
+
+@snapshot.command("show", short_help="What it keeps, proven.")
+@click.argument("name")
+@json_and_lake
+def show_snapshot(name: str) -> None:
+    """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
+    lake, _ = opened()
+    shown = find_snapshot(lake, name)
+    for table in shown.tables.values():
+        for file in table.files:
+            file_of(lake, name, table, file)
+    _answer_snapshot(shown)
+
+
+@snapshot.command("drop", short_help="Let go of it.")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it.")
+@json_and_lake
+def drop(name: str, yes: bool) -> None:
+    """Let go of a snapshot and of the files that only it holds. What names it can no longer be
+    read."""
+    lake, _ = opened()
+    held = held_bytes(lake, name)
+    if yes:
+        drop_snapshot(lake, name)
+    size = f"{number(held)} bytes"
+    line = (
+        f"dropped {name}; {size} are free"
+        if yes
+        else f"would drop {name}, and free {size}; do it with --yes"
+    )
+    answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
+
+
+def _answer_snapshot(shown: "Snapshot") -> None:
+    made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}"
+    rows = [
+        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days))
+        for name, t in shown.tables.items()
+    ]
+    table = TextTable(["table", "version", "rows", "days", "data files", "which days"], rows)
+    answer(shown, [f"snapshot {shown.name}, made {made}", table, f"digest {shown.digest}"])

@@ -1,0 +1,220 @@
+"""Candidates: other versions of a lake's tables, with code or settings of their own.
+
+A candidate is a lake of its own, `LAKE/.candidates/NAME`, that writes its own tables and reads all
+others from the lake beside it, as they are now; every command works on it. Not here: its folders
+(`kernel.tables.folder`) and making its days current (`publications`).
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.candidates.whole import CANDIDATE_FILE, CANDIDATES, candidates_of
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.versions import unfinished
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import AlreadyThere, read_json
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
+Reach = Callable[
+    [Path], tuple[Path, ...]
+]  # a Python file and all that it imports from beside it, itself first
+
+
+@dataclass(frozen=True)
+class CandidateStatus:
+    """What a candidate has built."""
+
+    name: str
+    folder: Path
+    tables: Mapping[str, tuple[date, ...]]  # per table the days that it has built
+    behind: Mapping[str, tuple[date, ...]]  # the built days that `publish` refuses
+    error: str = ""  # why nothing is known; "": nothing is wrong
+
+    def __str__(self) -> str:
+        """The candidate as one line."""
+        built = ", ".join(
+            f"{table} {ranges(days) or 'no day'}" for table, days in self.tables.items()
+        )
+        behind = ", ".join(f"{table} {ranges(days)}" for table, days in self.behind.items() if days)
+        return (
+            f"candidate {self.name}: {built}; "
+            f"{self.error or (f'behind: {behind}' if behind else 'up to date')}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The candidate as JSON values, days as text."""
+        days, behind = (
+            {t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind)
+        )
+        return {
+            **vars(self),
+            "folder": address_of(self.folder),
+            "tables": [*days],
+            "days": days,
+            "behind": behind,
+        }
+
+
+def candidate_status(
+    lake: Lake, name: str, pipeline_of: Callable[[Lake], Pipeline]
+) -> CandidateStatus:
+    """What a candidate has built; `pipeline_of` gives its pipeline. Raises nothing: the status says
+    what is wrong."""
+    folder = folder_of_candidate(lake, name)
+    try:
+        candidate = find_candidate(lake, name)
+        own_pipeline = pipeline_of(candidate)
+        states = own_pipeline.states(read_view(candidate, own_pipeline.contracts))
+    except BackfillError as error:
+        own_tables = sorted(
+            read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())
+        )
+        return CandidateStatus(
+            name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}"
+        )
+    built = {t: tuple(sorted(states.view.table(t).latest)) for t in sorted(candidate.own)}
+    behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
+    return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
+
+
+def folder_of_candidate(lake: Lake, name: str) -> Path:
+    """The folder of a candidate of that name; it need not exist."""
+    return lake.root / CANDIDATES / name
+
+
+def candidate_names(lake: Lake) -> list[str]:
+    """The names of a lake's candidates, ascending."""
+    return candidates_of(lake.place).names()
+
+
+def candidate_statuses(
+    lake: Lake, pipeline_of: Callable[[Lake], Pipeline]
+) -> list[CandidateStatus]:
+    """The status of each candidate of the lake; `pipeline_of` as for `candidate_status`."""
+    return [candidate_status(lake, name, pipeline_of) for name in candidate_names(lake)]
+
+
+def find_candidate(lake: Lake, name: str) -> Lake:
+    """Open a candidate; raises UnknownName if there is none of that name."""
+    refuse_unknown("candidate", [name], candidate_names(lake), "Nothing was done")
+    return open_lake(folder_of_candidate(lake, name), is_further=True)
+
+
+def create_candidate(
+    lake: Lake,
+    pipeline: Pipeline,
+    name: str,
+    tables: Collection[str],
+    reached: Reach,
+    note: str = "",
+) -> Lake:
+    """Make an empty candidate of some tables, with copies of lake.toml and of the user's own
+    pipeline files; `reached` gives a file and its imports. Raises BackfillError for a name that is
+    taken or not allowed, and unknown tables."""
+    folder = folder_of_candidate(lake, name)
+    if not NAME.fullmatch(name) or lake.shared is not None:
+        bad = (
+            "it is no name of letters, digits, `.`, `_` and `-`"
+            if lake.shared is None
+            else "the lake is one itself"
+        )
+        raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
+    own = [pipeline.contract(t, "Nothing was made") for t in tables]
+    if unfit := [
+        c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column
+    ]:
+        others = "returned by an asset of a project, written by others"
+        why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
+        raise refused(
+            name,
+            why,
+            "Nothing was made",
+            "Choose tables that are made from other tables, one folder a day",
+        )
+    if between := _between(pipeline, {c.name for c in own}):
+        why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
+        raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
+    facts = {
+        "tables": [c.name for c in own],
+        "by": whoami(),
+        "at": utc_now().isoformat(),
+        "note": note,
+    }
+    candidates = candidates_of(lake.place)
+    try:
+        with candidates.alone(), candidates.making(name) as finish:
+            for file in _own_files(lake, reached):
+                candidates.place.write(
+                    f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes()
+                )
+            finish(json.dumps(facts).encode())
+    except AlreadyThere:
+        fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
+        raise refused(name, "it is there already", "Nothing was made", fix) from None
+    return open_lake(folder, is_further=True)
+
+
+def _between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
+    """The other tables that are made from one of these and read by one of these, directly or
+    through others."""
+    after, before = set(own), set(own)
+    for contract in pipeline.contracts:
+        after |= {contract.name} if any(i.table in after for i in contract.inputs) else set()
+    for contract in reversed(pipeline.contracts):
+        before |= {i.table for i in contract.inputs} if contract.name in before else set()
+    return [c.name for c in pipeline.contracts if c.name in (after & before) - set(own)]
+
+
+def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
+    """The files of the lake's folder that say what its tables are."""
+    yield lake.root / FILE_NAME
+    place = (lake.settings.pipeline.tables or "").rpartition(":")[0]
+    if place.endswith(".py"):
+        yield from (f for f in reached(lake.root / place) if f.is_relative_to(lake.root))
+    if lake.settings.pipeline.sql:
+        yield from sorted(lake.root.glob(lake.settings.pipeline.sql))
+
+
+def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
+    """Delete a candidate with all that it built (without `act` only say what hinders it); days that
+    were published stay. Raises BackfillError if a publication of it was stopped.
+
+    Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
+    """
+    candidates = candidates_of(lake.place)
+    refuse_unknown(
+        "candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted"
+    )
+    for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
+        raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
+    if act:
+        with candidates.alone():
+            candidates.delete(name)
+            Folder(str(lake.root)).delete_below(
+                f"{CANDIDATES}/{name}"
+            )  # in a bucket: what this machine keeps of it
+
+
+def publishing(name: str) -> str:
+    """The publication of a candidate in words."""
+    return f"publish {name}"
+
+
+def refused(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
+    """The refusal to do something with a candidate."""
+    return BackfillError(f"the candidate {name}", culprit, consequence, fix)

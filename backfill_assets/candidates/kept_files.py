@@ -1,0 +1,112 @@
+"""Data files that snapshots keep: copies, or in a store the table's own files, which upkeep then
+leaves alone.
+
+Not here: which days a snapshot keeps, and whether their rows are right (`candidates.snapshots`).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.candidates.whole import MAKING, SNAPSHOT_FILE, UNFINISHED, snapshots_of
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.log.log import versions
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import Place, exists, read_json, sha256_of_bytes, size
+from backfill_assets.kernel.tables.data_files import (
+    files_of,
+    files_of_days,
+    folder_of,
+    live_files,
+    refuse_altered,
+)
+from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A data file that a snapshot keeps."""
+
+    path: str  # below the snapshot's folder; of a table whose files are pinned, below the lake
+    sha256: str
+    size: int  # bytes
+
+
+def keep_files(
+    lake: LakeFolder, contract: Contract, version: int, days: Collection[date], folder: Place
+) -> tuple[tuple[KeptFile, ...], bool]:
+    """Keep the files of days of a version; says, too, whether they are pinned: in a store by their
+    names in the lake, else they are copied below the folder, in the table's layout. Raises Altered
+    for a file that is gone or altered."""
+    table = lake.table_place(contract.name)
+    files = sorted(
+        files_of_days(files_of(lake, contract, version), contract, days), key=lambda f: f.path
+    )
+    refuse_altered(table, files)
+    is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
+    if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
+        named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
+        return tuple(
+            KeptFile(name, sha256_of_bytes(table, f.path), f.size) for name, f in named
+        ), True
+    kept = []
+    for n, file in enumerate(files):
+        below = (
+            f"{contract.name}/{folder_of(table.uri(file.path))}"
+            if contract.partition_column
+            else contract.name
+        )
+        path = f"{below}/part-{n:05d}.parquet"
+        folder.copy(path, table, file.path)
+        kept.append(KeptFile(path, sha256_of_bytes(folder, path), size(folder, path) or 0))
+    folder.sync_new([file.path for file in kept])
+    return tuple(kept), False
+
+
+def fault_of(place: Place, kept: KeptFile, *, deep: bool) -> str:
+    """Say what is wrong with a kept file, with `deep` by reading its bytes; empty if nothing is."""
+    if (found := size(place, kept.path)) != kept.size:
+        return (
+            "is gone"
+            if found is None
+            else "has another size, and so other bytes than those that were kept"
+        )
+    is_other = deep and sha256_of_bytes(place, kept.path) != kept.sha256
+    return "has other bytes than those that were kept" if is_other else ""
+
+
+def pins(lake: Place) -> dict[str, set[str]] | None:
+    """The pinned files by their names in the lake, each with the names of its snapshots. None: it
+    may be any file, as a snapshot is being made, or its file is damaged.
+
+    Who deletes files that a commit took out chooses them first and asks afterwards: a snapshot that
+    is begun later keeps none of them.
+    """
+    snapshots, found = snapshots_of(lake), dict[str, set[str]]()
+    for name in (
+        n for n in snapshots.place.names() if exists(snapshots.place, f"{n}/{SNAPSHOT_FILE}")
+    ):
+        body = read_json(snapshots.place, f"{name}/{SNAPSHOT_FILE}")
+        if body.get(UNFINISHED) == MAKING or not body:
+            return None
+        for table in body.get("tables", {}).values():
+            for file in table["data_files"] if table.get("pinned") else ():
+                found.setdefault(file[0], set()).add(name)
+    return found
+
+
+def snapshots_with(lake: Place, files: Collection[str]) -> set[str]:
+    """The names of the snapshots that pin one of these files."""
+    pinned = pins(lake) or {}
+    return set().union(*(pinned.get(file, ()) for file in files))
+
+
+def bytes_pinned_by(lake: LakeFolder, name: str) -> int:
+    """Bytes of the replaced files that only the snapshot of that name pins."""
+    pinned = [file for file, names in (pins(lake.place) or {}).items() if names == {name}]
+    tables = {table: lake.table_place(table) for table in {file.split("/")[1] for file in pinned}}
+    opened = {name: LOGS.opened(table) for name, table in tables.items() if versions(table)}
+    live = {
+        f"{TABLES}/{name}/{f.path}" for name, table in opened.items() for f in live_files(table, "")
+    }
+    return sum(size(lake.place, file) or 0 for file in pinned if file not in live)

@@ -1,0 +1,381 @@
+"""Publications: days of a candidate's tables made current in the lake beside it, all at once.
+
+Not here: making and discarding candidates (`candidates.candidates`), readers during a publication
+(`kernel.log.versions`).
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.candidates.candidates import FIT, publishing, refused
+from backfill_assets.compare.compare import CompareRequest, Moment, compare
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
+from backfill_assets.kernel.core.engines import ENGINE
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import BY, whoami
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
+from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.log.versions import Unfinished, switching, unfinished
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import stage_links
+from backfill_assets.kernel.tables.view import read_view, writes_of
+from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
+from backfill_assets.kernel.write.computing import version_read
+from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.kernel.write.replace import Provenance, Write, days_held, replace_days_locked
+from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
+from backfill_assets.reading.queries import unanswered
+
+NOTHING = "Nothing was published"
+GROUNDS = "grounds"  # tag of a receipt: what was looked at before its days were published
+
+
+@dataclass(frozen=True)
+class TablePublication:
+    """Days of a candidate's table to make current, or made current."""
+
+    table: str
+    days: tuple[date, ...]
+    rows_now: int  # of the lake's table on these days
+    rows_then: int  # after the publication
+    same: int  # days that hold these rows already
+    grounds: str = ""  # what was compared
+    version: int | None = (
+        None  # that made them current; None: not yet, or the lake held them so already
+    )
+
+    def __str__(self) -> str:
+        """The publication as one line."""
+        done = f", by version {self.version}" if self.version is not None else ""
+        return (
+            f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, "
+            f"{self.rows_then} then, "
+            f"{self.same} day(s) the same{done}{'; ' if self.grounds else ''}{self.grounds}"
+        )
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What `publish` does or did."""
+
+    id: str  # by which `rollback --plan` takes it back
+    tables: tuple[TablePublication, ...]  # upstream first
+    done: bool = False
+
+    @property
+    def has_written(self) -> bool:
+        """Whether a receipt bears its id, by which `rollback` finds it."""
+        return any(t.version is not None for t in self.tables)
+
+
+def publish(request: "PublishRequest", act: bool) -> Publication:
+    """Make the candidate's days current: per table one commit that names its files, upstream first;
+    without `act` only say what it would change.
+
+    Everything that can refuse a table is looked at before the first commit, under the locks of all
+    of them. Readers see the days of all tables before or after it (`kernel.log.versions`). Stopped in
+    between, done again, it goes on. Raises BackfillError if a day is not up to date, code or
+    settings are others in the lake, days are held, a plan stopped, or a read of consumers would
+    fail.
+    """
+    _refuse_stopped(request)
+    chosen = _chosen(request)
+    _refuse_unanswered(request)
+    _refuse_unfit(request, chosen)
+    lake, names = request.lake, [t.name for t, _ in chosen]
+    previews = [_preview(request, t, v) for t, v in chosen]
+    earlier = [u.id for u in unfinished(lake) if u.what == request.what]
+    plan = earlier[0] if earlier else new_id(utc_now())
+    if not act:
+        return Publication(plan, tuple(previews))
+    with ExitStack() as locks:
+        for name in names:
+            locks.enter_context(lake.store.lock(name))
+        _refuse_unfit(request, chosen)
+        with switching(lake, request.pipeline.contracts, names, request.unfinished(plan)):
+            versions = list(
+                _publish_tables(request, chosen, plan, {p.table: p.grounds for p in previews})
+            )
+    published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
+    return Publication(plan, published, done=True)
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """Days of a candidate to publish in the lake beside it."""
+
+    lake: Lake
+    pipeline: Pipeline  # of the lake
+    candidate: Lake
+    candidate_pipeline: Pipeline
+    days: DayRange | None = None  # None: all that the candidate built
+    note: str = ""  # why
+    compares: bool = True  # rows of days that no gate of a plan passed with the lake's
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return self.candidate.root.name
+
+    @property
+    def what(self) -> str:
+        """The publication in words, by which a stopped one is found again."""
+        return f"{publishing(self.name)}{f' of {self.days}' if self.days is not None else ''}"
+
+    @property
+    def again(self) -> str:
+        """The command that does it."""
+        days = f" --days {self.days.start}..{self.days.last}" if self.days is not None else ""
+        return f"backfill-assets candidate publish {self.name}{days} --yes"
+
+    def unfinished(self, plan: str) -> Unfinished:
+        """The publication while it runs, for the lake's log."""
+        fix = (
+            f"Finish it with `{self.again}`, or take it back with `backfill-assets rollback "
+            f"--plan {plan} --yes`"
+        )
+        return Unfinished(plan, self.what, fix)
+
+    def states(self) -> States:
+        """The states of the lake's days now."""
+        return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
+
+
+def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
+    """The candidate's own tables, upstream first, each with the newest receipts of its days."""
+    pipeline, chosen = request.candidate_pipeline, list[tuple[Table, TableView]]()
+    states = pipeline.states(read_view(request.candidate, pipeline.contracts))
+    for table in pipeline.tables:
+        name = table.name
+        if not request.candidate.writes(name):
+            continue
+        _refuse_other_code(request, name)
+        view = states.view.table(name)
+        latest = {
+            d: s
+            for d, s in sorted(view.latest.items())
+            if request.days is None or d in request.days
+        }
+        if unfit := [d for d in latest if states.of(name, d) not in FIT]:
+            unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
+            reason = f"{ranges(unfit)} of {name} are {unfit_states} there"
+            raise refused(
+                request.name,
+                reason,
+                NOTHING,
+                f"`{_command(request, 'catch-up')}`, or publish other days",
+            )
+        if latest:
+            chosen.append((table, replace(view, latest=latest)))
+    if not chosen:
+        fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
+        raise refused(request.name, "it holds no such day", NOTHING, fix)
+    return chosen
+
+
+def _refuse_stopped(request: PublishRequest) -> None:
+    """Raise if a plan with some of the days waits for a person: its gate may have found what
+    readers must not see."""
+    for plan_id, reason in held_back(request.candidate).items():
+        if request.days is None or {*find_plan(request.candidate, plan_id).days} & {*request.days}:
+            raise refused(
+                request.name, reason, NOTHING, f"Say --target {request.name} with these commands"
+            )
+
+
+def _refuse_unanswered(request: PublishRequest) -> None:
+    """Raise if one of `[gates] reads` fails over the lake as it would be with all days of the
+    candidate."""
+    reads = request.lake.settings.gates.reads
+    if failed := unanswered(request.candidate, request.pipeline.contracts, reads):
+        fix = "Correct the read in lake.toml, or the candidate's code and build again"
+        raise refused(request.name, "; ".join(failed), NOTHING, fix)
+
+
+def _refuse_other_code(request: PublishRequest, name: str) -> None:
+    ours, theirs = request.pipeline.codes.get(name), request.candidate_pipeline.codes[name]
+    if ours is None:
+        why = f"the lake beside it has no table {name}"
+    elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):
+        why = (
+            f"code or settings of {name} are others in the lake, so that the days would show as "
+            "outdated at once"
+        )
+    else:
+        return
+    fix = (
+        f"Bring lake.toml and the pipeline's files from {request.candidate.address} to "
+        f"{request.lake.address} first"
+    )
+    raise refused(request.name, why, NOTHING, fix)
+
+
+def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
+    latest, current = (
+        built.latest,
+        request.lake.store.view(table.name, table.contract.day_column).latest,
+    )
+    replaced = [current[d].entry for d in latest if d in current]
+    differing = [
+        d
+        for d, r in latest.items()
+        if d not in current or current[d].entry.content != r.entry.content
+    ]
+    rows = sum(e.rows for e in replaced), sum(r.entry.rows for r in latest.values())
+    grounds = _grounds(request, table, built, differing)
+    return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
+
+
+def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
+    """The grounds for publishing these days: the gates of the candidate's finished plans that made
+    them, else a comparison of their rows with the lake's, made now unless the request leaves it
+    out."""
+    there, latest = request.candidate, {d: built.latest[d] for d in days}
+    made_by = {
+        r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)
+    }
+    finished = {
+        p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED
+    }
+    if not days:
+        return ""
+    if made_by == finished:
+        return f"the gates of plan {', '.join(sorted(made_by))} passed"
+    if not request.compares or request.lake.store.head(table.name) < 0:
+        return "not compared"
+    sides = Moment(request.lake), Moment(there, built.version)
+    reports = [
+        compare(request.pipeline, CompareRequest(table.name, span), *sides)
+        for span in contiguous(days)
+    ]
+    added, removed, changed = (
+        sum(r.total(kind) for r in reports) for kind in ("added", "removed", "changed")
+    )
+    return f"compared: {added} row(s) added, {removed} removed, {changed} changed"
+
+
+def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableView]]) -> None:
+    """Raise if the lake holds days of any of the tables, or inputs of any day moved since it was
+    built: where a table reads another published table, its inputs count as they are after that
+    publication."""
+    view = read_view(request.lake, request.pipeline.contracts)
+    for table, built in chosen:
+        current = view.table(table.name)
+        if held := [
+            d
+            for d in built.latest
+            if d in current.latest and current.latest[d].entry.built is Built.HELD
+        ]:
+            raise days_held(table.contract, held)
+        merged = replace(
+            current,
+            latest={**current.latest, **built.latest},
+            foreign=current.foreign - {*built.latest},
+        )
+        view = replace(view, tables={**view.tables, table.name: merged})
+    digests = request.pipeline.states(view).digests
+    for table, built in chosen:
+        changed = [
+            d for d, r in built.latest.items() if digests.of(table.name, d) != r.entry.input_digest
+        ]
+        if changed:
+            why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
+            raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
+
+
+def _publish_tables(
+    request: PublishRequest,
+    chosen: Sequence[tuple[Table, TableView]],
+    plan: str,
+    grounds: Mapping[str, str],
+) -> Iterator[int | None]:
+    """Commit the days of each table; gives the versions. An error says what is published and how to
+    go on."""
+    done: list[str] = []
+    for table, built in chosen:
+        try:
+            yield _publish_table(
+                request, table, built, {PLAN_TAG: plan, GROUNDS: grounds[table.name]}
+            )
+        except (BackfillError, OSError) as error:
+            culprit = error.culprit if isinstance(error, BackfillError) else str(error)
+            published = (
+                f"{', '.join(done)} published, and readers see all tables as before"
+                if done
+                else NOTHING
+            )
+            raise refused(
+                request.name,
+                f"{table.name}: {culprit}",
+                published,
+                request.unfinished(plan).fix if done else "Do it again",
+            ) from error
+        done.append(f"{table.name} {ranges(built.latest)}")
+
+
+def _publish_table(
+    request: PublishRequest, table: Table, built: TableView, tags: Mapping[str, str]
+) -> int | None:
+    """Commit the days of one table, whose lock is held, as the candidate held them then; the
+    version by which this publication made them current, None where nothing was to be written.
+    `tags` are the receipt's."""
+    contract, states, latest = table.contract, request.states(), built.latest
+    staged = stage_links(request.lake, contract, request.candidate, latest, built.version)
+    base = states.view.table(table.name).version
+    entries = {d: r.entry for d, r in latest.items()}
+    write = Write(
+        contract, staged, entries, base, _provenance(request, table, states, latest, tags)
+    )
+
+    def digests_now(days: Iterable[date]) -> Mapping[date, str]:
+        """The input digests by the lake's heads as they are when it is called."""
+        digests = request.states().digests
+        return {d: digests.of(table.name, d) for d in days}
+
+    try:
+        version = replace_days_locked(request.lake, write, digests_now).version
+        newest = request.lake.store.receipt(table.name, version)
+        return (
+            version if newest is not None and newest.tags.get(PLAN_TAG) == tags[PLAN_TAG] else None
+        )
+    finally:
+        staged.drop()
+
+
+def _provenance(
+    request: PublishRequest,
+    table: Table,
+    states: States,
+    latest: Mapping[date, DayReceipt],
+    tags: Mapping[str, str],
+) -> Provenance:
+    """Who published, and what computed the days: the engine of the candidate's newest write of
+    them."""
+    codes, view = request.pipeline.codes[table.name], states.view
+    receipts = [
+        r for r, _ in writes_of(request.candidate.store, table.name, latest) if r is not None
+    ]
+    engine_tags = (
+        {k: v for k, v in receipts[-1].tags.items() if k in (ENGINE, VERSIONS)} if receipts else {}
+    )
+    tags = {**engine_tags, **state_tags(table.contract, states), **tags}
+    tags |= {BY: whoami(), CHUNK_TAG: "1", "candidate": request.name}
+    return Provenance(
+        PUBLISH,
+        note=request.note,
+        code_digest=codes.code_digest,
+        settings_digest=codes.settings_digest,
+        frontier=states.frontier(table.name),
+        inputs={i.table: version_read(view, i) for i in table.contract.inputs},
+        tags=tags,
+    )
+
+
+def _command(request: PublishRequest, words: str) -> str:
+    return f"backfill-assets {words} --lake {shlex.quote(request.candidate.address)}"

@@ -1,0 +1,250 @@
+"""`backfill-assets compare` and `check-engine`: days at two versions, times or lakes, and days
+computed on two engines.
+
+Not here: finding the differences (`compare.compare`, `compare.prove`).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import days_options, opened, target_option
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
+from backfill_assets.cli.output import Output, reporting
+from backfill_assets.compare.compare import CompareReport, CompareRequest, Moment, of_plan
+from backfill_assets.compare.compare import compare as compare_of
+from backfill_assets.compare.matching import DayDifference, SampleRow
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.plans.files import find_plan
+
+if TYPE_CHECKING:
+    from backfill_assets.compare.recompute import Recomputation
+
+INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
+
+
+class LakeMomentType(click.ParamType[datetime | int]):
+    """An instant (UTC), or the number of a lake version."""
+
+    name = "instant|number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | int:
+        """Return the aware instant or the number."""
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
+        moment: datetime = INSTANT.convert(value, param, ctx)
+        return moment.replace(tzinfo=UTC)
+
+
+LAKE_MOMENT = LakeMomentType()
+VERSION = click.IntRange(min=0)
+MOMENTS = ("from_version", "to_version", "other_lake")
+
+
+@click.command()
+@click.option("--table", default="", help="Which table. [default with --plan: all that it wrote]")
+@days_options()
+@click.option(
+    "--plan",
+    "plan_id",
+    metavar="ID",
+    help="What this plan changed; needs no days, versions or times.",
+)
+@click.option("--chunk", type=click.IntRange(1), help="With --plan: what this chunk changed.")
+@click.option("--from-version", type=VERSION, help="The table's version before.")
+@click.option("--to-version", type=VERSION, help="The version after. [default: the newest]")
+@click.option(
+    "--other-lake", type=click.Path(path_type=Path), help="Before is this lake, after is that one."
+)
+@click.option(
+    "--meant", help="Columns that were meant to change, comma-separated; others that did are named."
+)
+@target_option
+@reporting("html")
+def compare(**options: Any) -> Output:
+    """Rows added, removed and changed, per day and by column, with samples and the drift of every
+    column.
+
+    Drift is the population stability index. Exit code 1 where a column changed, came or went that
+    was not --meant to. No JVM.
+    """
+    lake, pipeline = opened()
+    reports = [compare_of(pipeline, *comparison) for comparison in _comparisons(lake, options)]
+    unmeant = [
+        f"Not meant to change and changed all the same: {', '.join(r.unmeant)}"
+        for r in reports
+        if r.unmeant
+    ]
+    title = (
+        f"plan {options['plan_id']}"
+        if options["plan_id"]
+        else f"{options['table']} {options['days']}"
+    )
+    lines, sections = (
+        [r.headline for r in reports],
+        [section for r in reports for section in _sections(r)],
+    )
+    page = Page("compare", title, lake.address, sections, [*lines, *unmeant])
+    parts = [
+        p
+        for r in reports
+        for p in (r.headline, *(_sections(r) if r.differing or r.one_sided else ()))
+    ]
+    document = reports if options["plan_id"] else reports[0]
+    return Output(
+        document, [*parts, *unmeant], bool(unmeant), {"html": partial(write_page, page=page)}
+    )
+
+
+def _comparisons(
+    lake: Lake, options: dict[str, Any]
+) -> list[tuple[CompareRequest, Moment, Moment]]:
+    """Each comparison that the options ask for; raises click's errors for options that exclude each
+    other."""
+    table, days, meant = options["table"], options["days"], names_of(options["meant"])
+    if options["plan_id"] is None:
+        if not table or days is None or options["chunk"] is not None:
+            raise click.UsageError(
+                "say which --table and days (--from, --to), or which --plan (and perhaps --chunk)."
+            )
+        before, after = _moments(lake, **options)
+        return [(CompareRequest(table, days, meant), before, after)]
+    plan = find_plan(lake, options["plan_id"])
+    if days is not None or any(options[name] is not None for name in MOMENTS):
+        raise click.UsageError("--plan says days and versions already: leave these options away.")
+    comparisons = [c for c in of_plan(lake, plan, options["chunk"]) if table in ("", c[0].table)]
+    if not comparisons:
+        what = f"chunk {options['chunk']} of it" if options["chunk"] else "it"
+        fix = f"See `backfill-assets plan show {plan.id}`"
+        raise plan.error(
+            f"{what} wrote nothing{f' to {table}' if table else ''}", "Nothing was compared", fix
+        )
+    if meant is not None and len(comparisons) > 1:
+        tables = ", ".join(r.table for r, *_ in comparisons)
+        raise click.UsageError(f"--meant is of one table: say --table with it, one of {tables}.")
+    return [
+        (replace(request, meant=meant), before, after) for request, before, after in comparisons
+    ]
+
+
+def names_of(listed: str | None) -> list[str] | None:
+    """Return the names in a comma-separated list; None for None."""
+    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
+    if other_lake is None and options["from_version"] is None:
+        raise click.UsageError("say what to compare with: --from-version or --other-lake.")
+    yield Moment(lake, options["from_version"])
+    yield Moment(
+        open_lake(other_lake, is_further=True) if other_lake else lake, options["to_version"]
+    )
+
+
+def _sections(report: CompareReport) -> list[PageSection]:
+    columns = []
+    for c in report.columns:
+        words = [
+            word for word, holds in (("large", c.is_large), ("not meant", c.is_unmeant)) if holds
+        ]
+        nulls = (
+            "none" if share is None else f"{share:.1%}" for share in (c.nulls_before, c.nulls_after)
+        )
+        columns.append((c.column, c.changed, *nulls, f"{c.drift:.3f}", words))
+    names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
+    heads = ("column", "changed values", "NULL before", "NULL after", "drift", "")
+    drift = (
+        "each column, over all days compared (none: only one side has it); drift is the "
+        "population stability index"
+    )
+    samples, drawn = ("day", "kind", "key", "before", "after"), "some of the rows that differ"
+    tables = {
+        "Days that differ": TextTable(names, [_cells(d) for d in report.differing]),
+        "Columns": TextTable(heads, columns, drift),
+        "Rows that differ": TextTable(samples, _sample_rows(report.samples), drawn),
+    }
+    return [PageSection(title, [table]) for title, table in tables.items() if table.rows]
+
+
+def _cells(d: DayDifference) -> tuple[object, ...]:
+    columns = ", ".join(f"{c} {number(n)}" for c, n in d.columns.items())
+    return d.day, d.rows_before, d.rows_after, d.added, d.removed, d.changed, columns
+
+
+def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
+    return [
+        (
+            s.day,
+            s.kind,
+            s.key,
+            *([f"{c}={v}" for c, v in side.items()] for side in (s.before, s.after)),
+        )
+        for s in samples
+    ]
+
+
+@click.command("check-engine")
+@days_options(default="all that were made")
+@click.option("--tables", help="Which tables, comma-separated. [default: all]")
+@reporting()
+def check_engine(days: DayRange | None, tables: str | None) -> Output:
+    """Compute days again on the other engine, from the inputs that their receipts name, and compare
+    fingerprints.
+
+    Nothing is committed; the other engine has a server of its own, which stops afterwards. Exit
+    code 1 where a day differs, or a table could not be computed.
+    """
+    from backfill_assets.compare.prove import check_engine as compute_again
+    from backfill_assets.compare.prove import other_engine
+
+    lake, pipeline = opened()
+    report = compute_again(lake, pipeline, days, names_of(tables), other_engine(lake))
+    return Output(
+        report, recomputed(report.engine, report), failed=bool(report.differing or report.refused)
+    )
+
+
+def recomputed(engine: str, report: "Recomputation") -> Iterator[str | PageSection]:
+    """Yield what differs by day, column and key, the days passed over and the tables not
+    computed."""
+    yield (
+        f"{engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} "
+        "differ"
+    )
+    for verdict in report.verdicts:
+        passed = [d for d in verdict.days if d.passed_over]
+        for reason in dict.fromkeys(d.passed_over for d in passed):
+            alike = [d for d in passed if d.passed_over == reason]
+            yield f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}"
+    rows = [(v.table, *_cells(d)) for v in report.verdicts for d in v.differing]
+    if rows:
+        columns = (
+            "table",
+            "day",
+            "rows before",
+            "rows again",
+            "added",
+            "removed",
+            "changed",
+            "columns",
+        )
+        samples = [row for v in report.verdicts for row in _sample_rows(v.samples)]
+        differing = TextTable(
+            ("day", "kind", "key", "written", "computed again"), samples, "rows that differ"
+        )
+        why = (
+            "A day of landed rows differs where an engine reads a value otherwise: `quarantine` "
+            "says why. Any other "
+            "day reads more than its own inputs, or days of a chunk outside its window: see "
+            "`guide own-tables`."
+        )
+        yield PageSection("Days that differ", [TextTable(columns, rows), differing], [why])
+    yield from (f"{table} was not computed: {reason}" for table, reason in report.refused)

@@ -1,0 +1,300 @@
+"""Days computed again from the inputs that their receipts pin, and compared by fingerprint; nothing
+is committed.
+
+`prove` takes another physical order, number of partitions and chunk, `check-engine` the other
+engine, on a server of its own; the standing proof takes a few days of tables, drawn by the date, as
+often as the load pays for it. Not here: computing again (`compare.recompute`), and Dagster's schedule,
+check and alarm (`dagster.adapter.lake_definitions`). What a person proves by command goes into the
+history (`standing`), too.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.compare.recompute import (
+    Recomputation,
+    RecomputeVerdict,
+    SessionElsewhere,
+    recompute,
+)
+from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
+from backfill_assets.engines.server import (
+    SERVERS,
+    engine_named,
+    server_engine,
+    stop_server,
+    version_of,
+)
+from backfill_assets.engines.session import drop_session
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.kernel.core.engines import Engine, advice, culprit
+from backfill_assets.kernel.core.errors import BackfillError, unwritten
+from backfill_assets.kernel.core.unsteady import keys_of
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.model import Pipeline, Table, source_files
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.kernel.write.steadiness import differing_expressions
+from backfill_assets.reconcile.standing import (
+    DIFFERS,
+    EQUAL,
+    NOT_COMPUTED,
+    PASSED_OVER,
+    Proof,
+    keep_proofs,
+    newest_writes,
+    proofs,
+)
+from backfill_assets.reports.report import writes
+from backfill_assets.upkeep.doctor_tables import Diagnosis, broken, fine
+
+REASON = "prove"
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """Written days to prove."""
+
+    days: DayRange | None = None  # a range of days
+    random: int = 0  # so many days, drawn by `seed`
+    seed: str = "0"
+    tables: Collection[str] = ()  # empty: all
+    chunk: int = 1  # days computed at once
+
+
+def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
+    """Compute the days again and compare; raises BackfillError for an unknown table, and if no day
+    is written."""
+    written = _written(lake, pipeline, request.tables)
+    chosen = chosen_days(request, {d for days in written.values() for d in days})
+    if not chosen:
+        raise unwritten("the proof", "Nothing was computed")
+    chunks = {
+        table: _chunks(sorted(chosen & set(days)), request.chunk) for table, days in written.items()
+    }
+    return Recomputation(
+        *_recomputed(Known(lake, pipeline), ReorderedSession(lake), chunks, REASON)
+    )
+
+
+def _written(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
+    """Return the days that were written of the tables (none: of all); raises BackfillError for an
+    unknown table."""
+    names = [pipeline.contract(n, "Nothing was computed").name for n in tables]
+    named = [t.contract for t in pipeline.tables if not names or t.name in names]
+    return {c.name: sorted(lake.store.view(c.name, c.day_column).latest) for c in named}
+
+
+def _recomputed(
+    known: Known, session: LakeSession, chunks: Mapping[str, Sequence[DayRange]], reason: str
+) -> tuple[tuple[RecomputeVerdict, ...], tuple[tuple[str, str], ...]]:
+    """Return the verdict of every table's chunks, and the tables whose rows were refused, with the
+    reason."""
+    verdicts, refused = dict[str, RecomputeVerdict](), []
+    for table, parts in chunks.items():
+        try:
+            for chunk in parts:
+                rebuild = RebuildRequest(
+                    session, known, known.pipeline.table(table), chunk, Provenance(reason)
+                )
+                verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(
+                    recompute(rebuild)
+                )
+        except BackfillError as error:
+            refused.append((table, str(error)))
+    return tuple(verdicts.values()), tuple(refused)
+
+
+def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
+    """Return the days of the range that were written, or as many random ones of these as asked; the
+    seed decides."""
+    within = sorted(d for d in written if request.days is None or d in request.days)
+    if not request.random:
+        return set(within)
+    return set(random.Random(request.seed).sample(within, min(request.random, len(within))))  # noqa: S311  # no secret
+
+
+def _chunks(days: list[date], size: int) -> list[DayRange]:
+    """Return ranges of at most `size` days that cover the days and no others."""
+    parts = (
+        list(span)[i : i + size] for span in contiguous(days) for i in range(0, len(span), size)
+    )
+    return [from_inclusive(part[0], part[-1]) for part in parts]
+
+
+Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
+
+
+def waits(lake: Lake, pipeline: Pipeline) -> str:
+    """Return why no proof is due ("" if one is): proofs are off, or the last took more than its
+    share of writes since."""
+    settings, last = lake.settings.proof, [p for p in proofs(lake) if p.seconds]
+    if not settings.days_per_day:
+        return "[proof] days_per_day is 0"
+    if not last:
+        return ""
+    newest = max(p.at for p in last)
+    spent = sum(p.seconds for p in last if p.at == newest)
+    began = datetime.fromisoformat(newest)
+    loaded = sum(w.seconds or 0.0 for w in writes(lake, pipeline) if w.at > began)
+    if loaded * settings.max_share >= spent:
+        return ""
+    return (
+        f"the last proof took {spent:.1f} s and writes since then {loaded:.1f} s; the next is due "
+        "after "
+        f"{spent / settings.max_share:.0f} s of them ([proof] max_share = {settings.max_share:g})"
+    )
+
+
+def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove) -> list[Proof]:
+    """Prove the days of tables drawn by the date, and keep the outcomes. Commits nothing."""
+    written = sorted(
+        (t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name)
+    )
+    drawn = random.Random(str(today)).sample(
+        written, min(lake.settings.proof.days_per_day, len(written))
+    )  # noqa: S311
+    began, outcomes = time.monotonic(), list[Proof]()
+    for table, day in drawn:
+        proof = prover(lake, pipeline, ProofRequest(days=from_inclusive(day, day), tables=(table,)))
+        outcomes += _outcomes(lake, pipeline, proof, day)
+    seconds = max(round((time.monotonic() - began) / max(len(outcomes), 1), 3), 0.001)
+    at = utc_now().isoformat()
+    timed = [replace(p, at=at, seconds=seconds) for p in outcomes]
+    keep_proofs(lake, timed)
+    return timed
+
+
+def keep_proof(lake: Lake, pipeline: Pipeline, proof: Recomputation) -> None:
+    """Keep what a person's proof found, which also ends alarms about days that are equal again."""
+    keep_proofs(lake, list(_outcomes(lake, pipeline, proof)))
+
+
+def _outcomes(
+    lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | None = None
+) -> Iterator[Proof]:
+    """Yield the outcome of every day; `day`: the only one asked for, which a refused table has no
+    verdict of."""
+    at = utc_now().isoformat()
+    for v in proof.verdicts:
+        ids, differing = newest_writes(lake, pipeline, v.table), {d.day: d for d in v.differing}
+        for d in v.days:
+            outcome = PASSED_OVER if d.passed_over else EQUAL if d.equal else DIFFERS
+            diff = differing.get(d.day)
+            words = (
+                f"{diff.added} added, {diff.removed} removed, {diff.changed} changed"
+                if diff
+                else d.passed_over
+            )
+            columns = f", in {', '.join(diff.columns)}" if diff and diff.columns else ""
+            yield Proof(v.table, str(d.day), at, outcome, words + columns, ids.get(d.day, ""))
+    if day is None:
+        return
+    for table, why in proof.refused:
+        yield Proof(
+            table,
+            str(day),
+            at,
+            NOT_COMPUTED,
+            why,
+            newest_writes(lake, pipeline, table).get(day, ""),
+        )
+
+
+ELSEWHERE = "check-engine"
+PROOF = (
+    "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on "
+    "both"
+)
+
+
+@dataclass(frozen=True)
+class EngineReport(Recomputation):
+    """The comparison of days with another engine's; `refused`: tables that it may not compute, with
+    the reason."""
+
+    engine: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {"engine": self.engine, **super().to_dict()}
+
+
+def other_engine(lake: Lake) -> str:
+    """Return the engine to check a lake with: one without Java for a lake on Spark, else the
+    embedded Spark."""
+    is_spark = engine_named(lake.settings.spark.engine).needs_java
+    return next(name for name, engine in SERVERS.items() if engine.needs_java != is_spark)
+
+
+def check_engine(
+    lake: Lake,
+    pipeline: Pipeline,
+    days: DayRange | None,
+    tables: Collection[str] | None,
+    engine: str,
+) -> EngineReport:
+    """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare.
+    Raises BackfillError for an unknown table, if none of the days was written, and if the engine
+    cannot be used."""
+    written = _written(lake, pipeline, tables or ())
+    asked = {t: d for t, d in written.items() if any(days is None or day in days for day in d)}
+    chunks = {table: [days or from_inclusive(d[0], d[-1])] for table, d in asked.items()}
+    if not chunks:
+        raise unwritten("the comparison of engines", "Nothing was computed")
+    with _session(lake, engine) as session:
+        return EngineReport(*_recomputed(Known(lake, pipeline), session, chunks, ELSEWHERE), engine)
+
+
+@contextmanager
+def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
+    """Yield a session on a server that stops afterwards."""
+    spark = lake.settings.spark.model_copy(update={"engine": engine, "confs": {}})
+    other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
+    with tempfile.TemporaryDirectory(prefix="check_engine_") as folder:
+        home = Path(folder)
+        try:
+            yield SessionElsewhere(other, home)
+        finally:
+            drop_session(home)
+            stop_server(home, force=True)
+
+
+def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield the doctor's findings about an engine without Java: absent, open to others, differences
+    from Spark."""
+    settings = LakeSession(lake).engine
+    engine = server_engine(settings)
+    version = version_of(engine.identity(settings))
+    engine.refuse(settings)
+    text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
+    text += ", open to this machine's users" if settings.open_port else ", in a private network"
+    yield fine(engine.name, text)
+    yield from _differences(engine, tables)
+
+
+def _differences(engine: Engine, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Yield what is declared, or written as SQL, and known to differ; else how to prove that
+    nothing does."""
+    differing: dict[str, Mapping[str, str]] = {**differing_expressions(tables, engine)}
+    for table in tables:
+        inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
+        types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
+        for path in (s for s in source_files(table) if s.suffix == ".sql"):
+            text = path.read_text(encoding="utf-8")
+            differing[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+    refused = [
+        broken(where, culprit(names, engine), advice(names))
+        for where, names in differing.items()
+        if names
+    ]
+    yield from refused or [fine("the second engine", PROOF)]

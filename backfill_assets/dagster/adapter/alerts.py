@@ -1,0 +1,438 @@
+"""Alerts of failed runs, findings of checks, and of what needs a person: posted once to a webhook,
+off by default.
+
+Here: the address, from an environment variable (it holds a secret), what was posted there already,
+the messages and their sensors. Not here: mail, for which Dagster has
+`dg.make_email_on_run_failure_sensor`.
+"""
+
+import html
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+from pydantic import HttpUrl, TypeAdapter, ValidationError
+
+from backfill_assets.dagster.adapter.context import ALONE, Appearance, Naming, table_made_by
+from backfill_assets.dagster.adapter.dagster_private import instance_id
+from backfill_assets.dagster.adapter.history import cause, evaluation_text, evaluations_of
+from backfill_assets.dagster.adapter.runs import (
+    ATTEMPT_TAG,
+    LAKE_TAG,
+    REASON_TAG,
+    days_of,
+    records_of,
+)
+from backfill_assets.dagster.adapter.verdicts import Standing
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import Place, read_json, write_json
+
+POSTED: Final = "told.json"  # beside its lock, in a folder per instance
+UNSENT: Final = (
+    "unsent.json"  # beside it: messages of runs that the webhook did not take, oldest first
+)
+MOST_UNSENT = 100  # a webhook that is away for days gets the newest
+WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
+MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
+UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
+PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
+ANSWER_SECONDS = 2.0  # to connect, and for each piece of the answer
+DEADLINE_SECONDS = (
+    10.0  # for all tries: Dagster looks at five ended runs in a tick of sixty seconds
+)
+POSTING, MOST_POSTING = (
+    "backfill_assets: an alert",
+    8,
+)  # the name of its thread, and so many at once in a process
+
+
+@dataclass(frozen=True)
+class Message:
+    """An alert."""
+
+    subject: str  # of one line
+    text: str
+    facts: Mapping[str, str] = field(default_factory=dict)  # for programs
+
+
+def webhook(environment: Mapping[str, str]) -> str:
+    """Return the address of alerts in the environment, "" where none is set.
+
+    Raises SettingsError naming the variable that cannot be one, without its value: it may hold a
+    password.
+    """
+    url = environment.get(WEBHOOK, "").strip()
+    if not url and environment.get(MAIL_TO, "").strip():
+        raise SettingsError(
+            f"the environment variable {MAIL_TO}",
+            "alerts are no longer mailed",
+            "No alert can be sent",
+            f"Set {WEBHOOK}; Dagster mails failed runs by `dg.make_email_on_run_failure_sensor`",
+        )
+    try:
+        return str(TypeAdapter(HttpUrl).validate_python(url)) if url else ""
+    except ValidationError:
+        raise SettingsError(
+            f"the environment variable {WEBHOOK}",
+            "it holds no address of a webhook",
+            "No alert can be sent",
+            "Correct or unset it; signs like / # ? @ in a password are written as %2F …",
+        ) from None
+
+
+def post(
+    url: str,
+    message: Message,
+    pauses: Sequence[float] = PAUSES_SECONDS,
+    seconds: float = DEADLINE_SECONDS,
+) -> None:
+    """POST `{"text": …, "subject": …, facts}`, again after each of the `pauses` (seconds) until one
+    is taken, for so many `seconds` in all, however slowly an answer comes. Raises BackfillError,
+    without the address, where none is.
+
+    `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a
+    lake can call a whole channel.
+    """
+    subject = scrub(message.subject)
+    text = f"{subject}\n{scrub(message.text)}\n{message.facts.get('url', '')}".strip()
+    body = {**message.facts, "subject": subject, "text": html.escape(text, quote=False)}
+    failure, ends = "", time.monotonic() + seconds
+    for pause in (0.0, *pauses):
+        if time.monotonic() + pause >= ends:
+            break
+        time.sleep(pause)
+        if not (failure := _failure(url, body, ends - time.monotonic())):
+            return
+    raise BackfillError(
+        "the webhook of alerts",
+        f"it did not take an alert ({failure})",
+        f"Not sent: {message.subject}",
+        f"Correct {WEBHOOK} if it is wrong",
+    )
+
+
+def _failure(url: str, body: Mapping[str, str], seconds: float) -> str:
+    """Post once; return why it was not taken, "" where it was. A thread of its own waits for the
+    answer, since a library's limit holds for each read alone; one that waits still is left behind,
+    and there are never many."""
+    if sum(thread.name == POSTING for thread in threading.enumerate()) >= MOST_POSTING:
+        return "earlier ones still wait for its answer"
+    failures: list[str] = []
+    waiting = threading.Thread(
+        target=lambda: failures.append(_refusal(url, body)), name=POSTING, daemon=True
+    )
+    waiting.start()
+    waiting.join(seconds)
+    return failures[0] if failures else f"no whole answer within {seconds:.0f} s"
+
+
+def _refusal(url: str, body: Mapping[str, str]) -> str:
+    """Post once, however long the answer takes; as `_failure`."""
+    import requests
+
+    try:
+        # Nothing of the answer but its first lines is read: `stream`.
+        with requests.post(
+            url, json=body, timeout=ANSWER_SECONDS, allow_redirects=False, stream=True
+        ) as answer:
+            return "" if answer.status_code < 300 else f"HTTP {answer.status_code}"
+    except Exception as error:  # noqa: BLE001 - whatever a library raises, whose words may quote a secret
+        return type(error).__name__
+
+
+@dataclass(frozen=True)
+class Posted:
+    """What one instance of Dagster posted about one lake; deleting the file sends old news once
+    more."""
+
+    lake: Place
+    folder: str  # its name in the lake
+    pauses: Sequence[float] = PAUSES_SECONDS
+
+    @property
+    def _file(self) -> str:
+        return f"{self.folder}/{POSTED}"
+
+    def post_news(
+        self,
+        url: str,
+        found: Mapping[str, str],
+        message: Callable[[list[str]], Message],
+        is_over: Callable[[str], bool] = lambda _: False,
+        again: float = math.inf,
+        *,
+        is_seen_once: bool = False,
+    ) -> None:
+        """Post one message about the names in `found` whose words were not posted within the last
+        `again` seconds, in order, if there are any. Names not in `found` for which `is_over` holds
+        count as news when they return.
+
+        Raises BackfillError if the webhook did not take it. These names are still news then: a tick
+        finds them again. What nobody finds again (`is_seen_once`, as a run that failed) is kept for
+        `post_unsent` instead.
+        """
+        now = utc_now().timestamp()
+        digests = {name: digest_of(words) for name, words in found.items()}
+        before = {
+            name: digest
+            for name, (digest, at) in read_json(self.lake, self._file).items()
+            if 0 <= now - at < again
+        }
+        fresh = [name for name, digest in digests.items() if before.get(name) != digest]
+        refusal = None
+        if fresh:  # before it is noted: twice is better than never
+            try:
+                post(url, message(fresh), self.pauses)
+            except BackfillError as error:
+                if not is_seen_once:
+                    raise
+                refusal = error
+                self._keep_unsent(message(fresh))
+        with self._lock():
+            noted: dict[str, Any] = read_json(self.lake, self._file)
+            kept = {
+                name: each for name, each in noted.items() if name in found or not is_over(name)
+            }
+            kept |= {name: [digests[name], now] for name in fresh}
+            if kept != noted:
+                write_json(self.lake, self._file, kept)
+        if refusal is not None:
+            raise refusal
+
+    def _keep_unsent(self, message: Message) -> None:
+        kept = asdict(replace(message, subject=scrub(message.subject), text=scrub(message.text)))
+        with self._lock():
+            self._write_unsent([*self._unsent(), kept][-MOST_UNSENT:])
+
+    def post_unsent(self, url: str, seconds: float = DEADLINE_SECONDS) -> None:
+        """Post what the webhook did not take before, oldest first, each once, for so many `seconds`
+        in all: later ones wait for the next call. Raises BackfillError at the first message that it
+        does not take: it and the later ones wait on."""
+        if not self._unsent():
+            return
+        ends = time.monotonic() + seconds
+        with self.lake.lock(f"{self.folder}/unsent.lock", "the alerts that wait"):
+            for one in self._unsent():  # as they are now: another tick may have posted some
+                if (left := ends - time.monotonic()) <= 0:
+                    return
+                post(url, Message(**one), pauses=(), seconds=left)
+                with self._lock():
+                    self._write_unsent([other for other in self._unsent() if other != one])
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return self.lake.lock(f"{self.folder}/lock", "the record of posted alerts")
+
+    def _unsent(self) -> list[dict[str, Any]]:
+        return [*read_json(self.lake, f"{self.folder}/{UNSENT}").get("messages", [])]
+
+    def _write_unsent(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        write_json(self.lake, f"{self.folder}/{UNSENT}", {"messages": [*messages]})
+
+
+ALERTS = "alerts"  # both sensors, where it is said which ones run
+LISTED_FINDINGS, LISTED_TABLES = 10, 3
+INTERVAL_SECONDS = (
+    10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
+)
+DAY_SECONDS = 24 * 3600.0
+OFF = "Off until an address is set: `backfill-assets guide production`."
+
+
+def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorDefinition]:
+    """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only
+    where an address is set (see `webhook`). A tick fails if the address did not take an alert. In a
+    project with other definitions, they report only runs that work on the lake.
+
+    The environment is read when definitions load and again at every tick, so that an address can be
+    changed.
+    """
+    name, runs = appearance.naming.name, dg.DefaultSensorStatus.RUNNING
+    status = runs if appearance.runs(ALERTS) and is_wanted() else dg.DefaultSensorStatus.STOPPED
+
+    def concerns(run: dg.DagsterRun) -> bool:
+        return not appearance.is_guest or works_on(run, address_of(root), appearance.naming)
+
+    @dg.run_failure_sensor(
+        name=name("alert_on_failure"),
+        default_status=status,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        description=f"Reports a failed run: its cause and the next command. {OFF}",
+    )
+    def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
+        """One message per failed run; none of a retry, which is sent when it is given up."""
+        run, url = context.dagster_run, webhook(os.environ)
+        if url and ATTEMPT_TAG not in run.tags and concerns(run):
+            message = failure(context.instance, run, context.failure_event.message or "")
+            found = {message.subject: message.text}
+            posted(root, context.instance).post_news(
+                url, found, lambda _: message, again=DAY_SECONDS, is_seen_once=True
+            )
+
+    @dg.run_status_sensor(
+        name=name("alert_on_findings"),
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        default_status=status,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        description=f"Reports what the checks of a run found although it succeeded. {OFF}",
+    )
+    def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
+        """One message per run whose checks found something that was not sent before."""
+        run, url = context.dagster_run, webhook(os.environ)
+        if url and concerns(run):
+            evaluations = list(evaluations_of(context.instance, run.run_id))
+            found = {str(f): f for e in evaluations for f in found_by(e)}
+            judged = tuple(_name(e) for e in evaluations)
+            posted(root, context.instance).post_news(
+                url,
+                {name: f.text for name, f in found.items()},
+                lambda fresh: findings(run, [found[name] for name in fresh]),
+                lambda name: name.startswith(judged),
+                is_seen_once=True,
+            )
+
+    return [alert_on_failure, alert_on_findings]
+
+
+def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
+    """Whether the run works on the lake: by its tag, or before its first step has set one by the
+    assets it selects."""
+    if LAKE_TAG in run.tags:
+        return run.tags[LAKE_TAG] == lake
+    return any(naming.table_of(key) for key in run.asset_selection or ())
+
+
+def is_wanted() -> bool:
+    """Whether an address is set. True also for an invalid one, which the sensors' ticks name."""
+    try:
+        return bool(webhook(os.environ))
+    except SettingsError:
+        return True
+
+
+def posted(root: Path, instance: dg.DagsterInstance) -> Posted:
+    """What this instance posted about the lake at `root`."""
+    return Posted(place_at(root), f".alerts/{instance_id(instance)}")
+
+
+def report_alarms(
+    root: Path,
+    instance: dg.DagsterInstance,
+    sensor: str,
+    alarms: Mapping[str, str],
+    log: Any,
+    *,
+    is_run: bool = False,
+) -> None:
+    """Post an alert for each alarm that a tick of `sensor` found: once, and again when its text
+    changes or it returns.
+
+    Does nothing if no address is set. One that did not take it is a warning in `log`, and stops no
+    tick and no run: the next tick that finds the same posts it. A run (`is_run`) finds its alarm
+    once, so that it is kept; a tick posts what was kept before its own.
+    """
+    scope = f"{sensor}: "
+    facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui()}/runs"}
+
+    def message(fresh: list[str]) -> Message:
+        """The alarms that are new."""
+        names = [name.removeprefix(scope) for name in fresh]
+        return Message(
+            f"Needs a person: {', '.join(names)}", "\n".join(alarms[name] for name in names), facts
+        )
+
+    named = {scope + name: text for name, text in alarms.items()}
+    try:
+        if url := webhook(os.environ):
+            record = posted(root, instance)
+            if not is_run:
+                record.post_unsent(url)
+            record.post_news(
+                url, named, message, lambda name: name.startswith(scope), is_seen_once=is_run
+            )
+    except BackfillError as error:
+        log.warning(str(error))
+
+
+def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
+    """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and
+    identity. The subject names the tables that failed."""
+    events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
+    failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
+    tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
+    subject = f"Failed: {_subject(run, tables, days_of(run))}"
+    return Message(subject, cause(instance, run.run_id) or message, _facts(run))
+
+
+@dataclass(frozen=True)
+class Alerted:
+    """What a check of a table finds."""
+
+    check: str  # with its table
+    table: str
+    text: str
+    day: date | None = None  # None: of the table as a whole
+
+    def __str__(self) -> str:
+        return f"{self.check}{self.day or ''}".strip()
+
+
+def found_by(evaluation: dg.AssetCheckEvaluation) -> list[Alerted]:
+    """What an evaluation finds, day by day where it names days."""
+    name, table = _name(evaluation), evaluation.asset_key.to_user_string()
+    if days := Standing.of(evaluation).days:
+        return [Alerted(name, table, why, day) for day, why in days.items()]
+    return [] if evaluation.passed else [Alerted(name, table, evaluation_text(evaluation))]
+
+
+def findings(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
+    """The alert of a run whose checks found something: tables and days as subject, counts, the
+    first ten."""
+    listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
+    more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
+    days = sorted(f.day for f in found if f.day)
+    subject = _subject(
+        run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None
+    )
+    return Message(f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _facts(run))
+
+
+def _name(evaluation: dg.AssetCheckEvaluation) -> str:
+    return f"{evaluation.asset_key.to_user_string()} {evaluation.check_name} "
+
+
+def _subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
+    named = sorted(set(tables))
+    more = f" and {len(named) - LISTED_TABLES} more" if len(named) > LISTED_TABLES else ""
+    return f"{', '.join(named[:LISTED_TABLES]) or run.job_name}{more}{f', {days}' if days else ''}"
+
+
+def _facts(run: dg.DagsterRun) -> dict[str, str]:
+    days = days_of(run)
+    return {
+        "run_id": run.run_id,
+        "job": run.job_name,
+        "lake": run.tags.get(LAKE_TAG, ""),
+        "reason": run.tags.get(REASON_TAG, "manual"),
+        "first_day": str(days.start) if days else "",
+        "last_day": str(days.last) if days else "",
+        "url": f"{_ui()}/runs/{run.run_id}",
+    }
+
+
+def _ui() -> str:
+    """Where people see Dagster: by default where `dg dev` listens."""
+    return (os.environ.get(UI_URL) or "http://127.0.0.1:3000").rstrip("/")

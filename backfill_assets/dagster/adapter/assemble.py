@@ -1,0 +1,137 @@
+"""Assemble the Dagster definitions of a lake from a pipeline, also a user's own.
+
+Here: the partitions definition, the in-process executor, the assets and the job `rebuild`. Not
+here: what stands beside them in the browser (`lake_definitions`), which a command that runs that
+job does not import.
+"""
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.assets import IO_MANAGER, io_manager_of, lake_asset
+from backfill_assets.dagster.adapter.context import ALONE, Appearance, LakeContext, Opened, TablesOf
+from backfill_assets.dagster.adapter.io_manager import (
+    Hears,
+    RebuildIOManager,
+    external_specs,
+    ledger_specs,
+)
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, REBUILD
+from backfill_assets.kernel.core.process import project_root
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
+
+
+def assemble(
+    root: Path,
+    tables_of: TablesOf,
+    rebuilt: Collection[str] | None = None,
+    hears: Hears | None = None,
+) -> dg.Definitions:
+    """Definitions of the lake at `root`. Reads its `lake.toml` (raises SettingsError); starts no
+    engine.
+
+    With `rebuilt` only the job `rebuild` of these tables (default: everything). `hears` is called
+    with every table that a run in this process has published.
+    """
+    lake_context = LakeContext(root, tables_of)
+    return _definitions(lake_context, lake_context.load(), rebuilt, hears)
+
+
+def rebuild_job(opened: Opened, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
+    """The job `rebuild` of some tables for a command; see `assemble`."""
+    with _quiet():
+        defs, _ = _tables_and_rebuild(opened, tables, io_manager_of(opened, hears))
+        return defs.resolve_job_def(opened.naming.name(REBUILD))
+
+
+def assemble_anyway(
+    root: Path, tables_of: TablesOf, appearance: Appearance = ALONE
+) -> dg.Definitions:
+    """Definitions of the lake at `root`, which shows itself by `appearance`; without a lake its
+    tables say so.
+
+    Raises SettingsError where its `lake.toml` is there and bad.
+    """
+    lake_context = LakeContext(root, tables_of, appearance)
+    if lake_context.missing is None:
+        return _definitions(lake_context, lake_context.load(), None)
+    from backfill_assets.dagster.adapter.lake_definitions import stand_in
+
+    return _definitions(lake_context, stand_in(lake_context), None)
+
+
+def _definitions(
+    lake_context: LakeContext,
+    opened: Opened,
+    rebuilt: Collection[str] | None,
+    hears: Hears | None = None,
+) -> dg.Definitions:
+    with _quiet():
+        defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
+        if rebuilt is not None:
+            return defs
+        from backfill_assets.dagster.adapter.lake_definitions import browser_definitions
+
+        def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
+            """The job `rebuild` of some tables, for the run of a chunk."""
+            return _definitions(lake_context, lake_context.load(), tables).resolve_job_def(
+                lake_context.naming.name(REBUILD)
+            )
+
+        return dg.Definitions.merge(
+            defs, browser_definitions(lake_context, opened, rebuild, rebuild_of)
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings of what Dagster may still change. Its version is pinned and what we use is
+    tested; users can do nothing."""
+    with warnings.catch_warnings():
+        for kind in (dg.PreviewWarning, dg.BetaWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def _tables_and_rebuild(
+    opened: Opened, rebuilt: Collection[str] | None, store: dg.IOManagerDefinition
+) -> tuple[dg.Definitions, object]:
+    """The assets with the job `rebuild`, and this job (its class has no public name).
+
+    Checks are no part of the job: Dagster would plan a row of each for every day. The runs log
+    evaluations themselves.
+    """
+    lake, pipeline, naming = opened.lake, opened.pipeline, opened.naming
+    is_guest = opened.appearance.is_guest
+    if not is_guest:
+        close_folder(project_root() / DAGSTER_FOLDER, lake.settings.access.umask)
+    # No end date: with one in the past the UI draws no plots (Dagster 1.13).
+    partitions = dg.DailyPartitionsDefinition(
+        start_date=lake.settings.start_date.isoformat(), timezone="UTC"
+    )
+    assets = [lake_asset(opened, table, partitions) for table in pipeline.own]
+    keys = [
+        naming.key(table.name) for table in pipeline.own if rebuilt is None or table.name in rebuilt
+    ]
+    rebuild = dg.define_asset_job(
+        naming.name(REBUILD),
+        selection=dg.AssetSelection.assets(*keys).without_checks(),
+        description="Every table over a range of days, in one run: the same load path as any other "
+        "way.",
+        executor_def=dg.in_process_executor,
+        tags={LAKE_TAG: lake.address},
+    )
+    defs = dg.Definitions(
+        assets=[*assets, *ledger_specs(opened), *external_specs(opened, partitions)],
+        jobs=[rebuild],
+        resources={
+            naming.name(IO_MANAGER): store,
+            **({} if is_guest else {"io_manager": RebuildIOManager()}),
+        },
+        executor=None if is_guest else dg.in_process_executor,
+    )
+    return defs, rebuild

@@ -1,0 +1,331 @@
+"""Requests of runs: for days that are ready, with attempts, run keys and giving up; and `Work` as
+tags of a run.
+
+A run remembers in its tags why it kept days back, and its last steps fail with that once all others
+are done. A step that raises keeps the steps after it from running, and no check step can raise in
+its place: each check in a run costs an event per day. So a step whose table kept days back ends
+well if tables made from it follow; the last ones raise for it. Not here: which days are ready
+(`kernel.core.needs`), how many runs a tick may request (`ticks`), and which days are kept back
+(`kernel.write.judging`).
+"""
+
+import json
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.context import (
+    PLAIN,
+    LakeContext,
+    Naming,
+    Opened,
+    table_made_by,
+)
+from backfill_assets.dagster.adapter.dagster_private import tag_values
+from backfill_assets.dagster.adapter.runs import (
+    BY_TAG,
+    EXACT_DAYS_TAG,
+    NOTE_TAG,
+    REASON_TAG,
+    TAG_CHARS,
+    end_dead_runs,
+    range_tags,
+)
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.core.days import DayRange, SomeDays, days_text, ranges
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import ALSO, DaysKeptBack
+from backfill_assets.kernel.core.needs import identities, needs, run_requests
+from backfill_assets.kernel.core.ownership import BY, through_dagster, whoami
+from backfill_assets.kernel.core.plans import (
+    CHUNK_TAG,
+    CODE_TAG,
+    KEEP_GOOD,
+    MANUAL,
+    MODE_TAG,
+    ON_BAD_DAYS_TAG,
+    PLAN_TAG,
+    Work,
+)
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.judging import OnBadDays, chosen_mode
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.plans.files import days_of_active_plans
+
+DaySets = Mapping[str, Set[date]]
+GivenUp = Mapping[str, str]  # per table a text about days that no sensor requests any more
+
+
+@dataclass(frozen=True)
+class TickState:
+    """The lake and Dagster's runs at one moment, read once per tick."""
+
+    instance: dg.DagsterInstance
+    lake: Lake
+    states: States
+    busy: DaySets  # per table the days of queued and running runs
+    now: datetime
+    planned: DaySets = field(
+        default_factory=dict
+    )  # days of active plans, for which no sensor requests a run
+    naming: Naming = PLAIN
+
+    @property
+    def until(self) -> date:
+        """Today by the clock (UTC), the first day that is no partition yet."""
+        return self.now.astimezone(UTC).date()
+
+    @property
+    def taken_days(self) -> dict[str, set[date]]:
+        """Per table the days that are busy or planned."""
+        return {
+            n: {*self.busy.get(n, ()), *self.planned.get(n, ())}
+            for n in {*self.busy, *self.planned}
+        }
+
+    def free(self, name: str, days: Set[date]) -> Set[date]:
+        """`days` of a table without days of active plans."""
+        return days - self.planned.get(name, frozenset())
+
+    def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:
+        """Requests for ready days, upstream first, first attempts before repeated ones, and the
+        days given up.
+
+        So a day that fails keeps no other from its turn. A day is given up once it was tried as
+        often as the settings allow; runs that never began do not count.
+        """
+        limit, taken_days = self.lake.settings.lateness.attempts, self.taken_days
+        wanted: list[Work] = []
+        texts: dict[str, str] = {}
+        for name, days in ready.items():
+            known = identities(self.states, name, days, self.gates_digest(name)) if days else {}
+            tried = runs.attempts(self.instance, name, known, self.naming)
+            numbers = {day: found.number for day, found in tried.items()}
+            given_up = [day for day, found in tried.items() if found.counted >= limit]
+            left = {day: identity for day, identity in known.items() if day not in given_up}
+            most = limit + runs.MOST_UNBEGUN
+            wanted += run_requests(
+                self.states, name, left, numbers, most, taken_days.get(name, frozenset())
+            )[0]
+            if given_up:
+                texts[name] = (
+                    f"{ranges(given_up)} failed {limit} times from the same inputs, rules and "
+                    "code and will not be "
+                    "requested again as they are. Look at the failed runs; then change what they "
+                    "failed from, or "
+                    "materialize by hand"
+                )
+        return sorted(wanted, key=lambda request: request.attempt > 0), texts
+
+    def gates_digest(self, table: str) -> str:
+        """Digest of what else decides how a run ends: lake, gates and rules of `table`."""
+        gates, rules = self.lake.settings.gates, self.states.contracts[table].rules
+        bounds = [str(gates.tables[table])] if table in gates.tables else []
+        contracts = [str((rule.expression, rule.per, rule.only_warns)) for rule in rules]
+        return digest_of(
+            [self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])]
+        )
+
+
+def read_tick_state(
+    instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime
+) -> TickState:
+    """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not
+    stay busy."""
+    known = lake_context.known()
+    lake, names = known.lake, [t.name for t in known.pipeline.tables]
+    end_dead_runs(instance, lake)
+    busy = runs.busy_days(instance, lake.address, names, lake_context.naming)
+    return TickState(
+        instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming
+    )
+
+
+def given_up_now(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> GivenUp:
+    """The days that need a rebuild and that no sensor requests any more.
+
+    Judging every day is slow, so it is done only if some run may have been a last attempt. Runs
+    carry `ATTEMPT_TAG` from the second attempt on; without it a run counts as attempt 0.
+    """
+    tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
+    if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
+        return {}
+    busy = runs.busy_days(instance, lake.address, list(states.contracts), naming)
+    state = TickState(instance, lake, states, busy, utc_now())
+    return state.requests(needs(states, busy, state.until).ready)[1]
+
+
+def as_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
+    """The work as Dagster's RunRequest: one partition, or a range."""
+    single = len(work.days) == 1
+    span = {} if single else runs.range_tags(work.days)
+    again = {runs.ATTEMPT_TAG: str(work.attempt)} if work.attempt else {}
+    return dg.RunRequest(
+        run_key=work.key,
+        job_name=naming.name(runs.REBUILD),
+        asset_selection=[naming.key(name) for name in work.tables],
+        partition_key=str(work.days.start) if single else None,
+        run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.needed)}}}},
+        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.needed_tags(work)},
+    )
+
+
+def whole_request(
+    lake: Lake,
+    sensor: str,
+    job: str,
+    base: str,
+    tried: int,
+    tags: Mapping[str, str] | None = None,
+    **more: Any,
+) -> dg.RunRequest:
+    """A request of a run without single days: a scan, a range of all tables, a plan; new with each
+    `base`."""
+    again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
+    return dg.RunRequest(
+        run_key=f"{base} attempt {tried}",
+        job_name=job,
+        tags={**(tags or {}), **again, **_sensor_tags(sensor, lake), runs.REQUEST_TAG: base},
+        **more,
+    )
+
+
+def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
+    """The tags of every run that a sensor requests."""
+    return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: lake.address}
+
+
+FORCE_TAG = (
+    "backfill_assets/force"  # tables, comma-separated, whose days are made although they are right
+)
+# What Dagster's console log would say is in the lake; it would bury the progress.
+SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
+RECEIPT_TAGS = (
+    "dagster/backfill",
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+    PLAN_TAG,
+    CHUNK_TAG,
+    MODE_TAG,
+    CODE_TAG,
+)
+
+
+def run_rebuild(
+    job: dg.JobDefinition, instance: dg.DagsterInstance, run_id: str, work: Work
+) -> dg.ExecuteInProcessResult:
+    """Run a job that makes tables in this process, for the user of now."""
+    return job.execute_in_process(
+        instance=instance,
+        run_id=run_id,
+        tags={BY_TAG: whoami(), **tags_of(work)},
+        run_config={"loggers": SILENCE},
+        raise_on_error=False,
+    )
+
+
+def tags_of(work: Work) -> dict[str, str]:
+    """The tags of a run. Days with gaps get a range around them, and the run makes only the
+    days."""
+    exactly = days_text(work.days) if isinstance(work.days, SomeDays) else ""
+    values = {
+        REASON_TAG: work.reason,
+        NOTE_TAG: work.note,
+        FORCE_TAG: ",".join(sorted(work.force)),
+        EXACT_DAYS_TAG: exactly,
+        **work.tags,
+    }
+    return {**range_tags(work.days), **{name: value for name, value in values.items() if value}}
+
+
+def work_of(tags: Mapping[str, str], days: DayRange, table: str, by: str = "") -> Work:
+    """The work of a run's step, by the run's tags. Its receipts name `by`, the user of the command;
+    else Dagster, with its sensor or schedule. No tag is trusted to name a person: everybody who
+    reaches Dagster's port can set it."""
+    known = {name: tags[name] for name in (*RECEIPT_TAGS, ON_BAD_DAYS_TAG) if name in tags}
+    return Work(
+        days,
+        (table,),
+        tags.get(REASON_TAG, MANUAL),
+        tags.get(NOTE_TAG, ""),
+        {BY: by or through_dagster(), **known},
+        frozenset(filter(None, tags.get(FORCE_TAG, "").split(","))),
+    )
+
+
+KEPT_BACK = ".dagster/kept_back."  # then the table: hidden, as the text of its error is long
+TABLE_CHARS = TAG_CHARS - len("kept_.")
+
+
+def on_bad_days(
+    context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str
+) -> OnBadDays:
+    """What the run does with bad days of a table: as `asked`, else as its tag or the lake's
+    settings say. After a table that kept days back the next ones make the days that they can,
+    too."""
+    mode = chosen_mode(
+        asked or context.run.tags.get(ON_BAD_DAYS_TAG, ""), opened.lake.settings, table
+    )
+    return KEEP_GOOD if remembered(context, opened) else mode
+
+
+def remember(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:
+    """Where days are kept back, the run's tags keep the error, for the steps that follow in
+    whichever process."""
+    if (error := rebuild.kept_back.error) is not None:
+        context.instance.add_run_tags(
+            context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)}
+        )
+
+
+def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
+    """The errors of the lake's tables of which the run kept days back so far."""
+    run = context.instance.get_run_by_id(context.run.run_id)
+    names = (_tag(opened, contract.name) for contract in opened.pipeline.contracts)
+    return [
+        DaysKeptBack(*json.loads(run.tags[name]))
+        for name in names
+        if run is not None and name in run.tags
+    ]
+
+
+def _tag(opened: Opened, table: str) -> str:
+    return KEPT_BACK + opened.naming.output(table)[-TABLE_CHARS:]
+
+
+def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
+    """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from
+    `table` follows."""
+    made = _tables_of_run(context, opened)
+    following = (c for c in opened.pipeline.contracts if c.name in made)
+    if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
+        return
+    if errors := remembered(context, opened):
+        first, *others = errors
+        more = "".join(f".{ALSO}{error}"[: -len(".")] for error in others)
+        raise DaysKeptBack(first.object, first.culprit, first.consequence, first.fix + more)
+
+
+def _tables_of_run(context: dg.AssetExecutionContext, opened: Opened) -> set[str | None]:
+    """The lake's tables that the run makes; a run that is executed again makes the tables of its
+    chosen steps."""
+    run = context.run
+    if run.step_keys_to_execute is not None:
+        return {table_made_by(key) for key in run.step_keys_to_execute}
+    keys = run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    return {opened.naming.table_of(key) for key in keys}
+
+
+def names_kept_back(failure: dg.DagsterEvent) -> bool:
+    """Whether a step that failed was made, and failed for the days that its run kept back."""
+    shown = failure.step_failure_data.user_failure_data
+    kind = shown.metadata.get("kind") if shown is not None else None
+    return kind is not None and kind.value == DaysKeptBack.__name__

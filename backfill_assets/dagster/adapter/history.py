@@ -1,0 +1,113 @@
+"""What Dagster remembers of a lake: its newest runs with their cause of failure, and the verdicts
+that a run gave.
+
+Here: reading the instance's storage, for reports and alerts. Not here: the history of the tables,
+which their receipts hold (`reports.report`): a run that failed has written nothing, so only
+Dagster knows of it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.context import table_made_by
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG, days_of, records_of
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import ALSO
+from backfill_assets.kernel.core.texts import json_of, one_line, scrub
+
+NEWEST_RUNS = 50
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run, as Dagster remembers it."""
+
+    run_id: str
+    job: str
+    status: str  # how it ended, or its state
+    days: DayRange | None  # None: it has none
+    reason: str
+    began: datetime | None  # aware
+    seconds: float | None  # from start to end
+    cause: str = ""  # of a failure
+    tables: tuple[str, ...] = ()  # to be made, in the order of its steps
+    queued_seconds: float | None = None  # in the queue before its start
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON values; the first and the last day are both included, and empty where it
+        has none."""
+        values = json_of({name: value for name, value in vars(self).items() if name != "days"})
+        first, last = (str(self.days.start), str(self.days.last)) if self.days else ("", "")
+        return {**values, "first": first, "last": last}
+
+
+def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
+    """The newest runs that worked on the lake, newest first, failed ones with their cause."""
+    records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=NEWEST_RUNS)
+    return tuple(_run(instance, record) for record in records)
+
+
+def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
+    """One run; `tables`: to be made, in the order of its steps; empty where it never got a plan."""
+    run, start = record.dagster_run, record.start_time
+    plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(
+        run.execution_plan_snapshot_id
+    )
+    return PastRun(
+        run.run_id,
+        run.job_name,
+        run.status.value.lower(),
+        days_of(run),
+        run.tags.get(REASON_TAG, "manual"),
+        began=datetime.fromtimestamp(start, UTC) if start else None,
+        seconds=record.end_time - start if record.end_time and start else None,
+        cause=cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else "",
+        tables=tuple(
+            t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))
+        ),
+        queued_seconds=max(0.0, start - record.create_timestamp.timestamp()) if start else None,
+    )
+
+
+def cause(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed
+    steps, else Dagster's message; empty where none is."""
+    if causes := dict.fromkeys(
+        map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))
+    ):
+        return ALSO.join(causes)
+    for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
+        return scrub((event.message or "").partition("\n")[0])
+    return ""
+
+
+def cause_of(event: dg.DagsterEvent) -> str:
+    """The failing step's cause in one line, scrubbed: a Failure's own description, else the
+    innermost exception."""
+    failed = event.step_failure_data
+    if failed.user_failure_data is not None and failed.user_failure_data.description:
+        return scrub(one_line(str(failed.user_failure_data.description).strip()))
+    error = failed.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    lines = error.message.strip().splitlines() if error is not None else []
+    return scrub(lines[0] if lines else json.dumps(event.message))
+
+
+def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:
+    """The check evaluations of a run, in the order they were given."""
+    for event in records_of(instance, run_id, dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+        yield event.asset_check_evaluation_data
+
+
+def evaluation_text(evaluation: dg.AssetCheckEvaluation) -> str:
+    """The words of an evaluation: our verdict, or the stale days of the standing check."""
+    for name in ("verdict", "what", "which"):  # by earlier releases "what"
+        if name in evaluation.metadata:
+            return str(evaluation.metadata[name].value)
+    return evaluation.description or ""

@@ -1,0 +1,251 @@
+"""What a step hands to Dagster: the IO manager, the only place where it writes, and the tables that
+no run here makes.
+
+The IO manager writes only through `Rebuild.publish`; an asset that returns a plain value is
+refused. Tables without a run: the ledgers beside raw (quarantine, too_late, arrivals), reported by
+each load, and tables that others write, of which each changed day is observed (`reconcile`);
+neither has a button. Not here: reading inputs (the load path pins them), the end of a run
+(`assets`), and the numbers of ledgers (`reading.rejected`).
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.context import PLAIN, Naming, Opened
+from backfill_assets.dagster.adapter.dagster_private import materialize_only
+from backfill_assets.dagster.adapter.metadata import (
+    VERSION,
+    day_metadata,
+    markdown_table,
+    table_metadata,
+)
+from backfill_assets.foreign.catalog import register_first
+from backfill_assets.kernel.core.commands import with_lake
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, GateRefused, unusable
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Published
+from backfill_assets.reading.rejected import LedgerCount, ledger_contracts, ledger_counts
+
+Hears = Callable[[Rebuild, Published], None]
+
+
+@dataclass(frozen=True)
+class Handover:
+    """A rebuild to publish."""
+
+    rebuild: Rebuild
+    add_metadata: Callable[
+        [dict[str, Any], dg.AssetKey, str], None
+    ]  # `context.add_asset_metadata` of the step
+    earlier: Mapping[
+        str, Mapping[str, Any]
+    ]  # metadata per partition key that days without computing keep
+    # logs the findings of the rebuild, where newer inputs came meanwhile and their rows are refused
+    log_refusal: Callable[[], None]
+    # gives the lock of the load back where publishing fails: Dagster does not go on with the step,
+    # and keeps it
+    give_up: Callable[[], None]
+    naming: Naming = PLAIN  # how the lake's tables are called in the project
+
+
+class RebuildIOManager(dg.IOManager):
+    """Publishes rebuilds; calls `hears` after each, in this process."""
+
+    def __init__(self, hears: Hears | None = None) -> None:
+        self.hears = hears
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Publish the job's candidate in at most one commit; raises dg.Failure that names what
+        stayed as it was."""
+        if not isinstance(obj, Handover):
+            step = (
+                f"asset {context.asset_key.to_user_string()}"
+                if context.has_asset_key
+                else f"op {context.step_key}"
+            )
+            raise dg.Failure(
+                f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` "
+                "can be stored in a "
+                "lake. Nothing was written. Return None, or give it an IO manager of its own "
+                "(`io_manager_key`).",
+                allow_retries=False,
+            )
+        with as_failures(), contextlib.ExitStack() as failed:
+            failed.callback(obj.give_up)
+            try:
+                published = obj.rebuild.publish()
+                name_in_catalog(context.log, obj.rebuild)
+            except ContractBroken:
+                obj.log_refusal()
+                raise
+            if len(obj.rebuild.days) != len(context.asset_partition_keys):
+                materialize_only(context, [str(day) for day in obj.rebuild.days])
+            failed.pop_all()
+        with telling(obj.rebuild, published):
+            if self.hears is not None:
+                self.hears(obj.rebuild, published)
+            for partition, metadata in day_metadata(
+                obj.rebuild, published, obj.earlier, obj.naming
+            ).items():
+                obj.add_metadata(metadata, context.asset_key, partition)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
+        raise dg.Failure(
+            "Read a lake's table with `backfill_assets.open_lake`, or with any Delta reader.",
+            allow_retries=False,
+        )
+
+
+def as_failure(error: BackfillError, lake: Path | None = None) -> dg.Failure:
+    """The error as Dagster shows it: one line of cause, and its four parts as metadata; its
+    commands name the `lake`, where one is given. Never retried by Dagster: what is transient was
+    retried inside the load path."""
+    fix = with_lake(error.fix, lake) if lake is not None else error.fix
+    shown = BackfillError(error.object, error.culprit, error.consequence, fix)
+    return dg.Failure(
+        str(shown),
+        metadata={
+            "about": shown.object,
+            "cause": shown.culprit,
+            "consequence": shown.consequence,
+            "next": shown.fix,
+            "kind": type(error).__name__,
+            **(error.facts if isinstance(error, GateRefused) else {}),
+        },
+        allow_retries=False,
+    )
+
+
+@contextlib.contextmanager
+def as_failures(lake: Path | None = None) -> Iterator[None]:
+    """Turn the product's errors and the system's into dg.Failure, which Dagster shows in one line;
+    `lake` as of `as_failure`."""
+    try:
+        yield
+    except BackfillError as error:
+        raise as_failure(
+            error, lake
+        ) from None  # one line of cause; Dagster would add the stack of what led to it
+    except OSError as error:
+        raise as_failure(unusable(error)) from error
+
+
+@contextlib.contextmanager
+def telling(rebuild: Rebuild, published: Published) -> Iterator[None]:
+    """Say of an error within that the days are committed. It fails the step, because Dagster
+    records a step's days only after its IO manager: they are red until a run, or a retry, which
+    writes nothing, has recorded them."""
+    try:
+        yield
+    except Exception as error:
+        raise dg.Failure(
+            f"the table {rebuild.table.name}: {rebuild.days} are committed (version "
+            f"{published.version}), and Dagster "
+            f"was not told of it ({type(error).__name__}: {error}). The rows are right, and the "
+            "days stay red. Run "
+            "them again: equal rows write nothing."
+        ) from error
+
+
+def name_in_catalog(log: dg.DagsterLogManager, rebuild: Rebuild) -> None:
+    """Give the table its name in the session's catalog with its first commit; a warning where that
+    cannot be."""
+    if unnamed := register_first(
+        rebuild.request.lake_session, rebuild.table.name, rebuild.ready.before.version
+    ):
+        log.warning(unnamed)
+
+
+OF_BUILT = (
+    "kinds",
+    "automation_condition",
+    "skippable",
+)  # what says nothing of a ledger, which a load reports
+
+
+def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:
+    """One external asset per table that a load writes beside raw; none for a pipeline that loads
+    nothing."""
+    naming = opened.naming
+    looks = {name: value for name, value in opened.appearance.spec.items() if name not in OF_BUILT}
+    return [
+        dg.AssetSpec(
+            naming.key(contract.name),
+            deps=[naming.key(table.name)],
+            description=opened.described(contract.description),
+            metadata=table_metadata(opened.lake, contract, naming),
+            **{"kinds": {"deltalake"}, **looks},
+        )
+        for table in opened.pipeline.tables
+        if table.is_landed
+        for contract in ledger_contracts(table.contract)
+    ]
+
+
+def external_specs(opened: Opened, partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetSpec]:
+    """One external asset per table that others write, but for those that an asset of the project
+    stands for."""
+    naming, looks = opened.naming, opened.appearance.spec
+    return [
+        dg.AssetSpec(
+            naming.key(contract.name),
+            description=opened.described(contract.description),
+            partitions_def=partitions,
+            metadata=table_metadata(opened.lake, contract, naming),
+            **{
+                "kinds": {"deltalake"},
+                **{name: value for name, value in looks.items() if name not in OF_BUILT},
+            },
+        )
+        for contract in opened.pipeline.contracts
+        if contract.external and not contract.made_by
+    ]
+
+
+def report_ledgers(
+    instance: dg.DagsterInstance, opened: Opened, raw: Contract, run_id: str
+) -> None:
+    """Report the ledgers of the landed table `raw` whose version differs from Dagster's."""
+    key = opened.naming.key
+    reported = {c.name: _reported_version(instance, key(c.name)) for c in ledger_contracts(raw)}
+    for ledger in ledger_counts(
+        opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}
+    ):
+        name = ledger.contract.name
+        if reported[name] != str(ledger.version):
+            event = dg.AssetMaterialization(key(name), metadata=_ledger_metadata(ledger, run_id))
+            instance.report_runless_asset_event(event)
+
+
+def _reported_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
+    """The version in the ledger's newest materialization; empty without one."""
+    for record in instance.fetch_materializations(key, limit=1).records:
+        if (
+            record.asset_materialization is not None
+            and VERSION in record.asset_materialization.metadata
+        ):
+            return str(record.asset_materialization.metadata[VERSION].value)
+    return ""
+
+
+def _ledger_metadata(ledger: LedgerCount, run_id: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
+    if ledger.newest is not None:
+        metadata["newest arrival day"] = str(ledger.newest)
+    if ledger.reasons:
+        metadata["newest reasons"] = markdown_table(
+            ["newest day", "rows", "reason"],
+            [(str(r.newest), f"{r.rows:,}", r.text) for r in ledger.reasons],
+        )
+    return {
+        **metadata,
+        VERSION: str(ledger.version),
+        "loaded by": dg.MetadataValue.dagster_run(run_id),
+    }

@@ -1,0 +1,420 @@
+"""Metadata of assets and of every written day, under Dagster's own names where they exist, and a
+run's summary table.
+
+Here: names and values; each entry of each day costs storage and time, so that only what a person
+looks for is repeated from the receipt. Not here: recording them (`io_manager`, `reconcile`).
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import date
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.context import PLAIN, Naming
+from backfill_assets.dagster.adapter.dagster_private import newest_materializations
+from backfill_assets.kernel.core.commands import of_lake, show_command
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous, parse_day, ranges
+from backfill_assets.kernel.core.ledgers import QUARANTINE
+from backfill_assets.kernel.core.ownership import BY
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.kernel.core.profiles import Finding
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import States, written_as
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.tables.data_files import day_bytes
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Table, source_files
+from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.kernel.write.replace import Provenance, Published
+from backfill_assets.reports.show import input_days
+
+PREFIX = "backfill_assets/"
+ROWS = "dagster/partition_row_count"
+FINGERPRINT, INPUT_DIGEST = PREFIX + "fingerprint", PREFIX + "input_digest"
+VERSION, WRITE_ID = PREFIX + "version", PREFIX + "write_id"
+STATE, UNCHANGED, REWRITTEN = PREFIX + "state", PREFIX + "unchanged", PREFIX + "rewritten"
+SHOW, WHY, INPUTS, PLAN_RUNS = (PREFIX + name for name in ("show", "why", "inputs", "plan_runs"))
+SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
+RECORDED_FROM = PREFIX + "recorded_from"
+BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
+FIGURES, FINDINGS = (
+    PREFIX + "figures",
+    PREFIX + "findings",
+)  # of the checks: measured values; what failed, in words
+ELSEWHERE = ("rows", "nulls ")  # figures that a day has under names of their own
+ONCE = (
+    SUMMARY,
+    PREFIX + "compare",
+    RECORDED_FROM,
+    REWRITTEN,
+    PHASES,
+    FINDINGS,
+)  # of one run, not of the day
+INTERNALS = (
+    PREFIX + "internals"
+)  # one JSON entry for what programs read and a person seldom looks for
+FOLDED = (
+    VERSION,
+    WRITE_ID,
+    FINGERPRINT,
+    INPUT_DIGEST,
+    FIGURES,
+    PHASES,
+)  # by their names in events of earlier releases
+LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
+
+
+def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str, Any]:
+    """The asset's own metadata: column schema, address and name of its table, and the files of its
+    code."""
+    code = [
+        dg.LocalFileCodeReference(file_path=str(path), line_number=1, label=path.name)
+        for path in source_files(table)
+    ]
+    references = dg.CodeReferencesMetadataValue(code_references=[*code])
+    return {**table_metadata(lake, table.contract, naming), "dagster/code_references": references}
+
+
+def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> dict[str, Any]:
+    """Metadata from a table's contract: columns, their declared source columns, address and
+    name."""
+    columns = [
+        dg.TableColumn(
+            c.name,
+            c.type,
+            c.description,
+            constraints=dg.TableColumnConstraints(
+                nullable=c.nullable, unique=contract.key == (c.name,)
+            ),
+            tags=dict(c.tags),
+        )
+        for c in contract.columns
+    ]
+    origins = {
+        c.name: [origin.rpartition(".") for origin in c.made_from]
+        for c in contract.columns
+        if c.made_from
+    }
+    deps = {
+        name: [
+            dg.TableColumnDep(asset_key=naming.key(table), column_name=column)
+            for table, _, column in parts
+        ]
+        for name, parts in origins.items()
+    }
+    return {
+        "dagster/column_schema": dg.TableSchema(columns=columns),
+        **({"dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps)} if deps else {}),
+        "dagster/uri": lake.table_uri(contract.name),
+        "dagster/table_name": contract.name,
+    }
+
+
+def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
+    """A receipt of a day under the names in Dagster; its state is as of the write."""
+    return {
+        ROWS: entry.rows,
+        STATE: written_as(entry.built).value,
+        VERSION: str(version),  # a text: as a number it would be one plot more
+        FINGERPRINT: entry.fingerprint,
+        INPUT_DIGEST: entry.input_digest,
+    }
+
+
+def data_version(entry: DayEntry) -> str:
+    """Dagster's data version of a day that is recorded alone; days of a range run share one that
+    Dagster makes."""
+    return f"{entry.rows}.{entry.fingerprint}"
+
+
+def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.MarkdownMetadataValue:
+    """A table in Markdown. The last cell of each row may quote what a file holds: as code on one
+    line nothing of it is Markdown, neither a tag nor a link."""
+    lines = [names, ["---"] * len(names), *([*row[:-1], _plain(row[-1])] for row in rows)]
+    return dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
+def _plain(text: str) -> str:
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return (
+        f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""
+    )  # | ends a cell in code, too
+
+
+def recorded(
+    key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]
+) -> dg.AssetMaterialization:
+    """The materialization of a day that no run recorded, with its data version."""
+    tags = {
+        "dagster/data_version": data_version(entry),
+        "dagster/data_version_is_user_provided": "true",
+    }
+    return dg.AssetMaterialization(key, partition=str(day), metadata=metadata, tags=tags)
+
+
+def origin(
+    contract: Contract,
+    day: date,
+    states: States,
+    versions: Mapping[str, int],
+    provenance: Provenance,
+    naming: Naming = PLAIN,
+) -> dict[str, Any]:
+    """Reason and author of the write of a day (`provenance`), its input days with the `versions`
+    that were read, and links to these days and to the runs of its plan.
+
+    The links are relative, so that they also hold below the secret of `backfill-assets ui`.
+    """
+    tags = provenance.tags or {}
+    plan = tags.get(PLAN_TAG, "")
+    cause = f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}" if plan else provenance.reason
+    note = f": {provenance.note}" if provenance.note else ""
+    metadata: dict[str, Any] = {WHY: f"{cause}, by {tags.get(BY, 'unknown')}{note}"}
+    if plan:
+        metadata[PLAN_RUNS] = dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}")
+    read = defaultdict[str, set[date]](set)
+    for wanted in contract.inputs:
+        read[wanted.table] |= {*input_days(states, wanted, day)}
+    named = {table: sorted(days) for table, days in read.items() if days}
+    if named:
+        version_text = {
+            table: f" at version {versions[table]}" if table in versions else "" for table in named
+        }
+        metadata[INPUTS] = "; ".join(
+            f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items()
+        )
+    for table, days in named.items():
+        query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
+        metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"{naming.page(table)}?{query}")
+    return metadata
+
+
+def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata in the order in which Dagster lists it: what the run did first, and the
+    internals in one entry at the end."""
+    internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
+    first = {SUMMARY: metadata[SUMMARY]} if SUMMARY in metadata else {}
+    last = {INTERNALS: dg.MetadataValue.json(internals)} if internals else {}
+    return {**first, **{n: value for n, value in metadata.items() if n not in FOLDED}, **last}
+
+
+def unfolded(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
+    """Metadata of an event with each of its internals under the name of its own that earlier
+    releases gave it."""
+    told = {name: value for name, value in metadata.items() if name != INTERNALS}
+    internals: Any = metadata[INTERNALS].value if INTERNALS in metadata else {}
+    for name, value in internals.items():
+        is_object = isinstance(value, Mapping)
+        told[PREFIX + name] = (
+            dg.MetadataValue.json(value) if is_object else dg.MetadataValue.text(value)
+        )
+    return told
+
+
+def _plain_value(value: Any) -> Any:
+    return value.value if isinstance(value, dg.MetadataValue) else value
+
+
+def day_metadata(
+    rebuild: Rebuild,
+    published: Published,
+    earlier: Mapping[str, Mapping[str, Any]],
+    naming: Naming = PLAIN,
+) -> dict[str, dict[str, Any]]:
+    """Per partition key: rows, origin, bytes, fingerprint, what the write did, for raw the account
+    of every file; of a table that an asset of a project returns also its columns, name and address,
+    which no definition has; and on the last day, what the run did to the table and the seconds of
+    each phase.
+
+    `earlier` are facts of days that needed no computing; `seconds_per_day` is the run's time for
+    this table, shared out evenly over its days.
+    """
+    candidate = rebuild.ready
+    days = list(candidate.chunk)
+    sizes = day_bytes(rebuild.request.lake_session.lake, rebuild.table.contract)
+    seconds = round((time.monotonic() - rebuild.request.provenance.began) / len(days), 3)
+    states = rebuild.request.known.states
+    by_day = {}
+    for day in days:
+        cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}
+        by_day[day] = _one_day(rebuild, published, day, cost, states, naming)
+    for day, findings in groupby(rebuild.findings, key=attrgetter("day")):
+        by_day[day] |= _judged([*findings], is_computed=day not in candidate.settled)
+    for day in candidate.settled:
+        by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
+    after = {d: candidate.entries[d] for d in days}
+    before = {day: receipt.entry for day, receipt in candidate.before.latest.items()}
+    same_rows = rewritten(candidate.before, after, published)
+    for day in same_rows:
+        by_day[day] |= {UNCHANGED: True, REWRITTEN: True}
+    last = by_day[days[-1]]
+    last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, same_rows))
+    last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
+    lake, contract = rebuild.request.lake_session.lake, rebuild.table.contract
+    of_table = table_metadata(lake, contract, naming) if contract.made_by else {}
+    return {str(day): folded({**metadata, **of_table}) for day, metadata in by_day.items()}
+
+
+def _one_day(
+    rebuild: Rebuild,
+    published: Published,
+    day: date,
+    cost: Mapping[str, float],
+    states: States,
+    naming: Naming,
+) -> dict[str, Any]:
+    candidate, contract, provenance = (
+        rebuild.ready,
+        rebuild.table.contract,
+        rebuild.request.provenance,
+    )
+    entry, profile, account = (
+        candidate.entries[day],
+        candidate.profiles[day],
+        candidate.accounts.get(day, {}),
+    )
+    metadata: dict[str, Any] = {
+        **entry_metadata(entry, published.version),
+        SHOW: of_lake(show_command(contract.name, day), rebuild.request.lake_session.lake.root),
+        **(
+            {}
+            if day in candidate.settled
+            else origin(contract, day, states, candidate.inputs, provenance, naming)
+        ),
+        **cost,
+        UNCHANGED: day not in published.changed,
+    }
+    if published.write_id and (day in published.changed or day in published.receipted):
+        metadata[WRITE_ID] = published.write_id
+    if profile.rows:
+        metadata |= {
+            f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()
+        }
+    if files := account.get("by_file"):
+        metadata[BY_FILE] = dg.MetadataValue.json(dict(files))
+        for outcome in (QUARANTINE, "duplicate", "too late"):
+            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(
+                f.get(outcome, 0) for f in files.values()
+            )
+    return metadata | {
+        PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()
+    }
+
+
+def _judged(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
+    """What the checks measured in a day, where its rows were computed: receipts keep a part of it;
+    and what failed."""
+    figures = (
+        {n: v for f in findings for n, v in f.facts.items() if not n.startswith(ELSEWHERE)}
+        if is_computed
+        else {}
+    )
+    failed = "; ".join(f"{f.check}: {f.message}" for f in findings if not f.passed)
+    shown = {FIGURES: dg.MetadataValue.json(figures)} if figures else {}
+    return {**shown, FINDINGS: failed} if failed else shown
+
+
+def earlier_facts(
+    instance: dg.DagsterInstance, rebuild: Rebuild, naming: Naming = PLAIN
+) -> dict[str, dict[str, Any]]:
+    """Facts that only computing gives, from the newest materialization of each settled day: plots
+    draw the newest materialization, and a rerun without changes must not blank them."""
+    keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
+    records = newest_materializations(instance, naming.key(rebuild.table.name), keys)
+    return {
+        key: facts_of(record, rebuild.ready.entries[parse_day(key)])
+        for key, record in records.items()
+    }
+
+
+def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
+    """The facts of a materialization about this content of a day, without facts of a single run.
+    Empty where it is of other content, or of another lake of the instance."""
+    materialized = record.asset_materialization if record else None
+    if materialized is None:
+        return {}
+    told = unfolded(materialized.metadata)
+    content = {k: _plain_value(v) for k, v in told.items() if k in (FINGERPRINT, INPUT_DIGEST)}
+    if content != {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}:
+        return {}
+    return {k: v for k, v in told.items() if k.startswith(PREFIX) and k not in ONCE}
+
+
+def receipt_metadata(
+    table: str,
+    day: date,
+    record: dg.EventLogRecord | None,
+    entry: DayEntry,
+    version: int,
+    told: Mapping[str, str],
+) -> dict[str, Any]:
+    """Metadata of a day that no run reports: its receipt, the facts of its newest materialization,
+    and what else is `told` of it: RECORDED_FROM, the write."""
+    known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
+    return folded({**known, **facts_of(record, entry), **known, **told})
+
+
+def rewritten(
+    before: TableView, after: Mapping[date, DayEntry], published: Published
+) -> frozenset[date]:
+    """The days whose rows a forced run replaced by the same rows."""
+    same = {
+        d for d, r in before.latest.items() if d in after and r.entry.content == after[d].content
+    }
+    return frozenset(published.changed & same - before.foreign)
+
+
+def summary(
+    before: Mapping[date, DayEntry],
+    after: Mapping[date, DayEntry],
+    published: Published,
+    same_rows: Set[date] = frozenset(),
+) -> str:
+    """Rows before and after of every changed day, the newest first up to a month of them, and the
+    sums over all.
+
+    `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days
+    that were only rewritten.
+    """
+    changed = sorted(
+        (d for d in after if d in published.changed and d not in same_rows), reverse=True
+    )
+    lines = [_headline(changed, len(after) - len(changed), len(same_rows), published)]
+    if changed:
+        lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
+        lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
+        if len(changed) > LISTED_DAYS:
+            lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
+        rows_before = sum(before[d].rows for d in changed if d in before)
+        lines.append(_line("**all changed**", rows_before, sum(after[d].rows for d in changed)))
+    return "\n".join(lines)
+
+
+def _headline(changed: list[date], kept: int, same_rows: int, published: Published) -> str:
+    written = f", {same_rows} of them written again" if same_rows else ""
+    if not changed:
+        new = ", the receipts are new" if published.receipted else ""
+        return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
+    spans = contiguous(sorted(changed))
+    ranges = ", ".join(map(str, spans[:3])) + (" …" if len(spans) > 3 else "")
+    rest = f"; {kept} other(s) hold what they held{written}" if kept else ""
+    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{rest}."
+
+
+def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:
+    if (
+        before is not None and before.scheme != after.scheme
+    ):  # nothing can say whether they are the same rows
+        return _line(str(day), before.rows, after.rows, "as many rows")
+    return _line(str(day), before.rows if before else None, after.rows)
+
+
+def _line(name: str, before: int | None, after: int, same: str = "same rows, other content") -> str:
+    change = "new" if before is None else f"{after - before:+,}" if after != before else same
+    return f"| {name} | {'–' if before is None else f'{before:,}'} | {after:,} | {change} |"

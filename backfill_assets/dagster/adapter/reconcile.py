@@ -1,0 +1,322 @@
+"""Reconcile: Dagster's records follow the tables, never the other way round.
+
+Here: recording commits whose run died before its event, and repairing days that Dagster shows wrong
+after runs that planned them and died, from their receipts; naming days that Dagster shows and that
+have no receipt. Not here: ending runs whose process is gone (`runs`), repairing tables (a commit is
+whole or absent).
+
+Left as they are: days without a receipt; stale days (a failed attempt is news); days that a check
+refused; days of runs that go on, until they end.
+"""
+
+from collections.abc import Callable, Sequence, Set
+from datetime import UTC, date
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.checks import report_day_checks
+from backfill_assets.dagster.adapter.context import PLAIN, Naming
+from backfill_assets.dagster.adapter.dagster_private import (
+    instance_id,
+    newest_materializations,
+    planned_partitions,
+)
+from backfill_assets.dagster.adapter.metadata import (
+    RECORDED_FROM,
+    WRITE_ID,
+    receipt_metadata,
+    recorded,
+)
+from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of, reconciling
+from backfill_assets.dagster.adapter.verdicts import Verdicts
+from backfill_assets.foreign.adopting import JUDGE, is_adopted
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import days_text
+from backfill_assets.kernel.core.plans import PUBLISH, RELEASE, ROLLBACK
+from backfill_assets.kernel.core.readings import PARAMETERS
+from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.view import DayReceipt
+from backfill_assets.kernel.log.log import Commit
+from backfill_assets.kernel.place.port import write_json
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.reconcile.standing import keep_attention
+
+RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
+DAYS_PER_CALL = 100  # of all tables: a second; the next call goes on
+GREEN_DAYS = "green_days"  # the name under which the lake keeps its look for them, for `status`
+NEWEST_FAILURE = "ended runs"  # key beside the versions of tables: no table has a blank in its name
+LOST_SOURCE = "the receipt: the run ended before it could say so"
+UNSUCCESSFUL = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+UNDOING = (ROLLBACK, RELEASE, PUBLISH)
+UNDONE_SOURCE = "a rollback, release or publish: no run made it"
+ELSEWHERE_SOURCE = "the receipt: the run is one of another Dagster instance"
+
+
+def reconcile(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> list[str]:
+    """Fail runs whose process is gone, and record what Dagster missed; a line per change."""
+    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states, naming)
+
+
+def follow_receipts(
+    instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
+) -> list[str]:
+    """Record commits without an event, up to the versions in `states`, and repair days that Dagster
+    shows wrong.
+
+    Returns a line per change. Where nothing happened since the last call, it reads one log per
+    table and the newest runs.
+    """
+    markers = markers_of(instance, lake, naming)
+    with reconciling(lake):
+        seen = markers.recorded()
+        before, done = dict(seen), list[str]()
+        recorded_by = cache(partial(_recorded, instance))
+        for table in (name for name, contract in states.contracts.items() if not contract.made_by):
+            newest = states.view.table(
+                table
+            ).version  # later commits are for the next call: `states` lacks their days
+            for commit in lake.store.commits(table, seen.get(table, -1)):
+                if commit.version > newest:
+                    break
+                if commit.receipt is not None:
+                    settled, lines = _record(instance, states, table, commit, recorded_by, naming)
+                    done += lines
+                    if not settled:
+                        break
+                seen[table] = commit.version
+        done += repair_events(instance, lake, states, seen, naming)
+        if seen != before:
+            report_day_checks(instance, lake, states, naming)
+            write_json(lake.place, markers.reported, seen)
+    return done
+
+
+def _record(
+    instance: dg.DagsterInstance,
+    states: States,
+    table: str,
+    commit: Commit,
+    recorded_by: RecordedBy,
+    naming: Naming,
+) -> tuple[bool, list[str]]:
+    """Record the days of a commit that Dagster does not know, and say so in a line; False while its
+    run goes on.
+
+    A rollback or release mostly has no run, and another Dagster instance may own the run of a
+    commit: then only days whose newest receipt is the commit's are recorded, since this instance
+    may know newer writes already. A commit without a run id is left out.
+    """
+    receipt, version = commit.receipt, commit.version
+    if receipt is not None and _is_observed(states, table, receipt):
+        return True, _record_observed(instance, states, table, commit, receipt, naming)
+    undoing = receipt is not None and receipt.reason in UNDOING
+    if receipt is None or not (receipt.run_id or undoing):
+        return True, []
+    run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
+    if run is not None and run.status not in runs.ENDED:
+        return False, []
+    days = list(receipt.days)
+    if undoing or run is None:
+        days = sorted(d for d, r in states.view.table(table).latest.items() if r.version == version)
+    known = recorded_by(run.run_id) if run is not None else frozenset()
+    lost = [d for d in days if (naming.key(table), str(d)) not in known]
+    source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
+    for day in lost:
+        made = Written(receipt.days[day], version, receipt.write_id)
+        instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
+    how = ", put back or released," if undoing else ""
+    return True, [
+        f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
+    ] if lost else []
+
+
+def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
+    """Record what was observed of tables that others write, or wrote and that were judged, and that
+    assets of a project stand for, up to the versions in `states`."""
+    given = {n: c for n, c in states.contracts.items() if c.made_by}
+    if not (tables := [n for n, c in given.items() if c.external or is_adopted(lake, c)]):
+        return
+    markers = markers_of(instance, lake)
+    with reconciling(lake):
+        before = markers.recorded()
+        seen = dict(before)
+        for table in tables:
+            for commit in lake.store.commits(table, seen.get(table, -1)):
+                receipt, is_known = (
+                    commit.receipt,
+                    commit.version <= states.view.table(table).version,
+                )
+                if receipt is not None and is_known and _is_observed(states, table, receipt):
+                    _record_observed(instance, states, table, commit, receipt, PLAIN)
+            seen[table] = states.view.table(table).version
+        if seen != before:
+            write_json(lake.place, markers.reported, seen)
+
+
+def _is_observed(states: States, table: str, receipt: Receipt) -> bool:
+    """Whether others wrote the days of a receipt."""
+    return bool(states.contracts[table].external) or receipt.reason == JUDGE
+
+
+def _record_observed(
+    instance: dg.DagsterInstance,
+    states: States,
+    table: str,
+    commit: Commit,
+    receipt: Receipt,
+    naming: Naming,
+) -> list[str]:
+    """One observation per day of a table of others that the commit found to hold other rows; a line
+    that says so."""
+    key, tags = (
+        naming.of(states.contracts[table]),
+        {k: v for k, v in receipt.tags.items() if k != PARAMETERS},
+    )
+    for day, entry in receipt.days.items():
+        facts: dict[str, Any] = {
+            "fingerprint": entry.fingerprint,
+            "version": str(commit.version),
+            **tags,
+        }
+        event = dg.AssetObservation(
+            key, partition=str(day), metadata={"dagster/row_count": entry.rows, **facts}
+        )
+        instance.report_runless_asset_event(event)
+    return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []
+
+
+def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
+    """The assets and partitions that the run materialized in Dagster."""
+    events = runs.records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return frozenset((e.asset_key, e.partition) for e in events if e.asset_key and e.partition)
+
+
+class Written(NamedTuple):
+    """A day as a receipt says that it was written, in which table version, by which write."""
+
+    entry: DayEntry
+    version: int
+    write_id: str
+
+
+def receipt_event(
+    naming: Naming, table: str, day: date, made: Written | DayReceipt, source: str = UNDONE_SOURCE
+) -> dg.AssetMaterialization:
+    """The materialization that records a day from its receipt; by default after a rollback or
+    release."""
+    told = {RECORDED_FROM: source, WRITE_ID: made.write_id}
+    metadata = receipt_metadata(table, day, None, made.entry, made.version, told)
+    return recorded(naming.key(table), day, made.entry, metadata)
+
+
+def repair_events(
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    states: States,
+    seen: dict[str, int],
+    naming: Naming = PLAIN,
+    limit: int = DAYS_PER_CALL,
+) -> list[str]:
+    """Repair up to `limit` days, if a run failed since the last call.
+
+    `seen` says what earlier calls finished, and is updated once no day is left. Returns a line per
+    table.
+    """
+    failure = _newest_failure(instance)
+    if failure == seen.get(NEWEST_FAILURE, 0):
+        return []
+    busy = runs.busy_days(instance, lake.address, list(states.contracts), naming)
+    remaining, lines, is_complete = limit, [], True
+    for name, contract in ((c.name, c) for c in states.contracts.values() if not c.is_given):
+        unmade = unmade_days(instance, lake, states, contract, naming)
+        due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
+        remaining -= len(due)
+        is_complete = is_complete and len(due) == len(unmade)
+        if due:
+            _repair(instance, states, name, due, naming)
+            lines.append(f"{name}: {len(due)} day(s) shown again from their receipts")
+    if is_complete:
+        seen[NEWEST_FAILURE] = failure
+    return lines
+
+
+def _newest_failure(instance: dg.DagsterInstance) -> int:
+    """A number that changes with each failed or cancelled run, even if the clock was set back; 0
+    without any."""
+    wanted = dg.RunsFilter(statuses=UNSUCCESSFUL)
+    newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
+    # Storage keeps UTC without saying so.
+    at = sum(round(r.update_timestamp.replace(tzinfo=UTC).timestamp() * 1e6) for r in newest)
+    return at + instance.get_runs_count(wanted)
+
+
+def unmade_days(
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    states: States,
+    contract: Contract,
+    naming: Naming = PLAIN,
+) -> list[date]:
+    """The written days of a table whose newest plan came to nothing although their rows are right,
+    ascending."""
+    planned = planned_partitions(instance, naming.key(contract.name))
+    plans = {d: run_id for p, run_id in planned.items() if (d := _day(p))}
+    # After the plans: a run that began meanwhile has none among them.
+    alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
+    latest = states.view.table(contract.name).latest
+    lost = [d for d, run_id in plans.items() if run_id not in alive and d in latest]
+    refused = Verdicts(instance, lake, states, naming).refused(contract) if lost else frozenset()
+    return sorted(
+        d for d in lost if d not in refused and states.of(contract.name, d) is not State.STALE
+    )
+
+
+def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
+    """A line per table with days that Dagster shows and that no receipt names: their asset returned
+    nothing, and so never reached its IO manager. By table; the lake keeps the lines until the next
+    look."""
+    found: dict[str, str] = {}
+    for contract in (c for c in states.contracts.values() if c.made_by and not c.external):
+        shown = instance.get_materialized_partitions(PLAIN.of(contract))
+        written = states.view.table(contract.name).latest
+        if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:
+            found[contract.name] = (
+                f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt "
+                "names them: the asset "
+                "returned nothing. Return a frame without rows where a day has none, and "
+                "materialize these days again"
+            )
+    keep_attention(lake.root, instance_id(instance), GREEN_DAYS, found)
+    return found
+
+
+def _day(partition: str | None) -> date | None:
+    try:
+        return date.fromisoformat(partition or "")
+    except ValueError:
+        return None  # of the whole table, or of definitions that had other partitions
+
+
+def _repair(
+    instance: dg.DagsterInstance, states: States, name: str, days: Sequence[date], naming: Naming
+) -> None:
+    """One materialization per day."""
+    latest, key = states.view.table(name).latest, naming.key(name)
+    before = newest_materializations(instance, key, map(str, days))
+    for day in days:
+        receipt = latest[day]
+        metadata = receipt_metadata(
+            name,
+            day,
+            before.get(str(day)),
+            receipt.entry,
+            receipt.version,
+            {RECORDED_FROM: LOST_SOURCE},
+        )
+        instance.report_runless_asset_event(recorded(key, day, receipt.entry, metadata))

@@ -1,0 +1,331 @@
+"""What Dagster's runs cover and have tried, as days of tables, and which process works on which
+run.
+
+Here: names of tags and jobs, days of queued and running runs, attempts at a request, and the files
+`LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, which may be deleted at any time: a
+run without a marker counts as alive, and commits are compared again. Not here: which days need a
+rebuild (`kernel.core.needs`), requests (`backfill_requests`) and recording commits (`reconcile`). No
+cursor is kept: it may be wiped.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from multiprocessing import parent_process
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter.context import PLAIN, Naming
+from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
+from backfill_assets.engines.processes import PlacedProcess, Process
+from backfill_assets.kernel.core.days import DayRange, from_inclusive, parse_day, parse_days
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.log import run_markers
+from backfill_assets.kernel.log.run_markers import Life
+from backfill_assets.kernel.place.port import LOCKS, exists, read_json
+from backfill_assets.kernel.tables.folder import RECONCILED, RUNS
+from backfill_assets.kernel.tables.home import Lake
+
+REBUILD = "rebuild"
+REASON_TAG, NOTE_TAG, BY_TAG = (
+    "backfill_assets/reason",
+    "backfill_assets/note",
+    "backfill_assets/by",
+)
+DAYS_TAG, TABLES_TAG = (
+    "days",
+    "tables",
+)  # shown in every row of the runs list, so that names are short
+# Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
+LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
+REQUEST_TAG = ".dagster/backfill_assets_request"
+# Our own: Dagster sets its tag only where its daemon launches.
+SENSOR_TAG = ".dagster/backfill_assets_sensor"
+ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
+NEEDED_TAG = (
+    ".dagster/asked."  # then the table; its value: FIRST..LAST of the days that were asked for
+)
+EXACT_DAYS_TAG = ".dagster/backfill_assets_days"  # of a run whose days are no range
+TAG_CHARS = 57  # 63 with `needed.`; Dagster warns of longer ones
+PARTITION, RANGE_START, RANGE_END = (
+    "dagster/partition",
+    "dagster/asset_partition_range_start",
+    "dagster/asset_partition_range_end",
+)
+ACTIVE = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+# Executors whose steps run in the process of their run: only there does the end of this process end
+# the run.
+ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
+ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+MOST_UNBEGUN = 20
+PAGE = 5000  # events read from storage at once
+ONE_DAY_OF_CLOCK = timedelta(hours=24)
+GONE = (
+    "The run's process is gone: it was killed. What it committed is recorded, the rest is as it "
+    "was: re-execute it. "
+    "Days that are up to date are not computed again."
+)
+
+
+def busy_days(
+    instance: dg.DagsterInstance, lake: str, tables: list[str], naming: Naming = PLAIN
+) -> dict[str, set[date]]:
+    """Per table the days of the lake's queued and running runs; `rebuild` without a selection has
+    all `tables`."""
+    busy: dict[str, set[date]] = defaultdict(set)
+    for run in instance.get_runs(dg.RunsFilter(statuses=ACTIVE)):
+        if run.tags.get(LAKE_TAG, lake) != lake:
+            continue
+        chosen = run.asset_selection
+        everything = tables if run.job_name == naming.name(REBUILD) else ()
+        names = {t for k in chosen if (t := naming.table_of(k))} if chosen else set(everything)
+        days = set(days_of(run) or ())
+        for name in names & set(tables):
+            busy[name] |= days
+    return dict(busy)
+
+
+def days_of(run: dg.DagsterRun) -> DayRange | None:
+    """The days of a run, by its tags; None where they name none."""
+    first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
+    try:
+        if (exactly := run.tags.get(EXACT_DAYS_TAG)) is not None:
+            return parse_days(exactly)
+        return from_inclusive(parse_day(first), parse_day(run.tags.get(RANGE_END, first)))
+    except BackfillError:
+        return None
+
+
+def range_tags(days: DayRange) -> dict[str, str]:
+    """The tags of a run over a range of days, as Dagster names them."""
+    return {RANGE_START: str(days.start), RANGE_END: str(days.last)}
+
+
+def records_of(
+    instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType
+) -> Iterator[dg.DagsterEvent]:
+    """The events of one kind of a run, in their order, page by page: a long range has tens of
+    thousands."""
+    cursor = None
+    while True:
+        page = instance.get_records_for_run(run_id, cursor, kind, limit=PAGE)
+        for record in page.records:
+            if record.event_log_entry.dagster_event is not None:
+                yield record.event_log_entry.dagster_event
+        if not page.has_more:
+            return
+        cursor = page.cursor
+
+
+def needed_tags(work: Work) -> dict[str, str]:
+    """The tags by which `attempts` finds the run of a request; which days it is for is in its
+    config."""
+    return {_needed_tag(work.table): str(work.needed_span)} if work.needed else {}
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """The runs of a request, or of a day as it is now."""
+
+    # Of the next attempt; one that was deleted leaves its own unused: Dagster drops a key that it
+    # knows.
+    number: int = 0
+    unbegun: int = 0  # runs that failed before their first step, at most `MOST_UNBEGUN`
+
+    @property
+    def counted(self) -> int:
+        """The number of runs that use up an attempt: without runs that never began (the code server
+        was away, their start took too long), unless so many never began that the request cannot
+        begin at all."""
+        return self.number - self.unbegun
+
+    @classmethod
+    def of(cls, records: Collection[dg.RunRecord]) -> "Attempts":
+        """What these runs tried."""
+        numbers = [int(record.dagster_run.tags.get(ATTEMPT_TAG, "0")) for record in records]
+        failed = [r for r in records if r.dagster_run.status is dg.DagsterRunStatus.FAILURE]
+        return cls(
+            max(numbers, default=-1) + 1,
+            min(sum(r.start_time is None for r in failed), MOST_UNBEGUN),
+        )
+
+
+def attempts(
+    instance: dg.DagsterInstance, table: str, wanted: Mapping[date, str], naming: Naming = PLAIN
+) -> dict[date, Attempts]:
+    """Which runs were requested for the days of a table with these identities, ever; days never
+    requested are left out."""
+    tag, step = _needed_tag(table), naming.step(table)
+    spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
+    reaching = [span for span in sorted(spans) if any(_reaches(span, str(day)) for day in wanted)]
+    found: dict[date, list[dg.RunRecord]] = defaultdict(list)
+    for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
+        needed = _needed_of(record.dagster_run, step)
+        for day, identity in wanted.items():
+            if needed.get(str(day)) == identity:
+                found[day].append(record)
+    return {day: Attempts.of(records) for day, records in found.items()}
+
+
+def attempts_at(instance: dg.DagsterInstance, request: str) -> Attempts:
+    """The runs of a request without single days."""
+    return Attempts.of(instance.get_run_records(dg.RunsFilter(tags={REQUEST_TAG: request})))
+
+
+def _reaches(span: str, day: str) -> bool:
+    first, _, last = span.partition("..")
+    return first <= day <= (last or first)
+
+
+def _needed_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
+    config: Any = run.run_config
+    needed: Mapping[str, str] = (
+        config.get("ops", {}).get(step, {}).get("config", {}).get("asked", {})
+    )
+    return needed
+
+
+def _needed_tag(table: str) -> str:
+    return NEEDED_TAG + table[-TAG_CHARS:]
+
+
+def is_active(
+    instance: dg.DagsterInstance, job: str, lake: str, tags: Mapping[str, str] | None = None
+) -> bool:
+    """Whether a run of the job with these tags on the lake is queued or running."""
+    active = instance.get_runs(dg.RunsFilter(job_name=job, statuses=ACTIVE, tags=tags))
+    return any(run.tags.get(LAKE_TAG, lake) == lake for run in active)
+
+
+def runs_of_last_day(instance: dg.DagsterInstance, sensor: str, lake: str, now: datetime) -> int:
+    """How many runs the sensor requested on the lake in the 24 hours before `now`, by a clock not a
+    day ahead."""
+    tags = {SENSOR_TAG: sensor, LAKE_TAG: lake}
+    first, last = now - ONE_DAY_OF_CLOCK, now + ONE_DAY_OF_CLOCK
+    return instance.get_runs_count(
+        dg.RunsFilter(tags=tags, created_after=first, created_before=last)
+    )
+
+
+@dataclass(frozen=True)
+class Markers:
+    """The files of one instance of Dagster in a lake: a marker per live run, and the newest
+    versions recorded under the asset keys of `naming`."""
+
+    lake: Lake
+    instance: str
+    naming: Naming = PLAIN
+
+    @property
+    def folder(self) -> str:
+        """The name in the lake of the folder of markers, a file per run, named by the run's id."""
+        return f"{RUNS}/{self.instance}"
+
+    @property
+    def reported(self) -> str:
+        """The name in the lake of the file with the newest version per table that this instance has
+        recorded."""
+        return f"{RECONCILED}/{'.'.join([self.instance, *self.naming.prefix])}.json"
+
+    def mark(self, run_id: str, executor: str = ONE_PROCESS[0]) -> None:
+        """Record that the run works on the lake, and show until its end that it lives
+        (`kernel.log.run_markers`). `executor`: the name of what runs its steps, in this process or in
+        others."""
+        if executor in ONE_PROCESS:
+            run_markers.mark(self.lake.place, self._name(run_id))
+        else:
+            run_markers.mark_step(
+                self.lake.place, self._name(run_id), worker_of(executor, parent_process())
+            )
+
+    def join(self, run_id: str) -> bool:
+        """Show that a run lives on which this process works, if another step of it has written
+        already; whether one has."""
+        is_marked = run_markers.process_of(self.lake.place, self._name(run_id)) is not None
+        if is_marked:
+            run_markers.mark_step(self.lake.place, self._name(run_id))
+        return is_marked
+
+    def leave(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+        """Drop the marker of a run that ends with this process's work on it, and give the run's id;
+        "" where it has further steps in other processes, and the marker stays."""
+        process = run_markers.process_of(self.lake.place, self._name(run.run_id))
+        if process not in (None, PlacedProcess.this()) and open_steps(instance, run):
+            return ""
+        self.forget(run.run_id)
+        return run.run_id
+
+    def forget(self, run_id: str) -> None:
+        """Drop the marker of a run that ended."""
+        run_markers.forget(self.lake.place, self._name(run_id))
+
+    def _name(self, run_id: str) -> str:
+        return f"{self.folder}/{run_id}"
+
+    def recorded(self) -> dict[str, int]:
+        """Per table the newest version that this instance has recorded; empty without a readable
+        file."""
+        return read_json(self.lake.place, self.reported)
+
+
+def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN) -> Markers:
+    """The files of this instance in the lake, shared by all processes with its run storage."""
+    return Markers(lake, instance_id(instance), naming)
+
+
+def worker_of(executor: str, parent: BaseProcess | None) -> PlacedProcess:
+    """The process that works on a whole run, told of in the process of one of its steps. `parent`:
+    what began that."""
+    began = parent if executor == dg.multiprocess_executor.name else None
+    found = Process.of(began.pid) if began is not None and began.pid is not None else None
+    return run_markers.ELSEWHERE if found is None else PlacedProcess.of(found)
+
+
+def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
+    """Fail the instance's running runs whose process is gone, for which Dagster alone would wait; a
+    line per run. Runs on other hosts are left to those hosts and to Dagster's run monitoring, whose
+    verdict drops their markers."""
+    markers, done = markers_of(instance, lake), list[str]()
+    with reconciling(lake):
+        # First the processes, then the status: a run that ends well says so before its process
+        # goes.
+        names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked(markers)}
+        for name, life in run_markers.lives_of(lake.place, names).items():
+            run_id, is_marked = (
+                names[name],
+                exists(lake.place, name),
+            )  # else it ended just now, and said so itself
+            run = instance.get_run_by_id(run_id)
+            if run is None or run.status in ENDED:
+                markers.forget(run_id)
+            elif life is Life.GONE and is_marked:
+                instance.report_run_failed(run, GONE)
+                markers.forget(run_id)
+                done.append(f"run {run_id} ended: its process is gone")
+    return done
+
+
+def reconciling(lake: Lake) -> AbstractContextManager[None]:
+    """The lock of what is recorded about a lake in an instance of Dagster."""
+    return lake.place.lock(f"{LOCKS}/reconcile.lock", "the record of the lake in Dagster")
+
+
+def _marked(markers: Markers) -> list[str]:
+    try:
+        markers.lake.place.refuse_link(markers.folder)
+    except BackfillError:
+        return []  # through a link, these would be other files than markers
+    return sorted(
+        name for name in markers.lake.place.names(markers.folder) if "." not in name
+    )  # else being written

@@ -1,0 +1,275 @@
+"""Sensors and schedules of a lake as Dagster sees them, and the job with which `landing` scans new
+files.
+
+Here: their definitions, where notes and alarms of sensors go, and which days the schedules request.
+Not here: what a tick decides (`ticks`). The cursor only shows what the last tick found; nothing
+reads it.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.assets.declared import home_of
+from backfill_assets.buckets.doctor_store import TICK_SECONDS
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.alerts import report_alarms
+from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.dagster_private import instance_id
+from backfill_assets.dagster.adapter.io_manager import as_failures
+from backfill_assets.dagster.adapter.rollbacks import one_op_job
+from backfill_assets.dagster.adapter.runs import markers_of
+from backfill_assets.dagster.adapter.ticks import (
+    LANDING,
+    LATE_DATA,
+    SCAN,
+    Tick,
+    landing_tick,
+    late_data_tick,
+)
+from backfill_assets.engines.lake_session import LakeSession, explaining_losses
+from backfill_assets.foreign.observing import observe_each
+from backfill_assets.intake.scan import scan_all
+from backfill_assets.kernel.core.addresses import bucket_address
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.downstream import unheld
+from backfill_assets.kernel.core.errors import raise_first
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.plans.files import days_of_active_plans
+from backfill_assets.reconcile.standing import keep_attention
+
+INTERVAL_SECONDS = (
+    10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
+)
+CURSOR_CHARS = 2000
+DAILY, ROLLING = "daily_load", "rolling_reprocess"
+
+
+def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
+    """The job that takes stock of the landing folder: afterwards it is known which days the new
+    files touch."""
+
+    @dg.op(
+        name=lake_context.naming.name("take_stock"),
+        description="Read new landed files once and record their days and rows in `files`.",
+    )
+    def take_stock(context: dg.OpExecutionContext) -> None:
+        """One scan of each source, under its load lock."""
+        with as_failures(), explaining_losses():
+            lake, pipeline = lake_context.open()
+            markers_of(context.instance, lake).mark(context.run_id)
+            observed, unread = observe_each(lake, pipeline.contracts)
+            report = scan_all(LakeSession(lake))
+            raise_first(unread)
+        for found in observed:
+            context.log.info(str(found))
+        context.log.info(
+            f"{len(report.new)} new, {len(report.copies)} copies, {len(report.waiting)} still "
+            "being written"
+        )
+        context.add_output_metadata(
+            {"new": len(report.new), "known": report.known, "refused": len(report.refused)}
+        )
+
+    return one_op_job(lake_context, SCAN, take_stock, None, "Take stock of the landing folder.")
+
+
+def lake_sensors(lake_context: LakeContext, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
+    """`landing` and `late_data`; `jobs` are `rebuild` and `scan_landing` (an asset job has no
+    public type)."""
+    return [
+        lake_sensor(
+            lake_context,
+            LANDING,
+            jobs,
+            lambda instance: landing_tick(instance, lake_context, utc_now()),
+            "Loads what lands: scans new complete files, then loads every arrival day that is not "
+            "in raw.",
+        ),
+        lake_sensor(
+            lake_context,
+            LATE_DATA,
+            jobs,
+            lambda instance: late_data_tick(instance, lake_context, utc_now()),
+            "Rebuilds exactly the days whose inputs changed, upstream first; early cut-off ends "
+            "the cascade.",
+        ),
+    ]
+
+
+def lake_sensor(
+    lake_context: LakeContext,
+    name: str,
+    jobs: Sequence[Any],
+    tick: Callable[[dg.DagsterInstance], Tick],
+    what: str,
+    interval_seconds: int | None = None,
+) -> dg.SensorDefinition:
+    """A sensor that requests the runs of `tick`; without a lake it says so. It ticks each
+    `interval_seconds`, else each ten; of a lake in a bucket, where a look has its price, each
+    `TICK_SECONDS`."""
+    seconds = interval_seconds or (
+        TICK_SECONDS if bucket_address(lake_context.root) else INTERVAL_SECONDS
+    )
+    runs_by_itself = lake_context.appearance.runs(name)
+
+    @dg.sensor(
+        name=lake_context.naming.name(name),
+        jobs=jobs,
+        minimum_interval_seconds=seconds,
+        description=what,
+        default_status=dg.DefaultSensorStatus.RUNNING
+        if runs_by_itself
+        else dg.DefaultSensorStatus.STOPPED,
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """One tick."""
+        if lake_context.missing is not None:
+            return dg.SensorResult(skip_reason=str(lake_context.missing))
+        if home_of(lake_context.root) != lake_context.root:
+            return dg.SensorResult(
+                skip_reason="a candidate is brought up to date by `catch-up`, not by sensors"
+            )
+        return _result(context, lake_context, name, tick(context.instance))
+
+    return sensor
+
+
+def _result(
+    context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick
+) -> dg.SensorResult:
+    """The tick as Dagster takes it. Alarms are kept for the commands and sent once, by a tick that
+    requests no run: a webhook that answers slowly holds no request back."""
+    for note in tick.notes:
+        context.log.info(note)
+    keep_attention(
+        lake_context.root,
+        instance_id(context.instance),
+        sensor,
+        {} if tick.is_kept else tick.alarms,
+    )
+    if not tick.requests:
+        report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
+    first = [
+        *tick.alarms.values(),
+        *(note for note in tick.notes if note not in tick.alarms.values()),
+    ]
+    cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
+    return dg.SensorResult(
+        run_requests=tick.requests or None,
+        skip_reason=None if tick.requests else cursor,
+        cursor=cursor,
+        asset_events=tick.verdicts,
+    )
+
+
+def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleDefinition]:
+    """`daily_load` at 02:00 UTC and `rolling_reprocess` at 03:00 UTC over the job `rebuild` (Any:
+    its type has no public name in Dagster 1.13)."""
+
+    def missed(today: date) -> dg.SkipReason | list[dg.RunRequest]:
+        """Request yesterday and the days that were missed."""
+        requests = [_request(DAILY, today, days) for days in missed_days(lake_context, today)]
+        return requests or dg.SkipReason("no day is missing")
+
+    def rolling(today: date) -> dg.SkipReason | list[dg.RunRequest]:
+        """Request the last days of the built tables again."""
+        return rolling_requests(lake_context, today)
+
+    what = (
+        "Every earlier day never made, in one run per contiguous range, in order, then yesterday."
+    )
+    again = (
+        "Off: `late_data` does better. The last `rolling_days` that ended `delay_days` ago, in "
+        "any case."
+    )
+    return [
+        lake_schedule(lake_context, DAILY, rebuild, "0 2 * * *", what, missed),
+        lake_schedule(lake_context, ROLLING, rebuild, "0 3 * * *", again, rolling, is_on=False),
+    ]
+
+
+def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
+    lake_context: LakeContext,
+    name: str,
+    job: Any,
+    cron: str,
+    what: str,
+    requests: Callable[[date], Any],
+    is_on: bool = True,
+) -> dg.ScheduleDefinition:
+    """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
+
+    is_on = is_on and lake_context.appearance.runs(name)
+
+    @dg.schedule(
+        name=lake_context.naming.name(name),
+        job=job,
+        cron_schedule=cron,
+        execution_timezone="UTC",
+        description=what,
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if is_on
+        else dg.DefaultScheduleStatus.STOPPED,
+    )
+    def schedule(context: dg.ScheduleEvaluationContext) -> Any:
+        """One tick."""
+        if lake_context.missing is not None:
+            return dg.SkipReason(str(lake_context.missing))
+        return requests(context.scheduled_execution_time.astimezone(UTC).date())
+
+    return schedule
+
+
+def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | list[dg.RunRequest]:
+    """Requests for the `rolling_days` days that ended `delay_days` before `today`, without held
+    days; else why none."""
+    lake, pipeline = lake_context.look()
+    lateness = lake.settings.lateness
+    stop = today - ONE_DAY * lateness.delay_days
+    start = max(lake.settings.start_date, stop - ONE_DAY * lateness.rolling_days)
+    if start >= stop:
+        return dg.SkipReason("the lake's first day is not that long ago")
+    days = DayRange(start, stop)
+    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+        return dg.SkipReason(
+            f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
+        )
+    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+    built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
+    return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
+        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
+    )
+
+
+def _request(
+    name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None
+) -> dg.RunRequest:
+    tags = {**runs.range_tags(days), runs.REASON_TAG: name}
+    return dg.RunRequest(run_key=f"{name} {today} {days}", asset_selection=tables, tags=tags)
+
+
+def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
+    """The days before `today` to load: yesterday, and every day since raw's first receipt (without
+    receipts: since the lake's first day) that is missing in a table. None at or after `as_of`, of
+    an active plan, or held by a rollback.
+
+    As ranges, ascending, yesterday by itself: a missed day that fails again holds no new day back.
+    """
+    lake, pipeline = lake_context.look()
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    loaded = (states.view.table(t.name).latest for t in pipeline.tables if t.is_landed)
+    first = min((day for latest in loaded for day in latest), default=lake.settings.start_date)
+    days = [first + ONE_DAY * i for i in range((today - first).days)]
+    yesterday = today - ONE_DAY
+    planned = set().union(*days_of_active_plans(lake).values())
+    due = [d for d in days if states.view.is_due(d) and d not in planned]
+    lacking = {
+        d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING
+    }
+    missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
+    return missed + unheld(states, (d for d in due if d == yesterday))

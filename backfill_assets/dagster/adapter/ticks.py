@@ -1,0 +1,277 @@
+"""Decisions of the sensors at a tick: the runs to request, and notes about what they found and held
+back.
+
+Here: one function per sensor, from the state of the lake and of Dagster's runs. Not here: the
+sensors as Dagster sees them (`sensors`), which days need a rebuild (`kernel.core.needs`) and rebuilding
+them (`load`). No Spark, and no cursor: a tick that was killed, repeated or forgotten changes
+nothing about the next one.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+import dagster as dg
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.backfill_requests import (
+    GivenUp,
+    TickState,
+    as_request,
+    read_tick_state,
+    whole_request,
+)
+from backfill_assets.dagster.adapter.checks import changed_standing_checks
+from backfill_assets.dagster.adapter.context import LakeContext
+from backfill_assets.dagster.adapter.reconcile import follow_receipts, look_for_green_days
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.adopting import is_followed
+from backfill_assets.foreign.observing import unseen
+from backfill_assets.intake.files import is_complete
+from backfill_assets.intake.landed_changes import Comparison, landed_each
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.downstream import with_downstream
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.plans.files import left_to_plans
+from backfill_assets.reports.status import irreproducible_days
+
+SCAN = "scan_landing"
+LATE_DATA, LANDING = "late_data", "landing"
+SHOWN_FILES = 5
+
+
+@dataclass
+class Tick:
+    """The outcome of a tick."""
+
+    requests: list[dg.RunRequest] = field(default_factory=list)  # runs to request
+    notes: list[str] = field(default_factory=list)
+    verdicts: list[dg.AssetCheckEvaluation] = field(
+        default_factory=list
+    )  # changed results of `no_stale_days`
+    # by name; each needs a person, and is sent once and again when its text changes
+    alarms: dict[str, str] = field(default_factory=dict)
+    is_kept: bool = (
+        False  # the lake keeps the alarms already, for `status`, so that the sensor does not
+    )
+
+    def alarm(self, name: str, text: str) -> None:
+        """Add something that no tick will mend."""
+        self.notes.append(text)
+        self.alarms[name] = text
+
+    def alarm_given_up(self, given_up: GivenUp) -> None:
+        """Add an alarm per table with days that no sensor requests any more."""
+        for name, text in given_up.items():
+            self.alarm(f"given up {name}", f"{name}: {text}")
+
+    def request(self, state: TickState, sensor: str, wanted: Sequence[dg.RunRequest]) -> None:
+        """Add as many requests as the caps allow, and a note about the rest."""
+        caps = state.lake.settings.lateness
+        today = runs.runs_of_last_day(state.instance, sensor, state.lake.address, state.now)
+        allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
+        verb = "would request" if caps.dry_run else "requested"
+        self.notes += [
+            f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]
+        ]
+        self.requests += [] if caps.dry_run else wanted[:allowed]
+        if len(wanted) > allowed:
+            self.notes.append(
+                f"{len(wanted) - allowed} more run(s) held back by the caps: {caps.runs_per_tick} "
+                "a tick, "
+                f"{caps.runs_per_day} in 24 hours ({today} so far)"
+            )
+
+
+def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
+    """Request the days of the built tables that need a rebuild and whose inputs are in place,
+    upstream first."""
+    state = read_tick_state(instance, lake_context, now)
+    recorded = follow_receipts(instance, state.lake, state.states, state.naming)
+    tick = late_data(state)
+    tick.notes += [*recorded, *look_for_green_days(instance, state.lake, state.states).values()]
+    return tick
+
+
+def late_data(state: TickState) -> Tick:
+    """`late_data_tick` for a state that was read."""
+    tick = Tick()
+    given_up = _request_stale(tick, state)
+    for name, text in irreproducible_days(state.states.view):
+        tick.alarm(f"other rows {name}", text)
+    for name, table in state.states.view.tables.items():
+        if days := table.foreign & table.latest.keys():
+            culprit = (
+                f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
+            )
+            tick.alarm(
+                f"foreign {name}",
+                f"{culprit}; `backfill-assets verify --tables {name}` says what to do",
+            )
+    tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
+    tick.verdicts += changed_standing_checks(
+        state.instance, state.states, tables, given_up, state.naming
+    )
+    return tick
+
+
+def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
+    """Request exactly the days that need a rebuild. Returns per table a text about days that were
+    given up."""
+    needed = needs(state.states, state.busy, state.until)
+    free = {name: state.free(name, days) for name, days in needed.ready.items()}
+    contracts = state.states.contracts.items()
+    built = [name for name, contract in contracts if not (contract.is_landed or contract.is_given)]
+    for name in (name for name, contract in contracts if contract.is_given):
+        if days := free.pop(name):
+            made_by = state.states.contracts[name].made_by
+            tick.notes.append(
+                f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition "
+                "for it)"
+            )
+    requests, given_up = state.requests({name: free.pop(name) for name in built})
+    tick.alarm_given_up(given_up)
+    for name in built:
+        if waiting := needed.waiting[name]:
+            day = min(waiting)
+            table, input_day = waiting[day]
+            tick.notes.append(
+                f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}"
+            )
+    _note_left_alone(tick, state, built)
+    tick.notes += left_to_plans(state.planned, built)
+    wanted = with_downstream(state.states, requests, needed, state.taken_days)
+    tick.request(
+        state,
+        LATE_DATA,
+        [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted],
+    )
+    return {**state.requests(free)[1], **given_up}
+
+
+def _note_left_alone(tick: Tick, state: TickState, names: list[str]) -> None:
+    for name in names:
+        state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).latest}
+        for kind in (State.HELD, State.OUTDATED):
+            days = [d for d, s in state_of.items() if s is kind]
+            if days:
+                tick.notes.append(f"{name}: {ranges(days)} left alone: {kind.value}")
+
+
+def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
+    """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
+    state = read_tick_state(instance, lake_context, now)
+    comparisons, failed = landed_each(LakeSession(state.lake))
+    return landing(state, comparisons, failed)
+
+
+def landing(
+    state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()
+) -> Tick:
+    """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why
+    others could not be listed (`failed`): an alarm, which holds up no other."""
+    tick, ready = Tick(), dict[str, Set[date]]()
+    for error in failed:
+        tick.alarm(error.object, str(error))
+    wanted = needs(state.states, state.busy, state.until).ready
+    for raw, contract in state.states.contracts.items():
+        if contract.is_landed and contract.source in comparisons:
+            blocked = _note_landing(tick, comparisons[contract.source], contract.source)
+            ready[raw] = state.free(raw, wanted[raw] - blocked)
+    tick.notes += left_to_plans(state.planned, list(ready))
+    requests, given_up = state.requests(ready)
+    tick.alarm_given_up(given_up)
+    scans = _scan_requests(tick, state, comparisons, _news(tick, state))
+    if runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address) or any(
+        state.busy.get(raw) for raw in ready
+    ):
+        tick.notes.append("a scan or a load is queued or running; the next tick looks again")
+        return tick
+    # A load scans first; one that failed before may not get so far.
+    loads = [as_request(request, LANDING, state.lake, state.naming) for request in requests]
+    tick.request(
+        state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads]
+    )
+    return tick
+
+
+def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:
+    """The files that a scan of a source would read or count, as plain values."""
+    complete = [f for f in comparison.fresh if is_complete(f, state.now.timestamp())]
+    if len(complete) < len(comparison.fresh):
+        tick.notes.append(f"{len(comparison.fresh) - len(complete)} file(s) still being written")
+    parts: list[list[object]] = [[f.name, f.size, f.mtime_ns] for f in complete]
+    parts += [[r.path, r.sha256] for r in comparison.lapsed]
+    return parts + [[r.path, r.sha256, rules] for r, rules in comparison.uncounted]
+
+
+def _news(tick: Tick, state: TickState) -> list[object]:
+    """The tables of others that hold what the lake has not seen, with what is there, as plain
+    values."""
+    found = list[object]()
+    for contract in state.states.contracts.values():
+        try:
+            follows = is_followed(state.lake, contract)
+            found += (
+                [[contract.name, news]]
+                if follows and (news := unseen(state.lake, contract))
+                else []
+            )
+        except BackfillError as error:
+            tick.alarm(f"external {contract.name}", str(error))
+    return found
+
+
+def _scan_requests(
+    tick: Tick, state: TickState, comparisons: Mapping[str, Comparison], news: Sequence[object]
+) -> list[dg.RunRequest]:
+    """The request of a scan, where there is anything to scan: one for all sources and tables of
+    others."""
+    settings, files, parts = state.lake.settings, len(news), [*news]
+    for source, comparison in comparisons.items():
+        if pending := _to_scan(tick, state, comparison):
+            files += len(pending)
+            parts += [str(settings.of_source(source).source), sorted(map(str, pending))]
+    if not parts:
+        return []
+    base = f"scan {digest_of([state.lake.address, *parts])}"
+    tried = runs.attempts_at(state.instance, base)
+    if tried.counted < settings.lateness.attempts:
+        return [whole_request(state.lake, LANDING, state.naming.name(SCAN), base, tried.number)]
+    in_vain = (
+        f"were tried {tried.counted} times in vain and are not tried again as they are: look at "
+        "the failed runs"
+    )
+    tick.alarm(
+        "scan", f"{files} file(s) or tables of others {in_vain}, or run `backfill-assets scan`"
+    )
+    return []
+
+
+def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
+    """Note new, altered and missing files. Returns the days whose files are altered or missing."""
+    blocked = {d for r in comparison.disputed for d in r.days}
+    suffix = f" of {source}" if source else ""
+    if comparison.fresh:
+        tick.notes.append(f"{len(comparison.fresh)} new file(s){suffix}")
+    words = (
+        ("altered", comparison.altered),
+        ("missing", comparison.missing),
+        ("contradicted", comparison.contradicted),
+    )
+    for word, records in words:
+        if records:
+            shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
+            more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
+            tick.alarm(
+                f"{word} files{suffix}",
+                f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is "
+                "requested for days made from "
+                f"them: {ranges(blocked)}. Put the files (or manifests) back, or "
+                '`backfill-assets landing accept --note "why"`',
+            )
+    return blocked

@@ -1,0 +1,332 @@
+"""Jars of Delta and of Hadoop's S3A: fetched once per user by Spark's Ivy, compared with pinned
+digests, then used without any network.
+
+Not here: the digests (`jar_pins`), flags of the engine (`confs`, `jvm`). The jars of a Delta
+without pins are used only where the setting `trust_jars` names their digest.
+"""
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+
+from filelock import FileLock
+
+from backfill_assets.engines.jar_pins import PINS, S3A
+from backfill_assets.kernel.core.errors import BackfillError, unusable
+from backfill_assets.kernel.core.ownership import refuse_shared
+
+CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
+SCALA = "2.13"
+FILES_COORDINATE = (
+    "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"  # the class `confs.NAKED_FILES`; 9 kB
+)
+_FETCH_TIMEOUT_SECONDS = (
+    600.0  # 13 MB; a slow line needs minutes, a dead one should not hang a run for ever
+)
+_SHIPPED_WITH_SPARK = (
+    "org.apache.*:*",
+    "com.fasterxml.*:*",
+    "com.github.luben:*",
+    "com.google.*:*",
+    "commons-*:*",
+    "io.airlift:*",
+    "javax.*:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.*:*",
+    "org.locationtech.*:*",
+    "org.scala-lang:*",
+)  # what Delta names but Spark already has, in newer versions: 75 of 88 MB
+# AWS's client by its parts, 12 MB; as one bundle it has 686.
+_S3_CLIENT = tuple(
+    f"software.amazon.awssdk:{part}:2.35.4"
+    for part in ("s3", "sts", "s3-transfer-manager", "apache-client")
+)
+_NOT_FOR_S3 = (
+    "commons-*:*",
+    "com.google.*:*",
+    "com.github.*:*",
+    "io.netty:*",
+    "org.apache.commons:*",
+    "org.apache.httpcomponents:*",
+    "org.checkerframework:*",
+    "org.jspecify:*",
+    "org.slf4j:*",
+    "org.wildfly.openssl:*",
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:netty-nio-client",
+)  # what Spark has, and what only other clients need
+# By the coordinate of a set: further coordinates, and what is left out of what they name.
+_SETS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    S3A: (
+        ("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1", *_S3_CLIENT),
+        _NOT_FOR_S3,
+    )
+}
+_OF_DELTA = (FILES_COORDINATE,), _SHIPPED_WITH_SPARK
+BUNDLES = (
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+)  # of pip and requests; `ssl` itself reads SSL_CERT_FILE
+PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
+
+
+def cache_folder() -> Path:
+    """The per-user folder for jars: $BACKFILL_ASSETS_CACHE, else under $XDG_CACHE_HOME, else under
+    ~/.cache.
+
+    Raises SettingsError where another user could put programs there.
+    """
+    chosen, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
+    standard = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
+    folder = (
+        Path(chosen).expanduser() if chosen else standard
+    ).resolve()  # the owner of a link may lead it elsewhere
+    refuse_shared(folder, CACHE_VARIABLE)
+    return folder
+
+
+@cache
+def spark_home() -> Path:
+    """The folder of the installed `pyspark`, found without importing it. Raises BackfillError if it
+    is missing."""
+    package_version("pyspark")
+    return Path(str(distribution("pyspark").locate_file("pyspark")))
+
+
+@cache
+def package_version(name: str) -> str:
+    """The version of an installed package. Raises BackfillError if it is missing."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        raise BackfillError(
+            f"the package {name}",
+            "it is not installed in this Python environment",
+            "Spark was not started",
+            "Install it, or name the engine that computes elsewhere in [spark] of lake.toml",
+        ) from None
+
+
+def delta_coordinate() -> str:
+    """Delta's Maven coordinate for the installed versions, e.g.
+    `io.delta:delta-spark_4.2_2.13:4.4.0`."""
+    spark = ".".join(package_version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{spark}_{SCALA}:{package_version('delta-spark')}"
+
+
+def jars_folder(coordinate: str = "") -> Path:
+    """Folder of a set's jars ("": Delta's of these versions); other versions of this package may
+    use the same cache."""
+    coordinate = coordinate or delta_coordinate()
+    further, _ = _SETS.get(coordinate, _OF_DELTA)
+    return (
+        cache_folder()
+        / "jars"
+        / "+".join((coordinate, *(f.partition(":")[2] for f in further))).replace(":", "_")
+    )
+
+
+def present_jars(coordinate: str = "") -> tuple[Path, ...]:
+    """A set's jars ("": Delta's) in the cache, sorted; empty if they were not fetched yet. No
+    network."""
+    return tuple(sorted(jars_folder(coordinate).glob("*.jar")))
+
+
+def delta_jars(java: Path, options: Sequence[str], trusted: str = "") -> tuple[Path, ...]:
+    """Delta's jars, as `_jars` gives them."""
+    return _jars(delta_coordinate(), java, options, trusted)
+
+
+def _jars(
+    coordinate: str, java: Path, options: Sequence[str], trusted: str = ""
+) -> tuple[Path, ...]:
+    """A set's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that
+    runs it.
+
+    Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, with
+    the jar's name where one differs from its pin, and for a version without pins unless `trusted`
+    is `digest_of` its jars.
+    """
+    folder = jars_folder(coordinate)
+    try:
+        if not _has_all(coordinate):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.with_name(f"{folder.name}.lock")):
+                if not _has_all(coordinate):
+                    _fetch_into(folder, coordinate, java, options)
+    except OSError as error:
+        raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
+    jars = present_jars(coordinate)
+    prove(coordinate, jars, trusted)
+    return jars
+
+
+def s3a_jars(java: Path, options: Sequence[str], home: Path | None = None) -> tuple[Path, ...]:
+    """The jars by which a Spark of ours reaches S3, as `_jars` gives them. Raises BackfillError
+    where Spark at `home` (None: the installed pyspark) brings another Hadoop than they are made
+    for."""
+    hadoop = S3A.rpartition(":")[2]
+    if not ((home or spark_home()) / "jars" / f"hadoop-client-api-{hadoop}.jar").exists():
+        raise BackfillError(
+            f"pyspark {package_version('pyspark')}",
+            f"it brings another Hadoop than {hadoop}, for which this package "
+            "knows the jars that reach S3",
+            "Spark was not started",
+            "Install pyspark 4.2, or name a Spark Connect server (sc://) that has them",
+        )
+    return _jars(S3A, java, options)
+
+
+def _has_all(coordinate: str) -> bool:
+    names = {jar.name for jar in present_jars(coordinate)}
+    return bool(names) and names >= set(PINS.get(coordinate, ()))
+
+
+def _fetch_into(folder: Path, coordinate: str, java: Path, options: Sequence[str]) -> None:
+    """Fetch the jars. Java gets the certificates that this machine trusts, as pip does: a Java from
+    PyPI does not know the certificate with which a company's proxy signs."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
+        if store := trust_store(Path(scratch)):
+            options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
+        if reason := _fetch(coordinate, java, options, Path(scratch)):
+            raise BackfillError(
+                f"the jars of {coordinate}",
+                f"they could not be fetched ({reason})",
+                "Spark was not started",
+                "Allow the network for this first start (behind a proxy: JAVA_TOOL_OPTIONS), or "
+                "copy "
+                f"{folder} from a machine that has it",
+            )
+        # One rename publishes all jars or none: a reader never sees half of them.
+        shutil.rmtree(folder, ignore_errors=True)
+        (Path(scratch) / "jars").rename(folder)
+
+
+def _fetch(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
+    """Fetch the jars into `scratch/jars`; returns Ivy's reason where they are not there
+    afterwards."""
+    further, left_out = _SETS.get(coordinate, _OF_DELTA)
+    command = [
+        str(java),
+        *options,
+        "-cp",
+        f"{spark_home()}/jars/*",
+        "org.apache.spark.deploy.SparkSubmit",
+        "--packages",
+        ",".join((coordinate, *further)),
+        "--conf",
+        f"spark.jars.ivy={scratch}",
+        "--conf",
+        f"spark.jars.excludes={','.join(left_out)}",
+        # Any main class would do, Ivy's own prints its version and ends: only the fetching before
+        # it matters.
+        "--class",
+        "org.apache.ivy.Main",
+        "spark-internal",
+        "-version",
+    ]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    try:
+        finished = subprocess.run(
+            command,
+            cwd=scratch,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_TIMEOUT_SECONDS,
+            check=False,
+        )
+        lines = [
+            line.strip()
+            for line in (finished.stdout + finished.stderr).splitlines()
+            if line.strip()
+        ]
+    except (subprocess.TimeoutExpired, OSError) as error:
+        lines = [f"error: {error}"]
+    fetched = {jar.name for jar in (scratch / "jars").glob("*.jar")}
+    if fetched >= {
+        f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar",
+        *PINS.get(coordinate, ()),
+    }:
+        return ""
+    errors = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
+    return (errors or lines or ["no output"])[-1][:200]
+
+
+def _sha256(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(jars: Sequence[Path]) -> str:
+    """One digest of all these jars, as `sha256sum *.jar | sha256sum` gives it in their folder."""
+    lines = "".join(f"{_sha256(jar)}  {jar.name}\n" for jar in sorted(jars))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
+    """Raise BackfillError, naming the jar, unless each of the jars is as pinned; of a version
+    without pins, naming the known versions, unless `trusted` is the digest of its jars."""
+    pins = PINS.get(coordinate)
+    if pins is None:
+        if trusted != (found := digest_of(jars)):
+            raise BackfillError(
+                f"the jars of {coordinate}",
+                "this package knows no checksums of them"
+                + (", and trust_jars names other ones" if trusted else ""),
+                "Spark was not started",
+                f"Install the versions whose jars it knows ({', '.join(PINS)}), or, if you trust "
+                "the jars in "
+                f'{jars_folder()}, write trust_jars = "{found}" below [spark] in lake.toml',
+            )
+        return
+    for jar in jars:
+        digest = _sha256(jar)
+        if pins.get(jar.name) != digest:
+            is_known = jar.name in pins
+            fault = (
+                f"its sha256 is {digest}, not {pins[jar.name]}"
+                if is_known
+                else f"it is none of {coordinate}"
+            )
+            raise BackfillError(
+                f"the jar {jar}",
+                fault,
+                "Spark was not started",
+                f"Find out who changed it, then remove the folder {jar.parent}: the jars are "
+                "fetched again",
+            )
+
+
+def trust_store(folder: Path) -> Path | None:
+    """Write a trust store in Java's own format (JKS) into `folder`: the certificates that OpenSSL
+    trusts on this machine. None where it trusts none."""
+    import ssl
+
+    context = ssl.create_default_context()
+    for name in BUNDLES:
+        bundle = os.environ.get(name, "")
+        if bundle and Path(bundle).is_file():
+            context.load_verify_locations(bundle)
+    certificates = dict.fromkeys(context.get_ca_certs(binary_form=True))
+    if not certificates:
+        return None
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
+    for number, der in enumerate(certificates):
+        alias = b"machine-%d" % number
+        body += (
+            struct.pack(f">IH{len(alias)}sqH5sI", 2, len(alias), alias, 0, 5, b"X.509", len(der))
+            + der
+        )
+    digest = hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()  # noqa: S324
+    store = folder / "cacerts"
+    store.write_bytes(body + digest)
+    return store

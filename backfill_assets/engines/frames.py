@@ -1,0 +1,115 @@
+"""The plan of a frame as Spark Connect sends it: its messages above the frames of inputs, and what
+no input decides.
+
+Not here: orders and sums that only show in rows (`kernel.write.computing`), and what an engine computes
+otherwise (`kernel.core.engines`). A frame of a session without Spark Connect has no such plan; nothing is
+found in it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from backfill_assets.kernel.core.unsteady import BARE, CHANCE, CLOCK, UNDECIDED
+
+PYTHON = frozenset(
+    [
+        "map_partitions",
+        "group_map",
+        "co_group_map",
+        "apply_in_pandas_with_state",
+        "common_inline_user_defined_function",
+        "common_inline_user_defined_table_function",
+    ]
+)
+TAKE = "take days and times from the chunk or from columns"
+SEED = "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
+SQL = "write it with Spark's own functions"
+SAMPLE, SECONDS = "sample", "unix_timestamp"  # the second reads the clock where it has no argument
+
+
+def undecided(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of a frame's plan, above its input frames, by which rows depend on more than
+    inputs: the clock, chance, the place of the computation, Python. Each with its reason, and then
+    what to write instead.
+
+    Views that a transform made are not looked into.
+    """
+    if not hasattr(frame, "_plan"):
+        return {}
+    return dict(_judged(name) for message in messages(frame, inputs) for name in _names(message))
+
+
+def messages(frame: Any, inputs: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield every message of a frame's plan that does not lie below the plan of an input frame."""
+    known = frozenset(int(f._plan._plan_id) for f in inputs.values())
+    return _walk(frame._plan.to_proto(frame._session.client).root, known)
+
+
+def parts(message: Any) -> Iterator[Any]:
+    """Yield the messages right below one."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            is_map = field.message_type.GetOptions().map_entry
+            found = value.values() if is_map else value if field.is_repeated else [value]
+            yield from (part for part in found if hasattr(part, "DESCRIPTOR"))
+
+
+def _walk(message: Any, known: Collection[int]) -> Iterator[Any]:
+    if message.DESCRIPTOR.name == "Relation" and message.common.plan_id in known:
+        return
+    yield message
+    for part in parts(message):
+        yield from _walk(part, known)
+
+
+def _names(message: Any) -> Iterator[str]:
+    """Yield the names in one message that no row decides."""
+    kind = message.DESCRIPTOR.name
+    if kind in ("Relation", "Expression"):
+        name = message.WhichOneof("rel_type" if kind == "Relation" else "expr_type")
+        yield from {name} & {*PYTHON, SAMPLE}
+    elif kind == "UnresolvedFunction":
+        name = message.function_name.lower()
+        yield from {name} & (UNDECIDED - {SECONDS} if message.arguments else UNDECIDED)
+    elif kind in ("SQL", "ExpressionString"):
+        yield from _words(message.query if kind == "SQL" else message.expression)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the names in a text of SQL that no row decides; none where Spark cannot read it
+    either."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tokens = sqlglot.tokenize(text, read="spark")
+    except SqlglotError:
+        return
+    for at, token in enumerate(tokens):
+        kind, name, after = (
+            token.token_type.name,
+            token.text.lower(),
+            [t.text for t in tokens[at + 1 : at + 3]],
+        )
+        is_bare = name in BARE and kind != "IDENTIFIER"
+        is_called = (
+            name in UNDECIDED and after[:1] == ["("] and (name != SECONDS or after == ["(", ")"])
+        )
+        if kind != "STRING" and (is_bare or is_called):
+            yield name
+        elif kind == "TABLE_SAMPLE":
+            yield SAMPLE
+
+
+def _judged(name: str) -> tuple[str, str]:
+    """The name with its reason, and what to write instead."""
+    if name in PYTHON:
+        return f"`{name}` runs Python on rows", SQL
+    if name in CLOCK or name == SECONDS:
+        return f"`{name}()` reads the clock", TAKE
+    if name in CHANCE or name == SAMPLE:
+        return (
+            f"`{name}()` is chance, with a seed too: it depends on how rows are spread over tasks",
+            SEED,
+        )
+    return f"`{name}()` depends on where and by whom rows are computed", TAKE

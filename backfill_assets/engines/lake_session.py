@@ -1,0 +1,248 @@
+"""A lake session: a lake together with the engine that works on it, which starts at the first
+`spark()`.
+
+Not here: how an engine is found or started (`engines.session`, `engines.server`).
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.engines.confs import OWN_SERVERS, THEIRS, EngineSettings, size_confs
+from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
+from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
+from backfill_assets.engines.loss import is_engine_loss
+from backfill_assets.engines.processes import Process
+from backfill_assets.engines.server import begin_server, engine_name, server_engine
+from backfill_assets.engines.session import (
+    explained,
+    is_of_this_machine,
+    open_session,
+    opening_seconds,
+    set_confs,
+)
+from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.foreign.located import refuse_moved
+from backfill_assets.kernel.core.addresses import bucket_address
+from backfill_assets.kernel.core.column_types import read_type
+from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.home import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONS = (
+    "5"  # of reordered sessions: neither the one partition of small queries nor a number of cores
+)
+
+
+def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":
+    """Frame of a few given rows; `schema` is `name type, …`. Timestamps are aware."""
+    import pyarrow as pa
+
+    fields = [part.split() for part in schema.split(", ")]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    named = zip(fields, columns, strict=True)
+    table = pa.table(
+        {name: pa.array(list(cells), arrow_type(read_type(kind))) for (name, kind), cells in named}
+    )
+    frame: DataFrame = session.createDataFrame(table)
+    return frame
+
+
+@contextlib.contextmanager
+def explaining_losses() -> Iterator[None]:
+    """Turn errors of a dead engine or a full disk into one line. Also a decorator.
+
+    It ends an engine that lives but can no longer be used (`engines.session.explained`).
+    """
+    try:
+        yield
+    except Exception as error:
+        explanation = explained(error)
+        if explanation is None or explanation is error:
+            raise
+        raise explanation from error
+
+
+def free(frame: "DataFrame") -> None:
+    """Let Spark forget a frame that it keeps; a dead engine is not called again."""
+    error = sys.exception()
+    if error is not None and is_engine_loss(error):
+        return
+    try:
+        frame.unpersist()
+    except Exception as lost:
+        if not is_engine_loss(lost):
+            raise
+
+
+class CpuMeter:
+    """Meter of processor seconds and of waiting for an engine, from its creation on."""
+
+    def __init__(self, lake: Path, engine: EngineSettings) -> None:
+        self.lake, self.engine = lake, engine
+        self._before, self._opening = self._cpu_seconds(), opening_seconds(lake)
+
+    def waited(self) -> float:
+        """Seconds in which this process waited for an engine to be opened, to the millisecond: some
+        10 if it had to be started, 1 or 2 if it was up, none if this process had it open."""
+        return round(opening_seconds(self.lake) - self._opening, 3)
+
+    def spent(self) -> float | None:
+        """Processor seconds, to the millisecond; None where the engine computes on other
+        machines."""
+        if self._before is None or (now := self._cpu_seconds()) is None:
+            return None
+        return round(sum(used - self._before.get(process, 0.0) for process, used in now.items()), 3)
+
+    def _cpu_seconds(self) -> dict[Process, float] | None:
+        if not self.engine.computes_here:
+            return None
+        record = ServerFolder.of(self.lake).record()
+        processes = [Process.this(), *([record.process] if record else [])]
+        return {p: used for p in processes if (used := p.cpu_seconds()) is not None}
+
+
+@dataclass(frozen=True)
+class LakeSession:
+    """A lake and the session that reads and writes it. Cheap to make; the engine starts at the
+    first `spark()`.
+
+    `project_session` is a session of the project's own, classic or Connect, a function that returns
+    one, or a resource with a `spark_session`; it then takes the place of the lake's engine: nothing
+    of it is started, stopped or set.
+    """
+
+    lake: Lake
+    project_session: Any = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def of_source(self, name: str) -> "LakeSession":
+        """The session of the lake narrowed to one of its sources."""
+        return replace(self, lake=self.lake.of_source(name))
+
+    @property
+    def engine(self) -> EngineSettings:
+        """The engine's settings, from the lake's."""
+        spark, umask = self.lake.settings.spark, self.lake.settings.access.umask
+        bucket = bucket_address(self.lake.root)
+        if self.project_session is not None or spark.session:
+            project_session = (
+                session_maker(str(spark.session))
+                if self.project_session is None
+                else self.project_session
+            )
+            return EngineSettings(
+                THEIRS, umask=umask, project_session=project_session, bucket=bucket
+            )
+        size = spark.memory, spark.cores, spark.idle_minutes
+        found = EngineSettings(
+            spark.engine, *size, spark.confs, umask, spark.open_port, spark.trust_jars
+        )
+        return found if found.computes_here else replace(found, bucket=bucket)
+
+    @property
+    def made_by(self) -> str:
+        """The engine in words, as receipts name it; starts nothing."""
+        return engine_name(self.engine)
+
+    def meter(self) -> CpuMeter:
+        """A meter of the processor seconds of work on this lake from now on."""
+        return CpuMeter(self.lake.root, self.engine)
+
+    def spark(self) -> "SparkSession":
+        """A live session on this lake's engine, started or replaced if need be; raises EngineLost.
+        Raises SettingsError for a project's own session whose configuration would give our tables
+        other rows, where a name in a catalog leads elsewhere than the lake reads, and where a
+        machine of the engine does not see the lake."""
+        session = self.for_reading()
+        if not is_of_this_machine(session):
+            refuse_blind_machines(session, self.lake.place)
+        if self.engine.engine not in OWN_SERVERS:
+            refuse_moved(session, self.lake.root)
+        if self.engine.engine == THEIRS:
+            refuse_unfit(session)
+        return session
+
+    def for_reading(self) -> "SparkSession":
+        """As `spark`, for callers that only read rows of tables: a project's own session needs only
+        to see the lake's folder, or to reach its bucket."""
+        session = open_session(self.lake.root, self.engine)
+        if reaches_bucket(session, self.lake.place):
+            refuse_blind(session, self.lake.place)
+        return session
+
+    def is_at_bucket(self) -> bool:
+        """Whether the engine reads and writes the bucket of the lake itself; a project's own
+        session is opened to be asked."""
+        if self.engine.engine != THEIRS:
+            return bool(self.engine.bucket)
+        return reaches_bucket(self.for_reading(), self.lake.place)
+
+    def reads_undecoded(self) -> bool:
+        """Whether Parquet pages that nobody decoded may reach the engine: it reads them itself, and
+        what they end is an executor, or a server that we start again. A project's own session, or
+        that at an address, is opened to be asked."""
+        if self.engine.has_server:
+            return server_engine(self.engine).has_row_metadata
+        return not ends_with_a_task(self.for_reading())
+
+    def begin(self) -> None:
+        """Start an embedded engine in the background; returns at once."""
+        begin_server(self.lake.root, self.engine)
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows."""
+        set_confs(self.spark(), size_confs(self.engine, rows))
+
+    def read(
+        self, table: str, version: int, day_column: str, days: Iterable[date] | None = None
+    ) -> "DataFrame":
+        """The rows of some days (all if None) of a table, pinned at a version. A project's own
+        session only needs to see the lake's folder."""
+        wanted = None if days is None else sorted(set(days))
+        return self.lake.store.frame(self.for_reading(), table, version, day_column, wanted)
+
+
+@dataclass(frozen=True)
+class ReorderedSession(LakeSession):
+    """A lake's session that reads inputs in an order of their own and groups rows in another number
+    of partitions, on the engine of `base` (None: of the lake)."""
+
+    base: LakeSession | None = None
+
+    def spark(self) -> "SparkSession":
+        """The live session of `base`."""
+        return self.base.spark() if self.base is not None else super().spark()
+
+    def for_reading(self) -> "SparkSession":
+        """The live session of `base`, whatever it computes."""
+        return self.base.for_reading() if self.base is not None else super().for_reading()
+
+    def read(
+        self, table: str, version: int, day_column: str, days: Iterable[date] | None = None
+    ) -> "DataFrame":
+        """The rows of some days, sorted by a hash of all columns, descending.
+
+        The condition, which every row meets, keeps Spark from leaving out a sort below another one,
+        or below a join.
+        """
+        from pyspark.sql import functions as F
+
+        frame = super().read(table, version, day_column, days)
+        return frame.orderBy(F.xxhash64(*(F.col(f"`{c}`") for c in frame.columns)).desc()).where(
+            F.rand(0) + 1 > 0
+        )
+
+    def expect(self, rows: int) -> None:
+        """Prepare the session for queries over about so many rows, in another number of
+        partitions."""
+        confs = size_confs(self.engine, rows)
+        set_confs(
+            self.spark(),
+            {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}},
+        )

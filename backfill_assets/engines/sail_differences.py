@@ -1,0 +1,518 @@
+"""Functions, types, casts and windows that Sail is known to compute otherwise than Spark, and the
+check for them.
+
+Not here: plans of DataFrames (`sail_plans`). What is not listed runs; a test puts 1,900 questions
+to both engines.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from backfill_assets.kernel.core.unsteady import ADDING, ANY_ROW, TIES, UNDECIDED, is_sparks
+
+Types = Mapping[str, str]
+Keys = Collection[frozenset[str]]
+WHOLE, DOUBLE, DECIMAL, STRING, TIMESTAMP = "WHOLE", "DOUBLE", "DECIMAL", "STRING", "TIMESTAMP"
+DATE, BOOLEAN, BINARY, ARRAY, STRUCT = "DATE", "BOOLEAN", "BINARY", "ARRAY", "STRUCT"
+# Functions that give something else whatever they are given, by what is different.
+DIFFERENT = frozenset(
+    [
+        *("ifnull", "nvl", "zeroifnull", "isnan", "array_contains"),  # NULL and NaN
+        *(
+            "atan2",
+            "cbrt",
+            "cosh",
+            "exp",
+            "hypot",
+            "ln",
+            "log",
+            "log1p",
+            "log2",
+            "pow",
+            "power",
+            "sin",
+        ),  # last digits
+        *(
+            "bround",
+            "rint",
+            "shiftrightunsigned",
+            "try_avg",
+            "try_mod",
+            "width_bucket",
+        ),  # rounding, and beyond 64 bits
+        *(
+            "conv",
+            "format_number",
+            "format_string",
+            "initcap",
+            "locate",
+            "printf",
+        ),  # how a text is written or searched
+        *("encode", "is_valid_utf8"),  # bytes
+        *("from_json", "get_json_object", "to_json"),  # numbers and times in JSON
+        *("rlike", "regexp"),  # (?i) and \w beyond ASCII
+        *(
+            "date_part",
+            "datepart",
+            "extract",
+            "timestamp_seconds",
+            "timestampdiff",
+            "unix_millis",
+            "unix_seconds",
+            "weekday",
+        ),  # the first day of a week, and moments before 1970
+    ]
+)
+# What depends on the clock, on chance or on the order of rows: Spark's plan shows it, Sail's does
+# not.
+UNSTEADY = UNDECIDED | ANY_ROW | TIES | (ADDING - {"sum", "try_sum", "avg", "mean"})
+NAMES = DIFFERENT | UNSTEADY
+CLAUSES = frozenset(
+    ["limit", "offset", "tablesample", "lateral", "pivot", "unpivot", "qualify", "range"]
+)
+WORDS = CLAUSES | frozenset(
+    [
+        "rlike",
+        "regexp",
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "current_user",
+        "session_user",
+        "localtimestamp",
+        "localtime",
+    ]
+)
+OF_BYTES = frozenset(
+    ["hex", "length", "octet_length", "bit_length", "md5", "sha", "sha1", "sha2", "crc32"]
+)
+OF_TEXTS = OF_BYTES | frozenset(
+    [
+        "ascii",
+        "btrim",
+        "concat",
+        "concat_ws",
+        "contains",
+        "dpipe",
+        "endswith",
+        "ends_with",
+        "instr",
+        "levenshtein",
+        "lower",
+        "lpad",
+        "ltrim",
+        "overlay",
+        "pad",
+        "position",
+        "regexp_extract",
+        "regexp_like",
+        "regexp_replace",
+        "repeat",
+        "replace",
+        "reverse",
+        "rpad",
+        "rtrim",
+        "soundex",
+        "split",
+        "split_part",
+        "startswith",
+        "starts_with",
+        "str_position",
+        "substr",
+        "substring",
+        "substring_index",
+        "translate",
+        "trim",
+        "unhex",
+        "unicode",
+        "upper",
+        "url_decode",
+        "url_encode",
+    ]
+)
+# Functions and operators that give something else over values of these types.
+TYPED: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (OF_TEXTS, frozenset({DOUBLE, TIMESTAMP})),  # how a number or a fraction of a second is written
+    (OF_TEXTS - OF_BYTES, frozenset({BINARY})),  # bytes that are no text
+    (
+        frozenset({"max", "min", "least"}),
+        frozenset({DOUBLE, ARRAY, STRUCT}),
+    ),  # the place of NaN, -0.0 and NULL
+    (
+        frozenset({"nullif", "pmod", "round", "median", "percentile", "quantile"}),
+        frozenset({DOUBLE}),
+    ),
+    (
+        frozenset({"sum", "try_sum", "avg", "mean"}),
+        frozenset({DOUBLE}),
+    ),  # each order of rows rounds otherwise
+    (frozenset({"div", "hash"}), frozenset({DECIMAL})),  # the digits of a quotient
+)
+SPELLED = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "dpipe": "||",
+    "eq": "=",
+    "neq": "<>",
+    "nullsafeeq": "<=>",
+    "quantile": "percentile",
+    "array_slice": "slice",
+}  # by the parser's names
+# Casts from these types: moments before 1970 are rounded otherwise, exponents are read otherwise,
+# great numbers wrap round, fractions and arrays are written otherwise, and bytes that are no text
+# become NULL.
+CASTS: Mapping[str, frozenset[str]] = {
+    WHOLE: frozenset({TIMESTAMP}),
+    DECIMAL: frozenset({TIMESTAMP, STRING}),
+    TIMESTAMP: frozenset({WHOLE, DOUBLE, DECIMAL}),
+    STRING: frozenset({DOUBLE, ARRAY, TIMESTAMP, BINARY}),
+}
+# Kinds of columns to which both engines convert landed values of a kind alike; of texts, those in a
+# common form.
+CONVERTED: Mapping[str, Collection[str]] = {
+    STRING: (STRING, WHOLE, DOUBLE, DECIMAL, DATE, TIMESTAMP, BOOLEAN),
+    DECIMAL: (DECIMAL, WHOLE),
+    WHOLE: (WHOLE, DOUBLE, DECIMAL, BOOLEAN, STRING),
+    DOUBLE: (DOUBLE, WHOLE, BOOLEAN),
+    BOOLEAN: (BOOLEAN, WHOLE, STRING),
+    DATE: (DATE, STRING, TIMESTAMP),
+    TIMESTAMP: (TIMESTAMP, DATE),
+    BINARY: (BINARY,),
+}
+OF_LANDED_TEXT = frozenset(
+    {DATE, BOOLEAN}
+)  # texts that a sender wrote have more forms than those of a table
+FROM_THE_END = (exp.Left, exp.Right, exp.Substring, exp.ArraySlice)
+SORTING = frozenset(
+    {"sort_array", "array_sort", "size", "cardinality", "array_size", "array_max", "array_min"}
+)
+CHOICES = (
+    exp.Coalesce,
+    exp.Nullif,
+    exp.Case,
+    exp.If,
+    exp.Greatest,
+    exp.Least,
+    exp.EQ,
+    exp.NEQ,
+    exp.In,
+    exp.NullSafeEQ,
+)
+FAMILIES = {
+    WHOLE: "number",
+    DOUBLE: "number",
+    DECIMAL: "number",
+    DATE: "moment",
+    TIMESTAMP: "moment",
+}
+PLAIN_DELIMITER = re.compile(r"[A-Za-z0-9 /,:;_-]+")  # which is no regular expression
+BY_PLACE = frozenset(
+    {"row_number", "ntile", "lag", "lead"}
+)  # of rows in an order, which must be total
+OVER = BY_PLACE | {
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "sum",
+    "count",
+    "count_if",
+    "min",
+    "max",
+}
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        BY_PLACE, "Order by columns that hold the key, and the day, of one input, without a join"
+    ),
+    "+": "Write try_add(a, b), both of one type, or cast to DECIMAL",
+    "-": "Write try_subtract(a, b), or date_sub, or cast to DECIMAL",
+    "*": "Write try_multiply(a, b), or cast to DECIMAL",
+    "sum": "Write try_sum(a), or sum(cast(a AS DECIMAL(30,0)))",
+    "avg": "Write avg(cast(a AS DECIMAL(24,4)))",
+    "nvl": "Write coalesce",
+    "ifnull": "Write coalesce",
+    "substring": "Write substr from a position above 0",
+    "collect_set": "Write sort_array(collect_set(a))",
+    "table": "Read frames that were given only: session.sql('… FROM {name}', name=frame)",
+}
+
+
+def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) -> dict[str, str]:
+    """Return what an expression or query holds that differs, as `kernel.core.engines.Engine.differences`
+    says; text that cannot be parsed counts as different."""
+    try:
+        tokens: Any = sqlglot.tokenize(text, read="spark")
+        parsed: Any = sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return {" ".join(text.split())[:60]: ""}
+    kept = () if multiplies(parsed) else keys
+    unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
+    columns = frozenset(
+        types.keys() & CLAUSES if landed else ()
+    )  # an expression over one row has no clauses
+    return advised(
+        [*_listed(tokens, columns), *_differences_in_tree(parsed, types, kept, landed), *unknown]
+    )
+
+
+def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
+    """Return what differs in a declared aggregation of an expression ("": of the rows); sums are
+    exact."""
+    judged = f"{agg}({of})" if of and agg in ("min", "max") else of or "true"
+    found = differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
+    with suppress(SqlglotError):
+        _typed(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
+        if (kind := kind_of(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
+            found[f"{agg} of {kind}"] = ""
+    return found
+
+
+def converts(found: str, wanted: str) -> bool:
+    """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
+    source, target = (kind_of_type(_type_named(t)) for t in (found, wanted))
+    return found == "void" or target in CONVERTED.get(source, ())
+
+
+def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
+    known = _typed(parsed, types)
+    for node in parsed.walk():
+        if isinstance(node, exp.Window):
+            yield from _of_window(node, known, keys)
+        elif isinstance(node, exp.Cast):
+            source, target = kind_of(node.this), kind_of_type(node.to)
+            of_landed = (source == STRING and target in OF_LANDED_TEXT) or (source, target) == (
+                DOUBLE,
+                DECIMAL,
+            )
+            if source in CASTS.get(target, ()) or (landed and of_landed):
+                yield f"cast as {node.to.sql('spark').lower()}"
+        else:
+            yield from _differences_at(node)
+
+
+def advised(names: Iterable[str]) -> dict[str, str]:
+    """Return each name once, in order, with what to write instead ("": nothing)."""
+    return {
+        name: "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "") for name in names
+    }
+
+
+def multiplies(parsed: Any) -> bool:
+    """Return whether a query may give a row of an input more than once."""
+    return bool(parsed.find(exp.Join, exp.Lateral, exp.Explode, exp.Posexplode, exp.SetOperation))
+
+
+def tables_read(parsed: Any) -> list[str]:
+    """Return the tables, in small letters, that a query reads and does not define itself."""
+    small = parsed.transform(
+        lambda node: (
+            exp.to_identifier(node.name.lower(), quoted=True)
+            if isinstance(node, exp.Identifier)
+            else node
+        )
+    )
+    return sorted(".".join(part.name for part in table.parts) for table in exp.find_tables(small))
+
+
+def kind_of(node: Any) -> str:
+    """Return the kind of a node's type, as `TYPED` and `CASTS` name them; empty if unknown."""
+    if isinstance(node, exp.Div) and not any(
+        kind_of(p) == DECIMAL for p in node.iter_expressions()
+    ):
+        return DOUBLE
+    return (
+        kind_of_type(node.type)
+        if isinstance(node, exp.Expression) and node.type is not None
+        else ""
+    )
+
+
+def kind_of_type(found: Any) -> str:
+    """Return the kind of a type; empty if no rule speaks of it."""
+    kind, datatype = found.this, exp.DataType
+    if kind in datatype.INTEGER_TYPES:
+        return WHOLE
+    if kind in datatype.TEXT_TYPES:
+        return STRING
+    if kind in datatype.TEMPORAL_TYPES:
+        return DATE if kind == datatype.Type.DATE else TIMESTAMP
+    name = {"FLOAT": DOUBLE, "VARBINARY": BINARY, "LIST": ARRAY}.get(kind.name, kind.name)
+    return name if name in (DOUBLE, DECIMAL, BOOLEAN, BINARY, ARRAY, STRUCT) else ""
+
+
+def _type_named(text: str) -> Any:
+    """The type that Spark writes so; one that cannot be parsed (fields that Spark does not quote)
+    by its first word."""
+    found, word = None, text.partition("<")[0].upper()
+    with suppress(SqlglotError):
+        found = exp.DataType.build("null" if text == "void" else text, dialect="spark")
+    kind = exp.DataType.Type[word] if word in (ARRAY, STRUCT) else exp.DataType.Type.UNKNOWN
+    return (
+        found if isinstance(found, exp.DataType) else exp.DataType(this=kind)
+    )  # an interval is none
+
+
+def _typed(parsed: Any, types: Types) -> Types:
+    """Set the type of each node; returns the types of columns by name. A name that the text gives
+    to something else than the column has the type of that."""
+    aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
+    renamed = {c.name.lower() for t in parsed.find_all(exp.TableAlias) for c in t.columns}
+    known = {
+        n: t for n, t in types.items() if n not in renamed | {a.alias.lower() for a in aliases}
+    }
+    for literal in parsed.find_all(exp.Literal):
+        if literal.is_number and "." in literal.name and "e" not in literal.name.lower():
+            literal.type = exp.DataType.build("DECIMAL(38,18)")
+    for _ in range(2):  # of columns of an inner query, too
+        for column in (c for c in parsed.find_all(exp.Column) if c.name.lower() in known):
+            column.type = _type_named(known[column.name.lower()])
+        for node in parsed.find_all(
+            exp.Alias, exp.Func, exp.Binary, exp.Unary, exp.Paren, exp.Window
+        ):
+            node.type = None
+        annotate_types(parsed, dialect="spark", overwrite_types=False)
+        known |= {a.alias.lower(): a.this.type.sql("spark") for a in aliases if kind_of(a.this)}
+    return known
+
+
+def _names(node: Any) -> frozenset[str]:
+    if isinstance(node, exp.Anonymous):
+        return frozenset({node.name.lower()})
+    return frozenset(
+        {node.key, *(n.lower() for n in node.sql_names())}
+        if isinstance(node, exp.Func)
+        else {node.key}
+    )
+
+
+def _differences_at(node: Any) -> Iterator[str]:
+    names, parts = _names(node), [*node.iter_expressions()]
+    for listed, kinds in TYPED:
+        if names & listed:
+            yield from (
+                f"{_spelled(node)} of {kind}"
+                for kind in dict.fromkeys(map(kind_of, parts))
+                if kind in kinds
+            )
+    if isinstance(node, CHOICES):
+        yield from _of_choice(node)
+    elif isinstance(node, exp.RegexpSplit):
+        plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
+        if not plain or node.args.get("limit") is not None:
+            yield "split"
+    elif _may_wrap(node):
+        yield _spelled(node)
+    start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
+    if isinstance(start, exp.Neg) or (
+        isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"
+    ):
+        yield f"{_spelled(node)} from the end"
+    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names(node.parent) & SORTING:
+        yield (
+            "collect_set unsorted"
+            if isinstance(node, exp.ArrayUniqueAgg)
+            else "collect_list unsorted"
+        )
+
+
+def _may_wrap(node: Any) -> bool:
+    """Return whether whole numbers of columns are summed up, which wraps round; or one day is taken
+    from another."""
+    if isinstance(node, exp.Sum):
+        return kind_of(node.this) == WHOLE and _has_column(node.this, "BIGINT")
+    if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or isinstance(node.parent, exp.TsOrDsAdd):
+        return False
+    days = isinstance(node, exp.Sub) and kind_of(node.this) == kind_of(node.expression) == DATE
+    return days or (kind_of(node) == WHOLE and _has_column(node, "INT", "BIGINT"))
+
+
+def _has_column(node: Any, *kinds: str) -> bool:
+    """Return whether a column, or a cast, of one of these types is in a number; arguments of counts
+    are not."""
+    return any(
+        found.type is not None
+        and found.type.this.name in kinds
+        and found.find_ancestor(exp.Count, exp.CountIf) is None
+        for found in node.find_all(exp.Column, exp.Cast)
+    )
+
+
+def _of_choice(node: Any) -> Iterator[str]:
+    """Yield the node if it has values of several types in one place: each engine converts
+    others."""
+    parts = [*node.iter_expressions()]
+    if isinstance(node, exp.Case):
+        parts = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
+    elif isinstance(node, exp.If):
+        parts = [] if isinstance(node.parent, exp.Case) else parts[1:]
+    families = {FAMILIES.get(k, k) for k in map(kind_of, parts) if k}
+    compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
+    if len(families) > 1 and not (
+        compared and "moment" in families
+    ):  # a day may be compared with its text
+        yield f"{_spelled(node)} of {' and '.join(sorted(families))}"
+    elif {DECIMAL, DOUBLE} <= {
+        kind_of(p) for p in parts if not isinstance(p, exp.Literal)
+    } and not compared:
+        yield f"{_spelled(node)} of DECIMAL and DOUBLE"
+
+
+def _spelled(node: Any) -> str:
+    """Return a function's or operator's name as Spark writes it."""
+    name = (
+        node.name
+        if isinstance(node, exp.Anonymous)
+        else node.sql_name()
+        if isinstance(node, exp.Func)
+        else node.key
+    )
+    return SPELLED.get(name.lower(), name.lower())
+
+
+def _listed(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
+    """Yield the calls of functions, and the words, of a text that are listed, in order; words that
+    name one of these columns are that column."""
+    for index, token in enumerate(tokens):
+        name, kind = token.text.lower(), token.token_type.name
+        if kind in ("STRING", "NUMBER", "IDENTIFIER"):
+            continue
+        before = tokens[index - 1].token_type.name if index else ""
+        called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
+        names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
+        if (called and not names_columns and name.split()[-1] in NAMES) or (
+            name in WORDS - columns and before != "DOT"
+        ):
+            yield name
+
+
+def _of_window(node: Any, types: Types, keys: Keys) -> Iterator[str]:
+    """Yield how a function over a window differs, or may give other rows each time."""
+    order, spec, name = node.args.get("order"), node.args.get("spec"), _spelled(node.this)
+    spread = [
+        *(node.args.get("partition_by") or ()),
+        *(o.this for o in (order.expressions if order else ())),
+    ]
+    plain = {p.name.lower() for p in spread if isinstance(p, exp.Column)} & types.keys()
+    frame = str(spec.args.get("kind")).lower() if spec is not None else ""
+    if node.args.get("alias") is not None or not node.args.get("over"):
+        yield "a window that is named"
+    elif name not in OVER:
+        yield f"{name} over"
+    elif frame not in ("", "rows"):
+        yield f"{name} over {frame}"
+    elif (name in BY_PLACE or frame) and not any(key <= plain for key in keys):
+        yield f"{name} over an order that may not be total"
+    default = node.this.args.get("default")
+    if default is not None and not isinstance(default, exp.Literal | exp.Null | exp.Neg):
+        yield f"{name} with a default that is no literal"
+    if any(kind_of(p) == ARRAY for p in spread):
+        yield "order of ARRAY"

@@ -1,0 +1,187 @@
+"""The check of a user's DataFrame for parts that Sail is known to compute otherwise, down to the
+frames of its inputs.
+
+Not here: what differs (`sail_differences`). Spark Connect keeps a plan as a message; its
+expressions are judged as SQL.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from backfill_assets.engines.frames import messages, parts
+from backfill_assets.engines.sail_differences import (
+    Keys,
+    Types,
+    advised,
+    differences,
+    multiplies,
+    tables_read,
+)
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.unsteady import keys_of
+
+# Parts of a plan that take any of several rows, run Python or read by themselves.
+RELATIONS = frozenset(
+    [
+        "limit",
+        "offset",
+        "tail",
+        "sample",
+        "read",
+        "unpivot",
+        "map_partitions",
+        "group_map",
+        "co_group_map",
+        "common_inline_user_defined_table_function",
+    ]
+)
+MULTIPLYING = frozenset(
+    ["join", "set_op", "lateral_join", "explode", "explode_outer", "posexplode"]
+)
+TYPE_NAMES = {
+    "long": "bigint",
+    "integer": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+    "bool": "boolean",
+}
+FRAMES = {1: " ROWS UNBOUNDED PRECEDING", 2: " RANGE UNBOUNDED PRECEDING"}
+
+
+def plan_differences(
+    frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
+) -> dict[str, str]:
+    """Return what a frame asks for, above its input frames, that is known to differ, with what to
+    write instead."""
+    found = [*messages(frame, inputs)]
+    renamed = {name.lower() for part in found for name in _renamed(part)}
+    types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
+    types = {name: kind for name, kind in types.items() if name not in renamed}
+    keys = () if any(map(_multiplies, found)) else keys_of(contracts)
+    return advised(
+        name for part in found for name in _differences_in_part(part, found, types, keys)
+    )
+
+
+def _renamed(message: Any) -> Iterator[str]:
+    """Yield the names that a message gives to something else than the column of that name."""
+    kind = message.DESCRIPTOR.name
+    if kind == "Alias" and [n.lower() for n in message.name] != [
+        _sql(message.expr).strip("`").lower()
+    ]:
+        yield from message.name
+    elif kind == "ToDF":
+        yield from message.column_names
+    elif kind == "WithColumnsRenamed":
+        yield from (r.new_col_name for r in message.renames)
+
+
+def _multiplies(message: Any) -> bool:
+    kind = message.DESCRIPTOR.name
+    if kind in ("SQL", "ExpressionString"):
+        return multiplies(_parsed(message.query if kind == "SQL" else message.expression))
+    name = (
+        message.WhichOneof("rel_type")
+        if kind == "Relation"
+        else getattr(message, "function_name", "")
+    )
+    return str(name).lower() in MULTIPLYING
+
+
+def _differences_in_part(
+    message: Any, every: Sequence[Any], types: Types, keys: Keys
+) -> Iterator[str]:
+    kind = message.DESCRIPTOR.name
+    if kind == "Relation":
+        relation = str(message.WhichOneof("rel_type"))
+        if relation in RELATIONS or (
+            relation == "deduplicate" and not message.deduplicate.all_columns_as_keys
+        ):
+            yield relation
+        for expression in _expressions(message):
+            yield from differences(_sql(expression), types, keys)
+    elif kind == "SQL":
+        given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
+        yield from (
+            f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given
+        )
+        yield from differences(message.query, types, keys)
+    elif kind == "UnresolvedFunction" and message.is_user_defined_function:
+        yield message.function_name.lower()
+    elif kind == "CommonInlineUserDefinedFunction":
+        yield "a function in Python"
+
+
+def _expressions(message: Any) -> Iterator[Any]:
+    """Yield the expressions of a relation itself, each as a whole."""
+    for part in parts(message):
+        if part.DESCRIPTOR.name == "Expression":
+            yield part
+        elif part.DESCRIPTOR.name != "Relation":
+            yield from _expressions(part)
+
+
+def _parsed(text: str) -> Any:
+    """Return the syntax tree of a text; of NULL where it cannot be parsed: `differences` reports
+    such a text itself."""
+    try:
+        return sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        return exp.Null()
+
+
+def _sql(message: Any) -> str:
+    """Return an expression of a plan as SQL; one without such a form as a list of its parts."""
+    kind = str(message.WhichOneof("expr_type"))
+    value: Any = getattr(message, kind, None)
+    if kind == "unresolved_attribute":
+        return "`{}`".format(value.unparsed_identifier.rpartition(".")[2].strip("`"))
+    if kind == "expression_string":
+        return str(value.expression)
+    if kind == "literal":
+        return _literal(value)
+    if kind == "alias":
+        return _sql(value.expr)
+    if kind == "cast":
+        named = value.type_str or str(value.type.WhichOneof("kind"))
+        return f"CAST({_sql(value.expr)} AS {TYPE_NAMES.get(named, named)})"
+    if kind == "unresolved_function":
+        return _call(value.function_name, [_sql(part) for part in value.arguments])
+    if kind == "window":
+        spread, order = map(_sql, value.partition_spec), (_sql(o.child) for o in value.order_spec)
+        clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
+        spec = "".join(clause + columns for clause, columns in clauses if columns)
+        return (
+            f"{_sql(value.window_function)} OVER "
+            f"({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
+        )
+    return f"struct({', '.join(map(_sql, _expressions(message)))})"
+
+
+def _literal(literal: Any) -> str:
+    kind = str(literal.WhichOneof("literal_type"))
+    if kind == "string":
+        return exp.Literal.string(literal.string).sql("spark")
+    if kind in ("byte", "short", "integer", "long"):
+        return str(getattr(literal, kind))
+    typed = kind in ("double", "float", "decimal", "date", "timestamp", "binary", "boolean")
+    return f"CAST(NULL AS {kind})" if typed else "NULL"
+
+
+def _call(name: str, parts: Sequence[str]) -> str:
+    """Return a call as Spark writes it: an operator stands between its operands, `when` is a
+    CASE."""
+    if name.lower() == "when":
+        chosen = "".join(
+            f" WHEN {c} THEN {v}" for c, v in zip(parts[::2], parts[1::2], strict=False)
+        )
+        return f"CASE{chosen}{f' ELSE {parts[-1]}' if len(parts) % 2 else ''} END"
+    if name.lower() == "in":
+        return f"({parts[0]}) IN ({', '.join(parts[1:])})"
+    if len(parts) == 2 and (name.lower() in ("and", "or") or not name.isidentifier()):
+        return f"({parts[0]}) {name} ({parts[1]})"
+    return f"{name}({', '.join(parts)})"

@@ -1,0 +1,345 @@
+"""The engines by name; and one server per lake, shared by all processes that work on it: found,
+started, held, stopped.
+
+Not here: the server's life (`supervisor`), its command (`jvm`, `sail`), sessions on it (`session`).
+Web and code servers may ask for its status; only processes that run work call `hold`, because a
+held server never goes idle.
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+import threading
+import time
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from filelock import FileLock, Timeout
+
+from backfill_assets.engines.cache import package_version
+from backfill_assets.engines.confs import EMBEDDED, SAIL, EngineSettings
+from backfill_assets.engines.jvm import Embedded
+from backfill_assets.engines.processes import Process, end_in, working_in
+from backfill_assets.engines.sail import Sail
+from backfill_assets.engines.supervisor import (
+    START_TIMEOUT_SECONDS,
+    STOP_GRACE_SECONDS,
+    Record,
+    ServerFolder,
+    take,
+)
+from backfill_assets.kernel.core.engines import SPARK, Engine
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    EngineLost,
+    SettingsError,
+    TransientError,
+)
+from backfill_assets.kernel.core.ownership import open_unlinked
+from backfill_assets.kernel.core.process import python_command, with_package
+from backfill_assets.kernel.core.texts import scrub
+
+_POLL_SECONDS = 0.05
+_START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start
+SUPERVISOR = "backfill_assets.engines.supervisor"
+# Engines of which a lake has a server of its own. A further one has the same methods and
+# attributes, and a log line that `supervisor._LISTENING` finds.
+ServerEngine = Embedded | Sail
+SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
+SERVER_PROGRAMS = {SUPERVISOR, *(engine.program for engine in SERVERS.values())}
+_holding = threading.RLock()
+_held: dict[Path, int] = {}  # descriptors of the clients' locks that this process holds, by folder
+_supervisors: list[
+    "subprocess.Popen[bytes]"
+] = []  # that this process started: kept so that they are reaped
+
+
+def engine_named(name: str) -> Engine:
+    """The engine that the setting `engine` names; Spark for addresses and master URLs."""
+    return SERVERS.get(name, SPARK)
+
+
+def server_engine(settings: EngineSettings) -> ServerEngine:
+    """The engine of a lake's own server: the embedded Spark is also the driver for a master URL."""
+    return SERVERS.get(settings.engine, SERVERS[EMBEDDED])
+
+
+def engine_name(settings: EngineSettings) -> str:
+    """The engine that computes, and its version, in words. For an engine elsewhere, the version of
+    the client here."""
+    engine = server_engine(settings)
+    return f"{engine.name.lower()} {package_version(engine.packages[0])}"
+
+
+def version_of(identity: dict[str, str]) -> str:
+    """The packages that a running server is made of, in words."""
+    packages = (p for engine in SERVERS.values() for p in engine.packages)
+    return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)
+
+
+def quickest_engine() -> str:
+    """The name of the installed engine that starts soonest."""
+    light = (
+        name
+        for name, engine in SERVERS.items()
+        if not engine.needs_java and find_spec(engine.packages[0])
+    )
+    return next(light, EMBEDDED)
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """A running server."""
+
+    pid: int
+    version: str  # what it runs
+    uptime_seconds: float
+    rss_bytes: int  # resident memory
+    in_use: bool  # whether it has clients
+
+    def __str__(self) -> str:
+        """The server as one line, without what it runs."""
+        used = "in use" if self.in_use else "idle"
+        return (
+            f"process {self.pid}, {used}, up {self.uptime_seconds:.0f} s, {self.rss_bytes >> 20} "
+            "MiB"
+        )
+
+
+def hold(lake: Path) -> None:
+    """Keep the lake's server from going idle for the life of this process (or until `release`).
+
+    Waits while the server is stopping (seconds). The kernel frees the lock when this process ends,
+    however it does.
+    """
+    state = ServerFolder.of(lake)
+    state.make()
+    with _holding:
+        if state.folder not in _held:
+            file = state.open_in_use()
+            fcntl.flock(file, fcntl.LOCK_SH)
+            _held[state.folder] = file
+
+
+def release(lake: Path) -> None:
+    """Let the lake's server go idle as far as this process is concerned; does nothing if it is not
+    held."""
+    with _holding:
+        file = _held.pop(ServerFolder.of(lake).folder, None)
+        if file is not None:
+            os.close(file)
+
+
+def _others_hold(state: ServerFolder) -> bool:
+    """True if another process uses the lake's server."""
+    with _holding:
+        held = _held.get(state.folder)
+        file = state.open_in_use() if held is None else held
+        alone = take(file)
+        if held is None:
+            os.close(file)
+        else:
+            fcntl.flock(
+                file, fcntl.LOCK_SH
+            )  # a failed attempt at the whole lock may have cost us our share
+        return not alone
+
+
+def ensure_server(lake: Path, settings: EngineSettings) -> Record:
+    """The lake's server, started (7 s) or replaced if need be; many callers at once get the same
+    one.
+
+    Raises SettingsError if other processes use a server with other settings, EngineLost if it does
+    not start. Does not hold it: call `hold` first where work follows.
+    """
+    state = ServerFolder.of(lake)
+    state.make()
+    wanted, record = server_engine(settings).identity(settings), state.record()
+    if record is not None and _serves(record, wanted):
+        return record
+    with _start_lock(state):
+        record = state.record()
+        if record is not None and _serves(record, wanted):
+            return record
+        if (
+            record is not None
+            and record.usable
+            and record.identity != wanted
+            and _others_hold(state)
+        ):
+            raise SettingsError(
+                f"the server of {lake}",
+                f"it runs with other settings ({differences(record.identity, wanted)}) and other "
+                "processes use it",
+                "Nothing was started",
+                "Wait for them, use the same settings, or run `backfill-assets server stop`",
+            )
+        _end_all(state)
+        return _started(state, lake, settings)
+
+
+def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
+    """Start the lake's server in a thread, and hold it; None where the engine has no server of the
+    lake's own.
+
+    Errors are dropped here: the first call for a session waits for this start, tries again and
+    raises them.
+    """
+    if not settings.has_server:
+        return None
+
+    def start() -> None:
+        """Run in the thread."""
+        with suppress(BackfillError, OSError):
+            hold(lake)
+            ensure_server(lake, settings)
+
+    thread = threading.Thread(target=start, name="start of the Spark server", daemon=True)
+    thread.start()
+    return thread
+
+
+def _serves(record: Record, wanted: dict[str, str]) -> bool:
+    return record.usable and record.identity == wanted and record.supervisor.is_alive()
+
+
+def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
+    """The differences of a running server from the wanted one, in words; digests are named, not
+    shown."""
+    found = (k for k in sorted(running.keys() | wanted.keys()) if running.get(k) != wanted.get(k))
+    return ", ".join(
+        k if k.startswith("the ") else f"{k} {running.get(k)} instead of {wanted.get(k)}"
+        for k in found
+    )
+
+
+def _start_lock(state: ServerFolder) -> AbstractContextManager[object]:
+    try:
+        return FileLock(state.folder / "start.lock", timeout=_START_LOCK_SECONDS).acquire()
+    except Timeout:
+        raise TransientError(
+            f"the server of {state.folder.parent}",
+            f"another process has been starting it for {_START_LOCK_SECONDS:.0f} s",
+            "Nothing was started",
+            f"See {state.log}, then run again",
+        ) from None
+
+
+def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
+    """Start the supervisor, in a session of its own so that no terminal or parent takes it along,
+    and wait for it."""
+    engine = server_engine(settings)
+    request, path = engine.request(state, settings), state.folder / "supervisor.log"
+    log = os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+    with (
+        log,
+        TemporaryFile("w+", dir=state.folder) as request_file,
+    ):  # without a name: it holds the token
+        json.dump(asdict(request), request_file)
+        request_file.seek(0)
+        supervisor = subprocess.Popen(
+            python_command(SUPERVISOR, str(lake.resolve())),
+            cwd=state.folder,
+            start_new_session=True,
+            env=with_package(engine.environ(state, settings)),
+            umask=settings.umask,
+            stdin=request_file,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    with _holding:
+        _supervisors[:] = [s for s in _supervisors if s.poll() is None] + [supervisor]
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
+    while supervisor.poll() is None and time.monotonic() < deadline:
+        record = state.record()
+        if (
+            record is not None
+            and record.supervisor.pid == supervisor.pid
+            and _serves(record, request.identity)
+        ):
+            return record
+        time.sleep(_POLL_SECONDS)
+    if supervisor.poll() is None:
+        supervisor.terminate()
+    reason = _newest_error(state).replace(request.token or "***", "***")
+    raise EngineLost(
+        f"the server of {lake}",
+        f"it did not start ({reason})",
+        "Nothing was run",
+        f"See {state.log}, then run again",
+    )
+
+
+def _newest_error(state: ServerFolder) -> str:
+    """The line of the logs that explains most, for a message."""
+    for name in (
+        "supervisor.log",
+        "server.log",
+    ):  # where the supervisor failed, the other is of an earlier server
+        with suppress(FileNotFoundError):
+            text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
+            lines = [
+                line.strip()
+                for line in text.splitlines()
+                if line.strip() and not line.lstrip().startswith("at ")
+            ]
+            errors = [line for line in lines if "rror" in line or "xception" in line]
+            if lines:
+                return scrub((errors or lines)[-1])[:300]
+    return "its logs are empty"
+
+
+def _end_all(state: ServerFolder) -> None:
+    """End the lake's supervisor and server, recorded or not; a record may be forged, so it decides
+    nothing here."""
+    end_in(state.folder, SERVER_PROGRAMS, 2 * STOP_GRACE_SECONDS + 1)
+    state.remove_record()
+    for socket in state.folder.glob("*.sock"):  # a killed process leaves its name behind
+        socket.unlink(missing_ok=True)
+
+
+def end_server(lake: Path, server: Process) -> None:
+    """End this server, whoever uses it; does nothing where another server has taken its place."""
+    state = ServerFolder.of(lake)
+    with _start_lock(state):
+        record = state.record()
+        if record is not None and record.process == server:
+            _end_all(state)
+
+
+def stop_server(lake: Path, force: bool = False) -> bool:
+    """Stop the lake's server; False if none was running.
+
+    Raises TransientError if other processes use it, unless `force`; their running queries then fail
+    within seconds.
+    """
+    state = ServerFolder.of(lake)
+    if not working_in(state.folder, SERVER_PROGRAMS):  # the record may be lost
+        return False
+    if not force and _others_hold(state):
+        raise TransientError(
+            f"the server of {lake}",
+            "other processes are using it",
+            "It was not stopped",
+            "Wait for them, or stop it with --force, which makes their queries fail",
+        )
+    with _start_lock(state):
+        _end_all(state)
+    return True
+
+
+def server_status(lake: Path) -> ServerStatus | None:
+    """The lake's running server, None if there is none. Starts nothing, holds nothing, needs no
+    pyspark."""
+    state = ServerFolder.of(lake)
+    record = state.record()
+    if record is None or not record.usable or (rss := record.process.memory_bytes()) is None:
+        return None
+    in_use = state.folder in _held or _others_hold(state)
+    return ServerStatus(
+        record.process.pid, version_of(record.identity), record.process.age_seconds(), rss, in_use
+    )

@@ -1,0 +1,363 @@
+"""Sessions on the engine of a lake: opened, checked and dropped, with the settings that were set on
+them.
+
+Not here: the lake's own server (`server`), and which errors mean a loss (`loss`).
+"""
+
+import atexit
+import logging
+import os
+import tempfile
+import threading
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.engines.confs import NOT_FOR_ROWS, THEIRS, EngineSettings, session_confs
+from backfill_assets.engines.foreign import is_elsewhere, session_of
+from backfill_assets.engines.loss import (
+    disk_full,
+    engine_lost,
+    is_disk_full,
+    is_engine_loss,
+    is_poisoned,
+    is_short_of_memory,
+    memory_exceeded,
+    silence_raised_errors,
+    write_failed,
+)
+from backfill_assets.engines.processes import Process
+from backfill_assets.engines.server import end_server, ensure_server, hold, release, server_engine
+from backfill_assets.engines.supervisor import Record, ServerFolder
+from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
+from backfill_assets.kernel.core.engines import SPARK, Engine
+from backfill_assets.kernel.core.errors import BackfillError, unusable
+from backfill_assets.kernel.core.process import keep_objects
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000  # 6 s; Spark's own take ten minutes
+LINKS = Path(
+    ".staging", ".links"
+)  # below the lake: links to files that a project's own session reads
+_ANSWERED_SECONDS = (
+    60.0  # so long a living server is taken to know a session: it forgets one after an hour
+)
+
+
+@dataclass
+class _Open:
+    """A session of this process."""
+
+    session: "SparkSession"
+    settings: EngineSettings
+    server: Process | None  # the process behind it, if known
+    confs: dict[str, str] = field(
+        default_factory=dict
+    )  # when opened, and as set by `set_confs` since; {}: never read
+    answered: float = -_ANSWERED_SECONDS  # when the server last answered that it knows the session
+    is_elsewhere: bool = False  # a project's own, of machines that share no folder with this one
+
+    def answers(self) -> bool:
+        """Whether the server knows the session. It is asked once a minute at most, not for each
+        step of a table; one that dies in between fails the next call."""
+        if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
+            return True
+        found = _settings(self.session)
+        if found:
+            self.answered = time.monotonic()
+            self.confs = self.confs or found
+        return bool(found)
+
+
+_lock = threading.RLock()
+_open: dict[Path, _Open] = {}  # the sessions of this process, by lake
+_opening: dict[Path, float] = defaultdict(float)  # the seconds that opening them has taken, by lake
+
+
+def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
+    """A session that answers: this process's own for the lake and these settings, else a new one.
+
+    Embedded: starts the lake's server if need be (7 s) and holds it for the life of this process.
+    Relative paths in queries mean the server's folder: pass absolute ones. Raises EngineLost where
+    the engine cannot be reached, and SettingsError where this process or the lake's server already
+    runs with other settings.
+    """
+    lake = lake.resolve()
+    with _lock:
+        known, began = _open.pop(lake, None), time.monotonic()
+        try:
+            opened = _checked_or_new(lake, settings, known)
+        except BackfillError:
+            raise
+        except Exception as error:
+            if clear_error := explained(error):
+                raise clear_error from None
+            raise
+        if opened is not known and settings.engine != THEIRS:
+            silence_raised_errors()
+            _opening[lake] += time.monotonic() - began
+        _open[lake] = opened
+        return opened.session
+
+
+def engine_of(session: "SparkSession") -> Engine:
+    """The engine behind a session of this process; Spark where that is not known."""
+    server = own_server(session)
+    return server.engine if server else SPARK
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """A server that sees this machine's folders: its engine and a folder for temporary files."""
+
+    engine: Engine
+    scratch: Path
+
+
+def own_server(session: "SparkSession") -> OwnServer | None:
+    """The server of a session of this process that sees its folders, the lake's own or a project's;
+    else None."""
+    with _lock:
+        opened = _opened_with(session)
+        for lake, known in [] if any(known.is_elsewhere for _, known in opened) else opened:
+            if known.settings.engine == THEIRS:
+                return OwnServer(SPARK, lake / LINKS)
+            if known.settings.computes_here:
+                return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
+    return None
+
+
+def is_of_this_machine(session: "SparkSession") -> bool:
+    """Whether this machine alone is known to compute what a session does: on a lake's own server or
+    a local master. A client of another server is not known to, nor is a server of ours that drives
+    a cluster."""
+    with _lock:
+        if any(known.settings.computes_here for _, known in _opened_with(session)):
+            return True
+    return not is_connect(session) and has_local_master(session)
+
+
+def written_rows(frame: "DataFrame", write: "Callable[[DataFrame], None]") -> int | None:
+    """Let `write` write a frame; returns the rows that its tasks wrote, where machines elsewhere
+    do, and None where this machine alone does or the engine counts none."""
+    if not is_of_this_machine(frame.sparkSession):
+        return counted_write(frame, write)
+    write(frame)
+    return None
+
+
+def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:
+    """The lakes that a session was opened for; lakes whose engine it is come first: a project may
+    give it to another lake."""
+    found = [(lake, known) for lake, known in list(_open.items()) if known.session is session]
+    return sorted(found, key=lambda one: one[1].settings.engine == THEIRS)
+
+
+def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
+    """Set this configuration on a session, only where its values differ: each costs a call. Not on
+    a project's own."""
+    if is_project_session(session):
+        return
+    known = _known_confs(session)
+    for key, value in confs.items():
+        if known.get(key) != value:
+            session.conf.set(key, value)
+            if (
+                known
+            ):  # else they were never read: with a few of them all others would seem to be changed
+                known[key] = value
+
+
+def is_project_session(session: "SparkSession") -> bool:
+    """Whether a session of this process is a project's own: this package never stops it or sets
+    anything on it."""
+    return any(known.settings.engine == THEIRS for _, known in _opened_with(session)[:1])
+
+
+def conf_value(session: "SparkSession", key: str) -> str | None:
+    """A configuration of a session: the value that `set_confs` has set, else the engine's
+    answer."""
+    return _known_confs(session).get(key) or session.conf.get(key)
+
+
+def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str | None]]:
+    """The settings `spark.sql.*` of a session of this process that other code than `set_confs` has
+    changed, each with its value before and now (None: not set). They are put back before this
+    returns. One call of the engine."""
+    with _lock:
+        known = _known_confs(session)
+        if not known or is_project_session(session) or not (now := _settings(session)):
+            return {}
+        names = {
+            n
+            for n in known.keys() | now.keys()
+            if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS
+        }
+        changed = {
+            n: (known.get(n), now.get(n)) for n in sorted(names) if known.get(n) != now.get(n)
+        }
+        for name, (before, _) in changed.items():
+            if before is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, before)
+        return changed
+
+
+def _known_confs(session: "SparkSession") -> dict[str, str]:
+    """The settings of a session of this process, as opened and as `set_confs` set them since; {}
+    for other sessions."""
+    with _lock:
+        return next((known.confs for _, known in _opened_with(session)), {})
+
+
+def opening_seconds(lake: Path) -> float:
+    """Seconds that this process has waited so far for sessions on a lake's engine to be opened."""
+    return _opening.get(lake.resolve(), 0.0)
+
+
+def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    if settings.engine == THEIRS:
+        return _project_session(lake, settings, known)
+    server = None
+    if settings.has_server:
+        hold(lake)
+        server = ensure_server(lake, settings)
+    else:
+        from backfill_assets.engines.channel import reach
+
+        reach(settings.engine)
+    process = server.process if server else None
+    if known is not None:
+        if known.settings == settings and known.server == process and known.answers():
+            return known
+        _close(known)
+    opened = _Open(_connect(server, settings), settings, process)
+    if opened.answers() or process is None:
+        return opened
+    # The server was dying when we found it; its successor is asked once, so that a sick one cannot
+    # hold us for ever.
+    _close(opened)
+    server = ensure_server(lake, settings)
+    opened = _Open(_connect(server, settings), settings, server.process)
+    opened.answers()
+    return opened
+
+
+def _project_session(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+    """The project's own session, asked once whether it sees the lake's folder."""
+    session = session_of(settings.project_session)
+    if known is None or known.session is not session:
+        known = _Open(
+            session,
+            settings,
+            None,
+            is_elsewhere=is_elsewhere(session, lake / LINKS, settings.bucket),
+        )
+    return replace(known, settings=settings)
+
+
+def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
+    """A new session on a server of ours, else on the settings' engine; never Spark's `getOrCreate`,
+    which hands back the session of a dead server."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    from backfill_assets.engines.channel import ServerChannel
+
+    keep_objects()
+    # As pyspark's own builder does it, which takes no channel: its functions look here for whom
+    # they work.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    if (
+        "SPARK_CONNECT_LOG_LEVEL" not in os.environ
+    ):  # else it prints raised errors once Dagster's logging enables it
+        logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
+    # The error that follows says the same; as a warning it would be the last line a person reads.
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
+    line = ServerChannel(server.url, server.path) if server else ServerChannel(settings.engine)
+    session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
+    atexit.register(
+        session.stop
+    )  # before pyspark's own farewell, which waits for whatever it talks to
+    client = session.client
+    policy = type(client.get_retry_policies()[0])
+    client.set_retry_policies(
+        [
+            policy(
+                max_retries=_RETRIES,
+                initial_backoff=_FIRST_BACKOFF_MS,
+                max_backoff=_LONGEST_BACKOFF_MS,
+            )
+        ]
+    )
+    confs = server_engine(settings).session_confs(settings) if server else session_confs(settings)
+    for key, value in confs.items():
+        session.conf.set(key, value)
+    return session
+
+
+def _settings(session: "SparkSession") -> dict[str, str]:
+    """All settings of a session; none where the server no longer knows it, as after an hour without
+    a call."""
+    try:
+        return dict(session.conf.getAll)
+    except Exception as error:
+        if is_engine_loss(error):
+            return {}
+        raise
+
+
+def _close(known: _Open) -> None:
+    """Close a session, unless it is a project's own. Calls a dead server once, not for 5 s again
+    and again."""
+    if known.settings.engine == THEIRS:
+        return
+    if known.server is not None and not known.server.is_alive():
+        known.session.client.set_retry_policies([])
+    atexit.unregister(known.session.stop)
+    known.session.stop()
+
+
+def drop_session(lake: Path) -> None:
+    """Close this process's session on the lake's engine and let the embedded server go idle. Stops
+    no server."""
+    with _lock:
+        known = _open.pop(lake.resolve(), None)
+        if known is not None:
+            _close(known)
+    release(lake)
+
+
+def explained(error: Exception) -> BackfillError | None:
+    """The one-line error for an `error` about the engine, a disk or a file; None for any other.
+
+    An engine that answers and yet fails for ever is ended here, so that the next session gets a
+    fresh one. A full disk leaves such an engine behind: it never loads the classes that it could
+    not load then.
+    """
+    full = is_disk_full(error)
+    lakes = _end_open_servers() if full or is_poisoned(error) else []
+    if full:
+        return disk_full([*lakes, Path(tempfile.gettempdir())])
+    if is_short_of_memory(error):
+        return memory_exceeded()
+    if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
+        return unusable(error)
+    return engine_lost(error) if is_engine_loss(error) else write_failed(error)
+
+
+def _end_open_servers() -> list[Path]:
+    """End the servers of this process's sessions, for all who use them; returns the lakes that have
+    a session here."""
+    with _lock:
+        ours = dict(_open)
+    for lake, known in ours.items():
+        if known.server is not None:
+            end_server(lake, known.server)
+    return [*ours]

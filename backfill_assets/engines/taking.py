@@ -1,0 +1,130 @@
+"""Files in a bucket taken in by tasks of an engine elsewhere, so that none of their bytes passes
+this process.
+
+Not here: what a task does (`intake.tasks`), and what follows from a file (`scan`). What no task
+manages, and all where no task can run, this process takes in as it does elsewhere: nothing is
+refused for it.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.buckets.bucket import Bucket
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.loss import is_engine_loss
+from backfill_assets.intake.content_store import StoredFile, described
+from backfill_assets.intake.counting import intake_of
+from backfill_assets.intake.files import SECOND, LandedFile
+from backfill_assets.intake.tasks import REASON_CHARS, TAKEN, Probe, Tasks, code
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.settings import FILE_NAME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT_ONCE = 256  # tasks of one query: each is sent the list of all
+log = logging.getLogger(__name__)
+
+
+def taken_by_engine(
+    lake_session: LakeSession, files: Sequence[LandedFile]
+) -> dict[str, StoredFile]:
+    """The contents of those files that tasks of the lake's engine have taken into its content
+    store, by the files' names: objects, of a lake in a bucket whose engine reads that itself. Logs
+    why there are others, once a session."""
+    lake, objects = lake_session.lake, [f for f in files if f.place is not None and not f.sha256]
+    if not (objects and isinstance(lake.stock, Bucket) and lake_session.is_at_bucket()):
+        return {}
+    session = lake_session.spark()
+    if _why_not(session, lake.place):
+        return {}
+    tasks, found, probe = _in_tasks(objects), dict[str, StoredFile](), _probe(lake.place)
+    try:
+        for first in range(0, len(tasks), AT_ONCE):
+            part = Tasks(intake_of(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe)
+            for row in _run(session, part):
+                found[row["name"]] = described(
+                    lake.stock, row["sha256"], json.loads(row["described"])
+                )
+    except Exception as error:
+        if not is_engine_loss(error):
+            raise
+        _log([f.name for f in objects if f.name not in found], _line(error))
+    return found
+
+
+def _in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
+    """The largest first. Objects that may be equal are one task, whose later ones find what the
+    first one left."""
+
+    def likeness(file: LandedFile) -> tuple[int, int]:
+        return -file.size, file.mtime_ns % SECOND  # a digest of the ETag (`landed_object`)
+
+    return [[*alike] for _, alike in groupby(sorted(objects, key=likeness), likeness)]
+
+
+def _run(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
+    """The rows of contents that tasks took in. A query that fails is halved, so that a file over
+    which a process ends keeps no other one back; raises the loss of the engine."""
+    many = len(tasks.files)
+    try:
+        rows = session.range(0, many, 1, many).mapInArrow(tasks.run, TAKEN).collect()
+    except Exception as error:
+        if is_engine_loss(error):
+            raise
+        if many == 1:
+            _log([f.name for f in tasks.files[0]], _line(error))
+            return
+        for half in (tasks.files[: many // 2], tasks.files[many // 2 :]):
+            yield from _run(session, replace(tasks, files=half))
+        return
+    for row in rows:
+        if row["failed"]:
+            _log([row["name"]], row["failed"])
+        else:
+            yield row
+
+
+def _probe(place: Place) -> Probe:
+    return Probe(code(), place, FILE_NAME, place.token(FILE_NAME))
+
+
+@lru_cache(maxsize=4)
+def _why_not(session: "SparkSession", place: Bucket) -> str:
+    """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked
+    once for a session; each task asks its own machine."""
+    try:
+        (row,) = session.range(0, 1, 1, 1).mapInArrow(_probe(place).run, "why string").collect()
+        why = str(row["why"])
+    except Exception as error:  # noqa: BLE001 - it is the answer
+        why = _line(error)
+    if why:
+        log.warning(
+            "the engine's machines take in no landed files (%s): all pass this process", why
+        )
+    return why
+
+
+def _log(names: Sequence[str], why: str) -> None:
+    named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+    log.warning(
+        "%s: no task of the engine took it in (%s): it passes this process",
+        plain(named),
+        plain(why),
+    )
+
+
+def _line(error: Exception) -> str:
+    """The last line of an error of Python on another machine, which says more than the first."""
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip() and not line.startswith("\tat ")
+    ]
+    return (lines or [type(error).__name__])[-1][:REASON_CHARS]

@@ -1,0 +1,385 @@
+"""Forgetting an entity: what holds it, obstacles to erasing it, whether others kept their rows, the
+certificate.
+
+Not here: the steps' own work (`erasure.landed_files`, `erasure.forgotten`) and their order (`erasure.forget_command`).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.candidates.candidates import discard_candidate
+from backfill_assets.candidates.kept_files import snapshots_with
+from backfill_assets.candidates.snapshots import drop_snapshot
+from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS, WholeFolders
+from backfill_assets.erasure.forgotten import Erasure, erase
+from backfill_assets.erasure.traces import Search, Trace, is_of_log
+from backfill_assets.foreign.observing import entity_there, is_entity
+from backfill_assets.intake.landings import searched_root
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.intake.select import columns_of
+from backfill_assets.kernel.core.addresses import called
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.payload import LANDED
+from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.versions import record, unfinished, versions_seen
+from backfill_assets.kernel.place.choice import MACHINE
+from backfill_assets.kernel.place.port import LOCKS
+from backfill_assets.kernel.tables.folder import FORGOTTEN, TABLES
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.embedded import connection, selection
+from backfill_assets.kernel.write.fingerprints import fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans.files import active_plans
+from backfill_assets.reading.rejected import undeclared
+from backfill_assets.upkeep.doctor_tables import IN_DAY
+
+NOTHING = "Nothing was erased"
+SERVER = ".server"  # of the lake's engine
+DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}
+
+
+@dataclass(frozen=True)
+class ForgetRequest:
+    """A request to forget an entity."""
+
+    lake: Lake
+    pipeline: Pipeline
+    trace: Trace  # its values
+    note: str
+    homes: tuple[Path, ...] = ()  # folders of Dagster's instance
+    drops: Collection[
+        str
+    ] = ()  # kinds of copies (of `DROPS`) that may go whole if they hold the entity
+
+    @property
+    def search(self) -> Search:
+        """The search for the entity."""
+        return Search(self.lake, self.trace, self.homes)
+
+    def look(self) -> "FoundFiles":
+        """Search the files of the lake, its landing folders and Dagster's home; not the records of
+        erasures."""
+        found = self.search.below(
+            [self.lake.root, *self._landings(), *self.homes, *self.search.copies]
+        )
+        # Their columns have other names, so that a short value cannot be recognized by its column's
+        # name.
+        unparsed = [
+            p for p in found if any(map(p.is_relative_to, [*self._landings(), *self._of_assets()]))
+        ]
+        parsed = self._parsed() if unparsed else set()
+        cells = replace(self.search, trace=replace(self.trace, in_cells=True))
+        found |= {p: cells.of(p) for p in unparsed if p not in parsed and not found[p].held}
+        found = {p: f for p, f in found.items() if not p.is_relative_to(self.lake.root / FORGOTTEN)}
+        holding = [p for p, f in found.items() if f.held]
+        mentions = self._of_rows(holding)
+        unread = [
+            p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)
+        ]
+        encoded = (
+            self._parsed(lambda source: source.dialect.encoding != "utf-8") if unread else set()
+        )
+        unread = [p for p in unread if p not in encoded]
+        return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
+
+    def _of_rows(self, found: Collection[Path]) -> list[Path]:
+        """The files that hold it only within longer values of other entities: in rows of tables,
+        landed files and their copies, snapshots and candidates. Of a log only notes hold it, or
+        bounds by earlier versions."""
+        own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
+        folders = [*own, *self._landings(), *self.search.copies]
+        of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
+        whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
+        return [p for p in of_rows if not whole.of(p).held]
+
+    def _parsed(self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True) -> set[Path]:
+        """The landed files of wanted sources of which every record was read or is known as
+        unreadable. Where an encoding is declared, it is known what their bytes mean."""
+        wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
+        sources = [(searched_root(o.settings.source, o.root), o) for o in wanted]
+        records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
+        return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
+
+    def _is_passing(self, path: Path) -> bool:
+        """Whether a file that is not decoded holds no values: checksums, and what goes with the
+        engine's server or when a database is closed."""
+        is_of_server = path.is_relative_to(self.lake.root / SERVER)
+        return (
+            is_of_server
+            or path.suffix in (".crc", ".db-shm")
+            or path.is_relative_to(self.lake.root / LOCKS)
+        )
+
+    def places(self, found: Collection[Path]) -> dict[str, int]:
+        """The number of files per place: a table, another folder of the lake, or a folder
+        elsewhere."""
+        return dict(sorted(Counter(map(self._place, found)).items()))
+
+    def _landings(self) -> list[Path]:
+        return [
+            searched_root(source, self.lake.root)
+            for source in self.lake.settings.delivered.values()
+        ]
+
+    def _of_assets(self) -> list[Path]:
+        """The folders of tables that assets of a project return."""
+        return [self.lake.tables / c.name for c in self.pipeline.contracts if c.made_by]
+
+    def _place(self, path: Path) -> str:
+        if not path.is_relative_to(self.lake.root):
+            return called(path).rpartition("/")[0]
+        parts = path.relative_to(self.lake.root).parts
+        return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files that a search found."""
+
+    held: list[Path]  # they hold the entity
+    mentions: list[Path]  # rows of others in them hold it within longer values
+    unread: list[Path]  # nothing here decodes them: they may hold it
+
+
+def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
+    """The trace of the entity that these values name, in the order of `[features] entity`; raises
+    BackfillError."""
+    columns = lake.settings.features.entity
+    if len(values) != len(columns) or not all(v.strip() and v.isprintable() for v in values):
+        fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
+        raise BackfillError(
+            "the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix
+        )
+    whole = {
+        c.name
+        for s in lake.settings.delivered.values()
+        for c in s.payload_columns
+        if c.type in ("INT", "BIGINT")
+    }
+    for column, value in zip(columns, values, strict=True):
+        if column in whole and not re.fullmatch(r"0|-?[1-9]\d*", value):
+            fix = "Give it in digits, as tables show it"
+            raise BackfillError(
+                "the entity", f"{column} is a whole number, not {value!r}", NOTHING, fix
+            )
+    selects = [s.select for s in lake.settings.delivered.values()]
+    landed = {c: {n for s in selects for n in columns_of(s).get(c, ())} - {c} for c in columns}
+    return Trace(dict(zip(columns, values, strict=True)), landed)
+
+
+def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
+    """Yield the obstacles to the erasure, each with the way out."""
+    lake = request.lake
+    yield from _unfit(request)
+    if request.trace.is_in(request.note.encode()):
+        yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
+    if lost := undeclared(lake, request.pipeline.contracts):
+        fix = f"Declare them again, or move their folders out of {lake.place.uri(TABLES)}"
+        yield _obstacle(
+            f"the pipeline lacks {', '.join(lost)}, whose rows nothing rebuilds without it", fix
+        )
+    if plans := active_plans(lake):
+        fix = "Finish or cancel it, see `backfill-assets plan list`"
+        yield _obstacle(f"the plan {plans[0].id} is not finished", fix)
+    yield from (_obstacle(str(switch), "Then forget") for switch in unfinished(lake))
+    for contract in request.pipeline.contracts:
+        latest = lake.store.view(contract.name, contract.day_column).latest
+        if held := [d for d, r in latest.items() if r.entry.built is Built.HELD]:
+            span = f"--from {min(held)} --to {max(held)}"
+            fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
+            yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
+    yield from (
+        _obstacle(*told)
+        for told in entity_there(lake, request.pipeline.contracts, request.trace.values)
+    )
+    for folder in DROPS:
+        names = sorted(
+            {*_top_names(request, folder, found)} - {*WholeFolders(lake.place, folder).unfinished()}
+        )
+        if names and folder not in request.drops:
+            fix = f"Say --drop {folder.strip('.')} to delete them whole"
+            yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
+
+
+def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
+    """Yield why nothing can be erased from this lake at all."""
+    lake, columns = request.lake, {*request.trace.values}
+    delivered = ({c.name for c in s.payload_columns} for s in lake.settings.delivered.values())
+    if not any(
+        columns <= names
+        for names in (*delivered, *({*c.column_names} for c in request.pipeline.contracts))
+    ):
+        named = ", ".join(request.trace.values)
+        culprit = f"no source and no table has the column(s) {named}, so nothing finds its rows"
+        yield _obstacle(culprit, "Name its columns as `entity` below [features] in lake.toml")
+    if lake.shared is not None:
+        yield _obstacle("this is a candidate", "Work on the lake itself")
+    for table in (s.table for s in lake.settings.delivered.values() if s.table):
+        fix = (
+            "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
+        )
+        yield _obstacle(
+            f"others write the table {table}, and nothing here takes rows out of it", fix
+        )
+
+
+def _obstacle(culprit: str, fix: str) -> BackfillError:
+    return BackfillError("the entity", culprit, NOTHING, fix)
+
+
+def _top_names(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
+    """The folders below `folder` with one of the files, and the snapshots that pin one."""
+    names = [
+        p.relative_to(request.lake.root).as_posix()
+        for p in found
+        if p.is_relative_to(request.lake.root)
+    ]
+    pinning = snapshots_with(request.lake.place, names) if folder == SNAPSHOTS else set()
+    return sorted({n.split("/")[1] for n in names if n.startswith(f"{folder}/")} | pinning)
+
+
+def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
+    """Per table, upstream first, the outdated days whose receipts name tables that no longer exist,
+    as after a source was renamed: nothing says whether their inputs changed, and so whether they
+    hold the entity."""
+    states = request.pipeline.states(read_view(request.lake, request.pipeline.contracts))
+    found = defaultdict[str, list[date]](list)
+    for name in states.contracts:
+        for day, receipt in states.view.table(name).latest.items():
+            if states.of(name, day) is State.OUTDATED and not states.digests.knows_parameters(
+                receipt
+            ):
+                found[name].append(day)
+    return found
+
+
+def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
+    """The commands that rebuild the days of which files of the pipeline's tables hold the
+    entity."""
+    days = defaultdict[str, set[str]](set)
+    for path in held:
+        if path.is_relative_to(request.lake.tables) and (found := IN_DAY.search(path.as_posix())):
+            days[path.relative_to(request.lake.tables).parts[0]].add(found[1])
+    return [
+        f"backfill-assets backfill --force --from {min(days[name])} --to {max(days[name])} "
+        f"--tables {name}"
+        for name in (c.name for c in request.pipeline.contracts if c.name in days)
+    ]
+
+
+def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:
+    """Per table with the entity's columns, and day, the fingerprint of the newest rows of others,
+    without the columns that depend on the bytes of files: their names and, where `select` gives no
+    `seq`, the numbers of rows."""
+    contracts = (c for c in request.pipeline.contracts if not c.external)
+    found = ((c.name, _fingerprints_of_others(request, c)) for c in contracts)
+    return {name: dict(sorted(days.items())) for name, days in found if days}
+
+
+def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
+    lake, values = request.lake, request.trace.values
+    if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
+        return {}
+    hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
+    day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
+    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_entity(values)}) IS NOT TRUE"
+    sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
+    with connection(lake) as engine:
+        sums_by_day = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
+    return {
+        str(of_day): fingerprint_text(list(map(int, totals))) for of_day, *totals in sums_by_day
+    }
+
+
+def differing(
+    before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]
+) -> dict[str, list[str]]:
+    """Per table the days on which the rows of others are not what they were."""
+    days = {
+        t: [
+            d
+            for d in sorted({*earlier, *now.get(t, {})})
+            if earlier.get(d) != now.get(t, {}).get(d)
+        ]
+        for t, earlier in before.items()
+    }
+    return {table: found for table, found in days.items() if found}
+
+
+def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
+    """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase
+    all else; also those that a killed or running command has not finished. Candidates that are
+    `behind` may hold it without its name.
+
+    Raises BackfillError while a write is staged, which may have read what was there before:
+    `replace_days` refuses it; and while readers do not see the newest versions yet.
+    """
+    lake, kept = request.lake, "Its rows are gone, old versions and logs are kept"
+    places = (
+        lake.place,
+        *(lake.place.at(f"{CANDIDATES}/{name}") for name in sorted(lake.place.names(CANDIDATES))),
+    )
+    if busy := [
+        t if place == lake.place else f"{t} of {place.name}"
+        for place in places
+        for t in writing(place)
+    ]:
+        culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
+        raise BackfillError(
+            "the entity", culprit, kept, "Wait until it ends; the same command goes on"
+        )
+    record(lake, request.pipeline.contracts, "forget")  # readers leave the versions whose files go
+    seen = versions_seen(lake) or {}
+    if waiting := [t for t, version in seen.items() if version < lake.store.head(t)]:
+        culprit = f"readers see {', '.join(waiting)} as before it until another run ends"
+        raise BackfillError(
+            "the entity", culprit, kept, "Wait until it ends; the same command goes on"
+        )
+    if behind and CANDIDATES not in request.drops:
+        culprit = (
+            f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"
+        )
+        raise BackfillError(
+            "the entity", culprit, kept, "Say --drop candidates to delete them whole"
+        )
+    for folder in DROPS:
+        WholeFolders(lake.place, folder).sweep()  # also what a command makes now: it is refused
+    found = request.look().held
+    for folder in request.drops:
+        for name in {
+            *_top_names(request, folder, found),
+            *(behind if folder == CANDIDATES else ()),
+        }:
+            DROPS[folder](lake, name)
+            erasure.done["deleted"][f"{folder}/{name}"] = 1
+    erase(request.search, erasure)
+
+
+def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
+    """The tables whose logs hold the entity, with the number of these files: in notes of people, or
+    as least and greatest values, which earlier versions of this package wrote."""
+    inside = (
+        p.relative_to(request.lake.tables) for p in held if p.is_relative_to(request.lake.tables)
+    )
+    return dict(sorted(Counter(p.parts[0] for p in inside if is_of_log(p)).items()))
+
+
+def certify(request: ForgetRequest, erasure: Erasure) -> FoundFiles:
+    """Search all bytes once more, and write the certificate; it is finished where nothing holds the
+    entity, and every file was searched."""
+    found = request.look()
+    left, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
+    erasure.done.update({"left": left, "mentions": mentions, "not_searched": unread})
+    erasure.keep()
+    if not (left or unread):
+        erasure.finish(request.lake)
+    return found

@@ -1,0 +1,266 @@
+"""`backfill-assets forget`: erases an entity from the lake, its landing folder and Dagster, and
+keeps it out.
+
+Not here: the steps (`erasure.forget`, `erasure.landed_files`, `erasure.forgotten`); here is their order.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.candidates.candidates import candidate_statuses
+from backfill_assets.cli.backfill import work
+from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.common import TEXT, json_and_lake, opened, wants_json
+from backfill_assets.cli.drawing import remark
+from backfill_assets.cli.output import answer
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.erasure import forget as steps
+from backfill_assets.erasure.forgotten import begin_erasure, compact, doubts, keeps_versions, rename
+from backfill_assets.intake.landing_command import scan_as_needed
+from backfill_assets.intake.landings import searched_root
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.addresses import bucket_address, called
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import Work
+from backfill_assets.kernel.core.process import project_root
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import table_lock
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN, TABLES
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import Known
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+OTHERS, DIFFERING = "others", "differing"  # of a certificate
+KINDS = {folder.strip("."): folder for folder in steps.DROPS}
+
+
+@click.command()
+@click.argument("entity", nargs=-1, type=TEXT)
+@click.option(
+    "--note",
+    type=TEXT,
+    required=True,
+    help="Why, without the entity's name; it is kept in the receipts.",
+)
+@click.option(
+    "--drop",
+    "drops",
+    multiple=True,
+    type=click.Choice([*KINDS]),
+    help="Delete those that hold it, whole.",
+)
+@click.option(
+    "--despite-differences",
+    is_flag=True,
+    help="Erase old versions though rows of others changed, too.",
+)
+@click.option(
+    "--renamed",
+    metavar="OLD=NEW",
+    type=TEXT,
+    help="No entity: columns of earlier erasures have a new name.",
+)
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@json_and_lake
+def forget(
+    entity: tuple[str, ...],
+    note: str,
+    drops: tuple[str, ...],
+    renamed: str | None,
+    yes: bool,
+    **flags: bool,
+) -> None:
+    """Show what holds ENTITY (one value per column of [features] entity); with --yes erase it for
+    good.
+
+    Its rows leave the landed files, and every day is rebuilt without them. Old versions, logs,
+    copies and runs of Dagster that hold it go; what lands of it later stays out. No rollback leads
+    behind that. Killed at any moment, the same command goes on. Exit code 1 if something still
+    holds it, or could not be searched.
+    """
+    lake, pipeline = opened()
+    if renamed is not None or not entity:
+        _rename(lake, entity, renamed or "", note)
+        return
+    home = os.environ.get("DAGSTER_HOME")
+    homes = (Path(home) if home else project_root() / DAGSTER_FOLDER,)
+    trace = steps.trace_of(lake, entity)
+    request = steps.ForgetRequest(
+        lake, pipeline, trace, note, homes, [KINDS[name] for name in drops]
+    )
+    found = request.look()
+    obstacles = list(steps.obstacles(request, found.held))
+    if yes and obstacles:
+        raise obstacles[0]
+    if yes:
+        with table_lock(lake.place, FORGOTTEN):
+            found = _erased(request, **flags)
+    holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
+    lines = [
+        f"{place}: {count} file(s) {'still ' if yes else ''}hold it"
+        for place, count in holding.items()
+    ]
+    within = "hold it only within longer values of others, which stay"
+    lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
+    lines += [
+        f"{plain(called(path))}: not searched, because nothing here decodes it"
+        for path in found.unread
+    ]
+    lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
+    where = lake.place.uri(FORGOTTEN)
+    done = (
+        f"The certificate lies in {where}."
+        if yes
+        else "Nothing was done. --yes erases it for good."
+    )
+    document = {"holding": holding, "mentions": mentions, "not_searched": unread}
+    answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, [*lines, done])
+    if yes and bucket_address(lake.root):
+        remark(
+            "Other machines keep copies of the lake's files: delete them in each one's "
+            "$BACKFILL_ASSETS_STATE."
+        )
+    if yes and keeps_versions(lake):
+        remark(
+            "The bucket keeps versions: its owner deletes those from before now, which nothing "
+            "here can."
+        )
+    for obstacle in () if wants_json() else obstacles:
+        remark(f"Error: {obstacle}")
+    if yes and (holding or unread):
+        _advise(request, found)
+        click.get_current_context().exit(1)
+
+
+def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str) -> None:
+    """Record what a column of earlier erasures is called now; raises UsageError unless OLD=NEW
+    stands alone."""
+    old, sign, new = (part.strip() for part in renamed.partition("="))
+    if entity or not old or not sign:
+        raise click.UsageError("Name either an ENTITY, or --renamed OLD=NEW.")
+    with table_lock(lake.place, FORGOTTEN):
+        changed = rename(lake, old, new, note)
+    text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
+    answer({"erasures": [e.name for e in changed], "old": old, "new": new}, [text, *doubts(lake)])
+
+
+def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
+    """Say what a person has to do before the certificate can be finished."""
+    for command in steps.rebuilds(request, found.held):
+        remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
+    for table, count in steps.old_logs(request, found.held).items():
+        remark(
+            f"Error: {count} file(s) of the log of {table} hold it, in notes or as bounds that "
+            "earlier versions wrote, "
+            f"and no commit is changed. Move {request.lake.place.uri(TABLES)}/{table} away, then "
+            "`backfill-assets catch-up` makes it again from what landed; delete what you moved."
+        )
+    for path, why in _refused(request.lake).items():
+        if path in found.held:
+            remark(
+                f"Error: {plain(called(path))} was refused whole ({plain(why)}), and no row was "
+                "taken out of it. Take "
+                "its rows out of the file, or delete the file: copies of it in the lake then go "
+                "with the next `forget`."
+            )
+    if found.unread:
+        remark(
+            "Error: look into the files that were not searched yourself, then move them out of "
+            "the folder."
+        )
+    remark("Error: delete or correct what else holds it yourself, then run the same command again.")
+
+
+def _refused(lake: Lake) -> dict[Path, str]:
+    """The landed files that were refused whole, with the reasons."""
+    each = ((searched_root(one.settings.source, one.root), one) for one in lake.by_source())
+    records = ((root, r) for root, one in each for r in read_files(one.store, one.source))
+    return {
+        root / r.path: r.refused for root, r in records if r.refused is not None and not r.withdrawn
+    }
+
+
+def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
+    """Run every step in order; return what the last search found."""
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.erasure.landed_files import forget_landed
+    from backfill_assets.pipeline.chosen import chosen_pipeline
+
+    lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
+    if OTHERS not in erasure.done:
+        scan_as_needed(lake)
+        settle(request)
+        erasure.done[OTHERS] = steps.fingerprints_of_others(request)
+        erasure.keep()
+    forget_landed(LakeSession(lake), request.trace, erasure)
+    request = replace(request, trace=replace(request.trace, spellings=erasure.spellings()))
+    settle(request)
+    erasure.done[DIFFERING] = steps.differing(
+        erasure.done[OTHERS], steps.fingerprints_of_others(request)
+    )
+    if erasure.done[DIFFERING] and not despite_differences:
+        days = "; ".join(
+            f"{table} {', '.join(changed)}" for table, changed in erasure.done[DIFFERING].items()
+        )
+        raise BackfillError(
+            "the entity",
+            f"rows of others changed, too: {days}",
+            "Its rows are gone, old versions and logs are kept",
+            "Look with `backfill-assets compare`; the same command with --despite-differences "
+            "goes on",
+        )
+    statuses = candidate_statuses(lake, chosen_pipeline)
+    steps.erase_all(request, erasure, [s.name for s in statuses if s.behind or s.error])
+    with silenced(), instance_of(lake) as instance:
+        erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
+    compact(
+        [
+            path
+            for home in (lake.root / DAGSTER_FOLDER, *request.homes)
+            for path in home.rglob("*.db")
+        ]
+    )
+    found = steps.certify(request, erasure)
+    if found.held or found.unread:
+        del erasure.done[
+            OTHERS
+        ]  # what lands from now on is compared with the rows of the next attempt
+        erasure.keep()
+    return found
+
+
+def settle(request: steps.ForgetRequest) -> None:
+    """Rebuild every day that needs it, and `unknown_days`; exits as `catch-up` does where one
+    cannot be rebuilt."""
+    done = until_settled(request.lake, request.note, "forget")
+    if done.success and (unknown := steps.unknown_days(request)):
+        for table, days in unknown.items():
+            for span in contiguous(days):
+                asked = Work(span, (table,), note=request.note, reason="forget")
+                done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
+        done = until_settled(request.lake, request.note, "forget") if done.success else done
+    if not done.success:
+        report(done)
+
+
+def _forget_runs(instance: "dg.DagsterInstance", request: steps.ForgetRequest) -> int:
+    """Delete Dagster's runs that hold the entity, with their logs; return how many. The next run
+    reports their days again, from the receipts."""
+    from dagster import serialize_value
+
+    deleted = 0
+    for run in instance.get_runs():
+        texts = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
+        if any(request.trace.is_in(text.encode()) for text in texts):
+            instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+            instance.delete_run(run.run_id)
+            deleted += 1
+    return deleted

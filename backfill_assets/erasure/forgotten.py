@@ -1,0 +1,372 @@
+"""Forgotten entities: the record by which later deliveries of one stay out of every table, and
+deleting what held it.
+
+Not here: searching bytes (`traces`), and rows in landed files (`erasure.landed_files`). The record is
+`LAKE/.forgotten`: `key`, readable for the lake's owner alone, and a JSON file per erasure, which
+becomes its certificate. Neither holds a value of an entity; until the erasure is finished, a third
+file that only the owner reads keeps other spellings of it. Commits are never changed: they hold no
+values, except commits by earlier versions of this package (`traces` finds them).
+"""
+
+import contextlib
+import hmac
+import json
+import secrets
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.candidates.kept_files import pins
+from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS
+from backfill_assets.erasure.decoding import SQLITE
+from backfill_assets.erasure.traces import Search
+from backfill_assets.kernel.core.addresses import folder_at
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.log.log import LOG, data_names, file_changes, open_delta, versions
+from backfill_assets.kernel.place.choice import MACHINE
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import (
+    AlreadyThere,
+    Place,
+    ends,
+    read,
+    read_json,
+    table_lock,
+    write_json,
+)
+from backfill_assets.kernel.tables.adopted import second_name
+from backfill_assets.kernel.tables.data_files import live_files
+from backfill_assets.kernel.tables.folder import (
+    FORGOTTEN,
+    OWN_FOLDERS,
+    TABLES,
+    VERSIONS,
+    LakeFolder,
+)
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.tables.staging import STAGING
+
+KEY = f"{FORGOTTEN}/key"
+REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
+BETWEEN = "\x1f"  # the values of one entity
+BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
+# Folders of the lake's own whose files go if they hold an entity: not tables, copies of contents,
+# records, databases.
+RECORDS = (
+    *(
+        f
+        for f in OWN_FOLDERS[1:]
+        if f not in (CANDIDATES, SNAPSHOTS, FORGOTTEN, VERSIONS, ".stock")
+    ),
+    ".server",
+    STAGING,
+)
+DATABASES = (".db", ".db-wal", ".db-shm")
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """One erasure: its file, and what was done so far; `finished_at` is in it once nothing held the
+    entity."""
+
+    lake: Place
+    name: str
+    done: dict[str, Any]
+
+    def keep(self) -> None:
+        """Write what was done so far."""
+        write_json(self.lake, f"{FORGOTTEN}/{self.name}", self.done)
+
+    @property
+    def namings(self) -> list[list[str]]:
+        """The columns of the entity, and their names of today as a person gave them."""
+        return [self.done["columns"], *(r["columns"] for r in self.done.get("renamed", ()))]
+
+    @property
+    def _spellings(self) -> str:
+        return f"{FORGOTTEN}/{self.name.removesuffix('.json')}.spellings"
+
+    def spellings(self) -> dict[str, list[str]]:
+        """Per column the landed texts that `select` makes its value of; known until the erasure is
+        finished."""
+        return read_json(self.lake, self._spellings)
+
+    def add_spellings(self, found: Mapping[str, Collection[str]]) -> None:
+        """Keep more spellings, for the search of this command and of the next one."""
+        known = self.spellings()
+        every = {c: sorted({*known.get(c, ()), *found.get(c, ())}) for c in {*known, *found}}
+        if every != known:
+            self.lake.write(self._spellings, json.dumps(every).encode(), is_private=True)
+            self.lake.sync(self._spellings, FORGOTTEN)
+
+    def finish(self, lake: LakeFolder) -> None:
+        """Note the end, and the newest versions: rows that were read up to these may be of the
+        entity. Also whether the bucket keeps versions of objects, which nothing here searches or
+        deletes."""
+        more = {"versions_kept": keeps_versions(lake)} if lake.place.is_store else {}
+        self.done.update(
+            {"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake), **more}
+        )
+        self.keep()
+        self.lake.delete(self._spellings)
+
+
+def is_forgotten(lake: LakeFolder) -> str:
+    """Spark SQL that says whether a delivery of the lake's source is of a forgotten entity; empty
+    if none can be. It is HMAC in the engine's own words: no value of an entity stands in a plan or
+    a log.
+
+    Raises SettingsError where nothing says which column names an entity now (`doubts`)."""
+    if why := next(doubts(lake), ""):
+        raise SettingsError(
+            "a forgotten entity",
+            why,
+            "Nothing was loaded, because its rows might be",
+            'Say which column it is now: `backfill-assets forget --renamed OLD=NEW --note "why"` '
+            "(`OLD=OLD` where only "
+            "its expression changed; then forget the entity in its new spelling, too; `OLD=`: "
+            "none is any more)",
+        )
+    found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
+    for erasure in erasures(lake):
+        for columns in (named for named in erasure.namings if named and {*named} <= payload):
+            key = read(lake.shared_place, KEY).ljust(BLOCK_BYTES, b"\0")
+            inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
+            text = f", '{BETWEEN}', ".join(
+                f"CAST({c} AS STRING)" for c in columns
+            )  # NULL of a NULL
+            once = f"unhex(sha2(concat(X'{inner}', encode(concat({text}), 'UTF-8')), 256))"
+            found.add(
+                f"coalesce(sha2(concat(X'{outer}', {once}), 256) = '{erasure.done['hash']}', false)"
+            )
+    return " OR ".join(sorted(found))
+
+
+def doubts(lake: LakeFolder) -> Iterator[str]:
+    """Say of each erasure why a delivery of its entity could not be told: no source has its column
+    any more, or a source makes the column by another expression or as another type than when it was
+    forgotten."""
+    sources = (lake.whole or lake.settings).delivered
+    for erasure in erasures(lake):
+        fitting = [
+            (name, n)
+            for name, s in sources.items()
+            for n in erasure.namings
+            if {*n} <= _payload(s).keys()
+        ]
+        named, began = ", ".join(erasure.namings[-1]), str(erasure.done["began_at"])[:10]
+        if not fitting:
+            yield f"the erasure of {began} names {named}, which no source has"
+        for name, columns in fitting:
+            known, now = (
+                erasure.done.get("made_from", {}).get(name),
+                _column_expressions(sources[name], columns),
+            )
+            if known and columns and now not in known:
+                yield (
+                    f"since the erasure of {began} {', '.join(columns)} is made another way: now "
+                    f"by `{now}`"
+                )
+
+
+def _payload(source: SourceSettings) -> dict[str, str]:
+    return {c.name: c.type for c in source.payload_columns}
+
+
+def _column_expressions(source: SourceSettings, columns: Iterable[str]) -> str:
+    """The expressions that give the columns, with their types."""
+    import sqlglot
+
+    from backfill_assets.intake.select import expressions, names_of
+
+    named = zip(names_of(source.select), expressions(source.select), strict=True)
+    makers = {name: sqlglot.parse_one(e, read="spark").unalias().sql("spark") for name, e in named}
+    types = _payload(source)
+    return ", ".join(f"{makers.get(c.lower(), c)} {types[c]}" for c in columns)
+
+
+def rename(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
+    """Record that the column `old` of earlier erasures is `new` now ("": none is), as the sources
+    make it today; returns these erasures."""
+    changed = []
+    for erasure in (e for e in erasures(lake) if any(old in columns for columns in e.namings)):
+        named = next(n for n in reversed(erasure.namings) if old in n)
+        columns = [new if c == old else c for c in named] if new else []
+        renaming = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
+        erasure.done["renamed"] = [*erasure.done.get("renamed", ()), renaming]
+        made = erasure.done.setdefault("made_from", {})
+        for name, text in _makers(lake, columns).items():
+            made[name] = sorted({*made.get(name, ()), text})
+        erasure.keep()
+        changed.append(erasure)
+    return changed
+
+
+def _makers(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
+    sources = (lake.whole or lake.settings).delivered
+    return {
+        n: _column_expressions(s, columns)
+        for n, s in sources.items()
+        if columns and {*columns} <= _payload(s).keys()
+    }
+
+
+def erasures(lake: LakeFolder) -> list[Erasure]:
+    """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be
+    read."""
+    place = lake.shared_place
+    names = sorted(n for n in place.names(FORGOTTEN) if n.endswith(".json"))
+    return [Erasure(place, name, json.loads(read(place, f"{FORGOTTEN}/{name}"))) for name in names]
+
+
+def is_erasing(lake: LakeFolder) -> bool:
+    """Whether an erasure is not finished: rows of files that were counted as usable may be
+    forgotten ones."""
+    return any("finished_at" not in e.done for e in erasures(lake))
+
+
+def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
+    """Whether rows made from these versions of tables may be of an entity that is forgotten: an
+    erasure is not finished, or one of the versions was there when one ended."""
+    known = erasures(lake)
+    if any("finished_at" not in e.done for e in known):
+        return True
+    ends = [e.done.get("ended_versions", {}) for e in known]
+    return any(version <= end.get(table, -1) for end in ends for table, version in inputs.items())
+
+
+def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
+    """Record the entity (its value per column) as forgotten, or find the erasure of it that was not
+    finished. From now on no load takes a row of it."""
+    place = lake.shared_place
+    with contextlib.suppress(AlreadyThere):
+        place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
+    hashed = hmac.new(
+        read(place, KEY), BETWEEN.join(values.values()).encode(), "sha256"
+    ).hexdigest()
+    known = erasures(lake)
+    if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
+        return unfinished[0]
+    body = {
+        "hash": hashed,
+        "columns": list(values),
+        "by": whoami(),
+        "note": note,
+        "began_at": utc_now().isoformat(),
+    }
+    makers = {name: [text] for name, text in _makers(lake, values).items()}
+    more = {"made_from": makers, "began_versions": _heads(lake), "landed": [], "deleted": {}}
+    made = Erasure(place, f"{len(known) + 1:05d}.json", {**body, **more})
+    made.keep()
+    return made
+
+
+def keeps_versions(lake: LakeFolder) -> bool:
+    """Whether the lake's bucket keeps what its objects held before (Google names versions, kept or
+    not), by the newest record of an erasure: it may keep them since a while only."""
+    records = lake.place.tokens(FORGOTTEN)
+    token = lake.place.token(max(records, key=lambda name: records[name].changed_at, default=KEY))
+    return token is not None and token.version not in ("", "null")
+
+
+def _tables(lake: LakeFolder) -> list[Place]:
+    adopted = (
+        {name for name in lake.settings.tables if lake.address_of_adopted(name)}
+        if lake.shared is None
+        else set()
+    )
+    places = (lake.table_place(name) for name in sorted({*lake.place.names(TABLES), *adopted}))
+    return [place for place in places if place.names(LOG)]
+
+
+def _called(lake: LakeFolder, table: Place, name: str) -> Path:
+    """What a search calls a file of a table."""
+    folder = (
+        folder_at(table.uri(), lake.root) if table.is_store else lake.root / TABLES / table.name
+    )
+    return folder / name
+
+
+def _heads(lake: LakeFolder) -> dict[str, int]:
+    return {table.name: max(versions(table), default=-1) for table in _tables(lake)}
+
+
+def erase(search: Search, erasure: Erasure) -> None:
+    """Delete the files below the lake's own folders that hold the entity, and note how many per
+    folder. What stays: live data files, logs, copies of contents, Dagster's databases, candidates,
+    and snapshots with what they pin.
+
+    In partitions written since the erasure began, every older file is deleted: it may hold the
+    entity without its name.
+    """
+    lake = search.lake
+    began = erasure.done["began_versions"]
+    for table in _tables(lake):
+        with table_lock(lake.place, table.name):
+            live = {f.path for f in live_files(open_delta(table), "")}
+            old = _replaced(table, began.get(table.name, -1))
+            gone = [
+                name
+                for name in data_names(table)
+                if name not in live and (name in old or search.of(_called(lake, table, name)).held)
+            ]
+            pinned = (
+                pins(lake.place) if gone else {}
+            ) or {}  # None: whoever makes a snapshot now is refused
+            for name in gone:
+                if f"{TABLES}/{table.name}/{name}" not in pinned:
+                    _delete(table, name, table.name, erasure)
+    folders = [
+        folder for name in (*RECORDS, MACHINE) if not (folder := lake.root / name).is_symlink()
+    ]
+    held = (p for p, found in search.below([*folders, *search.copies]).items() if found.held)
+    for path in [p for p in held if p.suffix not in DATABASES]:
+        below = (
+            path.relative_to(lake.root).as_posix()
+            if path.is_relative_to(lake.root)
+            else path.parent.name
+        )
+        place, name = (
+            (Folder(str(path.parent)), path.name) if path.is_file() else (lake.place, below)
+        )
+        _delete(place, name, below.partition("/")[0], erasure)
+    erasure.keep()
+
+
+def _replaced(table: Place, began: int) -> set[str]:
+    """Data files that the log has named, in partitions from which a commit after version `began`
+    removed files, and the first names of files that `adopt` gave second ones there."""
+    named, gone = defaultdict[str, set[str]](set), set[str]()
+    for version in versions(table):
+        for change in file_changes(table, version):
+            partition = json.dumps(change.values, sort_keys=True)
+            named[partition].add(change.path)
+            if not change.is_added and version > began:
+                gone.add(partition)
+    old = {path for partition in gone for path in named[partition]}
+    last_parts = {path.rpartition("/")[2] for path in old}
+    return old | {path for path in named["{}"] if second_name(path) in last_parts}
+
+
+def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
+    place.delete(name)
+    erasure.done["deleted"][counted_as] = erasure.done["deleted"].get(counted_as, 0) + 1
+
+
+def compact(databases: Collection[Path]) -> None:
+    """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a
+    database in use stay as they are."""
+    for path in (p for p in databases if not p.is_symlink() and p.is_file()):
+        if ends(Folder(str(path.parent)), path.name, len(SQLITE))[0] != SQLITE:
+            continue
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path)) as opened,
+        ):
+            opened.execute("VACUUM")
+            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

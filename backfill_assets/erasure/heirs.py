@@ -1,0 +1,108 @@
+"""Landed contents that erasures rewrote: what became of each, and where its records stood before.
+
+Not here: the record of erasures (`forgotten`) and the rewriting (`erasure.landed_files`).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backfill_assets.erasure.forgotten import erasures
+from backfill_assets.intake.content_store import identity
+from backfill_assets.kernel.tables.folder import LakeFolder
+
+Place = tuple[
+    str, tuple[int, ...]
+]  # a content as it landed, and the numbers (from 1, ascending) of lost records
+BYTES_BEFORE, BYTES_AFTER = (
+    "bytes_before",
+    "bytes_after",
+)  # SHA-256 of the rewritten file, whatever names its content
+
+
+def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
+    """These landed contents (SHA-256) and the contents that erasures made of them, each by all its
+    names."""
+    found = set(contents)
+    for entry in _entries(lake):
+        if found & {*_names(entry, BYTES_BEFORE)}:
+            found.update(_names(entry, BYTES_AFTER))
+    return frozenset(found)
+
+
+def _entries(lake: LakeFolder) -> Iterator[dict[str, Any]]:
+    """The entries of all erasures for landed files, the oldest first."""
+    return (f for e in erasures(lake) for f in e.done["landed"] if BYTES_AFTER in f)
+
+
+def _names(entry: Mapping[str, Any], which: str) -> list[str]:
+    """The names of a file's content before or after it was rewritten."""
+    return [entry[which], identity(entry[which], entry["path"])]
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The entries of all erasures for landed files, by every name of the content that they left;
+    and the SHA-256 of the bytes of these contents."""
+
+    entries: Mapping[str, Collection[dict[str, Any]]]
+    left: Collection[str]
+
+    def of(self, name: str, others: Iterable[str] = (), path: str = "") -> Place | None:
+        """Where the records of a content stood as it landed: they keep their order among the
+        records of all files, and their default `seq`. None for a content that no erasure left.
+
+        The content as it landed is named as this one is: by its bytes, or by these and the path.
+        `others`: other names of the content. `path`: of its file, if `select` uses it.
+        """
+        moved = (
+            []
+            if name in self.entries or not path
+            else [b for b in self.left if identity(b, path) == name]
+        )
+        place = self._of(name, {name, *others, *moved}, path, frozenset())
+        return None if place == (name, ()) else place
+
+    def _of(self, name: str, names: Collection[str], path: str, behind: frozenset[str]) -> Place:
+        """Of files that became the same one, the file that came last in order counts."""
+        steps = {
+            (was, gone): known
+            for was, known, gone in self._steps(name, names, path)
+            if was not in behind
+        }
+        found = []
+        for (was, gone), known in steps.items():
+            first, lost = self._of(was, known, path, behind | {name})
+            found.append((first, tuple(sorted({*lost, *(before(n, lost) for n in gone)}))))
+        return max(found, default=(name, ()))
+
+    def _steps(
+        self, name: str, names: Collection[str], path: str
+    ) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
+        """The content before each erasure: its name, all its names, and the numbers of the erased
+        records."""
+        for entry in (e for n in names for e in self.entries.get(n, ())):
+            content, by_path = (
+                entry[BYTES_BEFORE],
+                identity(entry[BYTES_BEFORE], path or entry["path"]),
+            )
+            was = content if name == entry[BYTES_AFTER] else by_path
+            yield was, {by_path, *_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
+
+
+def origins(lake: LakeFolder) -> Origins:
+    """Where the records of files that erasures rewrote stood before. Raises as `erasures` does."""
+    entries, left = defaultdict[str, list[dict[str, Any]]](list), set[str]()
+    for entry in _entries(lake):
+        left.add(entry[BYTES_AFTER])
+        for name in _names(entry, BYTES_AFTER):
+            entries[name].append(entry)
+    return Origins(entries, left)
+
+
+def before(number: int, lost: Iterable[int]) -> int:
+    """The number that a record had before records of the numbers `lost` (ascending) went."""
+    for gone in lost:
+        number += gone <= number
+    return number

@@ -1,0 +1,314 @@
+"""Taking the rows of forgotten entities out of the landed files and of the ledger `files`.
+
+The other records of a file keep their bytes (text) or their values (Parquet). Not here: reading
+landed files (`intake.ingest`), and the tables, which follow by an ordinary load.
+"""
+
+import gzip
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.erasure.forgotten import REASON, Erasure, is_forgotten
+from backfill_assets.erasure.heirs import BYTES_AFTER, BYTES_BEFORE
+from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.batches import BAD_TEXT, ROW_NUMBER, TextParser
+from backfill_assets.intake.content_store import StoredFile, discard, find
+from backfill_assets.intake.content_store import copies as copies_of
+from backfill_assets.intake.counting import stored_contents
+from backfill_assets.intake.deliveries import read_deliveries
+from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
+from backfill_assets.intake.files import (
+    LandedFile,
+    StillChanging,
+    at_hand,
+    landed_object,
+    sha256_of,
+)
+from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
+from backfill_assets.intake.landed_changes import compared
+from backfill_assets.intake.scan import follow
+from backfill_assets.intake.select import columns_of
+from backfill_assets.intake.text_lines import GZIP_MAGIC
+from backfill_assets.kernel.core.errors import LandingError
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import Changed, load_lock
+from backfill_assets.kernel.write.embedded import connection, literal
+from backfill_assets.kernel.write.fingerprints import quoted
+
+
+def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+    """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold
+    the trace, and note it in the erasure, with the spellings that these rows landed with. Copies of
+    contents that no landed file has any more are discarded. Safe to repeat after an interruption.
+
+    Raises LandingError where files are altered or missing, declared by a manifest, or not this
+    user's to write.
+    """
+    for lake in lake_session.lake.by_source():
+        on = lake_session.of_source(lake.source)
+        with load_lock(lake.place, lake.source):
+            _finish(on, erasure)
+            _amend(on, trace, erasure)
+            _discard_copies(on)
+
+
+def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
+    """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody
+    else altered."""
+    comparison, _, _ = compared(lake_session)
+    rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
+    if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
+        raise LandingError(
+            f"the landed file {plain(others[0])}",
+            "it is altered, missing or not as declared",
+            "Nothing was erased",
+            'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same '
+            "command again",
+        )
+    if comparison.disputed:
+        follow(lake_session, comparison.disputed, str(erasure.done["note"]))
+
+
+def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+    _, listing, records = compared(lake_session)
+    listed, live = (
+        {f.name: f for f in listing.files},
+        [r for r in records if not r.withdrawn and r.refused is None],
+    )
+    ended, stock = (
+        [r for r in records if r.withdrawn and r.refused is None],
+        lake_session.lake.stock,
+    )
+    copies = [
+        f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None
+    ]
+    files = stored_contents(lake_session, live)
+    every = [*{f.sha256: f for f in (*copies, *files)}.values()]
+    rows = _rows(lake_session, every)
+    spelled = replace(trace, spellings=_spelled(lake_session, every, rows, trace))
+    erasure.add_spellings(spelled.spellings)
+    for file in (f for f in files if f.types):
+        rows[file.sha256].update(_unreadable(lake_session, file, spelled))
+    chosen = [r for r in live if rows[r.sha256]]
+    if declared := [r.path for r in chosen if " " in r.counted_by]:
+        raise LandingError(
+            f"the landed file {plain(declared[0])}",
+            "a manifest declares its totals",
+            "Nothing of it was erased",
+            "Take it out of the manifest, then run the same command again",
+        )
+    of = lake_session.lake.settings.source
+    for record in chosen:
+        gone, source = sorted(rows[record.sha256]), lake_session.lake.source
+        entry = {
+            "path": record.path,
+            "source": source,
+            "before": record.sha256,
+            "rows": len(gone),
+            "gone": gone,
+        }
+        with amended(listed[record.path], of.format, gone, of.dialect) as contents:
+            entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
+            erasure.done["landed"] = [*erasure.done["landed"], entry]
+            # First: a file that was rewritten and not noted would be one that somebody altered.
+            erasure.keep()
+    if chosen:
+        follow(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _discard_copies(lake_session: LakeSession) -> None:
+    """Discard the copies of contents that no live record names, which nothing can need."""
+    live = {r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
+    for content in copies_of(lake_session.lake.stock).keys() - live:
+        discard(lake_session.lake.stock, content)
+
+
+def _rows(lake_session: LakeSession, files: Sequence[StoredFile]) -> dict[str, set[int]]:
+    """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
+    found = defaultdict[str, set[int]](set)
+    is_gone = is_forgotten(lake_session.lake)
+    judged = (
+        read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
+        if files
+        else None
+    )
+    gone = (
+        judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
+        if judged
+        else ()
+    )
+    for row in gone:
+        found[row["sha256"]].add(row["row_number"])
+    return found
+
+
+def _spelled(
+    lake_session: LakeSession,
+    files: Sequence[StoredFile],
+    rows: Mapping[str, Collection[int]],
+    trace: Trace,
+) -> dict[str, set[str]]:
+    """Per column of the entity the landed texts that `select` makes it of in these rows: of one
+    landed column, because a part of a name is no name."""
+    source, found = lake_session.lake.settings.source, defaultdict[str, set[str]](set)
+    select, dialect = source.select, source.dialect
+    with connection(lake_session.lake) as engine:
+        for file in (f for f in files if rows.get(f.sha256)):
+            landed = (
+                f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, "
+                "file_row_number = true)"
+            )
+            known = {
+                name for name, *_ in engine.execute(f"DESCRIBE SELECT * FROM {landed}").fetchall()
+            }
+            number = ROW_NUMBER if file.types else "file_row_number + 1"
+            for column in trace.values:
+                read = columns_of(select).get(column.lower(), (column,))
+                if len({*read}) == 1 and read[0] in known:
+                    chosen = f"SELECT DISTINCT CAST({quoted(read[0])} AS VARCHAR) FROM {landed}"
+                    texts = engine.execute(
+                        f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]]
+                    )
+                    spelled = {t for (t,) in texts.fetchall() if t and t.strip()}
+                    found[column] |= {*spelled, *map(dialect.grouped, spelled)} - {
+                        trace.values[column]
+                    }
+    return dict(found)
+
+
+def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> list[int]:
+    """Numbers of the unreadable records that hold the entity, also as a short cell."""
+    near, looked_for = (
+        " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns),
+        list(trace.patterns),
+    )
+    query = (
+        f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM read_parquet({literal(str(file.parquet))}) WHERE "
+        f"{near}"
+    )
+    with connection(lake_session.lake) as engine:
+        found = engine.execute(query, looked_for).fetchall()
+    return [number for number, text in found if replace(trace, in_cells=True).is_in(text.encode())]
+
+
+@contextmanager
+def amended(
+    file: LandedFile, format: str, gone: Collection[int], dialect: Dialect = PLAIN_TEXT
+) -> Iterator[tuple[str, str]]:
+    """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its
+    bytes before and after. At the end of the block it takes the file's place, atomically; its time
+    moves on by a microsecond. The lines around the records of a `dialect` stay.
+
+    Raises LandingError if this user may not write there, and for a Parquet file with INT96, which
+    only Spark can write; StillChanging if the file is not as it was listed.
+    """
+    with at_hand(file) as here:
+        part = here.path.with_name(f".{here.path.name}.forget.tmp")
+        try:
+            if format == "parquet":
+                _without_rows(here, part, gone)
+            else:
+                _without_lines(here, PARSERS[format](DEFAULT_LIMITS, dialect), part, gone, dialect)
+            part.chmod(here.path.stat().st_mode & 0o777)
+            os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
+            with part.open("rb") as written:
+                after = hashlib.file_digest(written, "sha256").hexdigest()
+            yield sha256_of(here), after
+            _put_back(file, part)
+        except PermissionError as error:
+            raise _refused(file, f"this user may not write there ({error.strerror})") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _put_back(file: LandedFile, part: Path) -> None:
+    """Give a landed file the content of another one; an object only if it is still the listed
+    one."""
+    if file.place is None:
+        part.replace(file.path)
+        return
+    token = file.place.token(file.name)
+    if token is None or landed_object(file.place, file.name, token) != file:
+        raise StillChanging(file.address)
+    try:
+        file.place.write(file.name, part.read_bytes(), if_unchanged=token)
+    except Changed:
+        raise StillChanging(file.address) from None
+
+
+def _without_lines(
+    file: LandedFile, parser: TextParser[Any], part: Path, gone: Collection[int], dialect: Dialect
+) -> None:
+    with file.path.open("rb") as raw:
+        spans = parser.spans(dialect.lines(_blocks(raw), file.size, DEFAULT_LIMITS))
+        lost = {*gone}
+        dropped = {line for number, span in enumerate(spans, 1) if number in lost for line in span}
+        raw.seek(0)
+        is_packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    with (gzip.open if is_packed else open)(file.path, "rb") as lines, part.open("wb") as kept:
+        packed = gzip.GzipFile("", "wb", fileobj=kept, mtime=0) if is_packed else kept
+        packed.writelines(dialect.kept_lines(cast("BinaryIO", lines), dropped))
+        packed.flush() if packed is kept else packed.close()
+
+
+def _blocks(raw: BinaryIO) -> Iterator[bytes]:
+    while block := raw.read(DEFAULT_LIMITS.block_bytes):
+        yield block
+
+
+def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
+    with pq.ParquetFile(file.path) as source:
+        columns = [source.schema.column(i) for i in range(len(source.schema))]
+        if old := [c.path for c in columns if c.physical_type == "INT96"]:
+            raise _refused(
+                file, f"its column {old[0]} is INT96, which nothing here writes without loss"
+            )
+        plain_schema = pa.schema(
+            [f.with_type(_undictionaried(f.type)) for f in source.schema_arrow]
+        )
+        plain_schema = plain_schema.with_metadata(source.schema_arrow.metadata)
+        codec = (
+            source.metadata.row_group(0).column(0).compression
+            if source.metadata.num_row_groups
+            else "ZSTD"
+        )
+        codec = {"UNCOMPRESSED": "NONE"}.get(codec, codec)
+        number = 1
+        lost = {*gone}
+        with pq.ParquetWriter(part, plain_schema, compression=codec) as writer:
+            for batch in source.iter_batches():
+                kept = [number + i not in lost for i in range(batch.num_rows)]
+                # A dictionary would keep the values of the rows that go.
+                writer.write_batch(batch.filter(pa.array(kept, pa.bool_())).cast(plain_schema))
+                number += batch.num_rows
+
+
+def _undictionaried(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values without dictionaries; of structs and lists too."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_undictionaried(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_undictionaried(kind.value_type)))
+    return kind
+
+
+def _refused(file: LandedFile, culprit: str) -> LandingError:
+    return LandingError(
+        f"the landed file {plain(file.name)}",
+        culprit,
+        "Nothing of it was erased",
+        "Take the entity's rows out of it yourself, `backfill-assets landing accept`, then run "
+        "the same command again",
+    )

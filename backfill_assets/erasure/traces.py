@@ -1,0 +1,390 @@
+"""Search for an entity: the files that hold it, in their bytes or in what these decode to, and
+files nobody can search.
+
+Decoded are Parquet (with values of dictionaries that no row uses), gzip, bzip2, xz, zip, and SQLite
+files of our own storages. Text is searched as UTF-8, Windows-1252 (Latin-1) and UTF-16, plain and
+escaped as JSON, CSV, SQL, HTML, addresses and byte literals do it. A file of another kind, or that
+cannot be decoded, is searched as bytes, and counts as not searched. Not here: erasing what was
+found (`forgotten`). A short value is found everywhere: it counts only behind its column's name, or
+the name of a landed column from which `select` makes it.
+"""
+
+import io
+import re
+import tempfile
+import unicodedata
+import zipfile
+from codecs import getincrementaldecoder
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html.entities import codepoint2name
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from backfill_assets.assets.declared import declared
+from backfill_assets.buckets.bucket import THEIRS
+from backfill_assets.erasure.decoding import (
+    PACKED,
+    PARQUET,
+    SQLITE,
+    WAL,
+    ZIP,
+    Unsearched,
+    database_rows,
+    is_text,
+    unused_values,
+    widened,
+)
+from backfill_assets.kernel.core.addresses import bucket_address, folder_at
+from backfill_assets.kernel.log.log import HISTORY, LOG
+from backfill_assets.kernel.place.choice import copies_of_others, place_at
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import Gone, ends
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFolder
+from backfill_assets.kernel.write.embedded import connection, literal
+
+SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
+NEAR = 256  # bytes on each side of a value that decide whether it stands alone
+# Ends of what stands before a value, and begins of what stands behind it. Every repetition has a
+# bound.
+BEFORE = re.compile(
+    r"(?:\A|[^\w-]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})\Z"
+)
+BEHIND = re.compile(r"\Z|[^\w-]")
+CELL_BEFORE = re.compile(r"(?:\A|[\"'`,;|\t\n\[({=:<>]|\\[nrt]|%[0-9A-Fa-f]{2})\s{0,64}\Z")
+CELL_BEHIND = re.compile(r"\s{0,64}(?:\Z|[\"'`,;|\t\n\])}<>&%]|\\+[nrt\"'])|[\t\r\n]")
+BLOCK, OVERLAP = 1 << 20, 1 << 17  # bytes
+DEEPEST = 3  # packed files within each other
+# Bytes that one file may become in all, whatever it holds; what a scan takes in
+# (`text_lines.Limits`) becomes fewer.
+UNPACKED, UNPACKED_AT_LEAST, FOLD = 1 << 34, 1 << 26, 256
+SINGLE_BYTE = "cp1252"
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The result for one file: whether it holds the entity, and whether nothing here decodes its
+    kind."""
+
+    held: bool = False
+    unread: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """An entity as text. A line or row holds it if it holds all its values."""
+
+    values: Mapping[str, str]  # by column
+    # per column the landed columns that it is made from
+    landed: Mapping[str, Collection[str]] = field(default_factory=dict)
+    is_whole: bool = (
+        False  # a value counts only between quotes or separators, not within a longer one
+    )
+    # per column other texts of which `select` makes the value
+    spellings: Mapping[str, Collection[str]] = field(default_factory=dict)
+    in_cells: bool = (
+        False  # a short value counts without its column's name, too, where it fills a cell
+    )
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """A regular expression per value, for DuckDB, that knows it plain and escaped, and does not
+        look around it."""
+        return tuple(self._pattern(column, of_text=True) for column in self.values)
+
+    @cached_property
+    def _searched(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
+        """Per value the expression for bytes, and what must stand before it (None: it is not
+        short)."""
+        found = []
+        for column, value in self.values.items():
+            names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
+            lead = re.compile(
+                rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z"
+            )
+            is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
+            pattern = re.compile(self._pattern(column, of_text=False).encode("latin-1"))
+            found.append((pattern, lead if is_short else None))
+        return tuple(found)
+
+    def _pattern(self, column: str, *, of_text: bool) -> str:
+        texts = (self.values[column], *self.spellings.get(column, ()))
+        forms = dict.fromkeys(
+            f for t in texts for f in (t, *(unicodedata.normalize(n, t) for n in ("NFC", "NFD")))
+        )
+        return "|".join("".join(_sign(s, of_text=of_text) for s in form) for form in forms)
+
+    def is_in(self, text: bytes) -> bool:
+        """Whether a line, row or block of one entity's values holds them all."""
+        return all(self._holds_value(number, text) for number in range(len(self.values)))
+
+    def has_any(self, text: bytes) -> bool:
+        """Whether it holds one of the values."""
+        return any(self._holds_value(number, text) for number in range(len(self.values)))
+
+    def _holds_value(self, number: int, text: bytes) -> bool:
+        pattern, lead = self._searched[number]
+        for found in pattern.finditer(text):
+            before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
+            behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
+            is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
+            is_led = bool(
+                lead.search(before) or (self.in_cells and is_cell)
+                if lead
+                else BEFORE.search(before)
+            )
+            if is_led and (is_cell if self.is_whole else BEHIND.match(behind)):
+                return True
+        return False
+
+    def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
+        """Whether a line of a stream holds the entity; the values of a longer line may lie so far
+        apart as a block."""
+        tail, held = b"", False
+        for block in blocks:  # to the end: what cannot be unpacked shows there
+            if not held:
+                data = tail + block
+                texts = [data, *(widened(data) if b"\0" in data else ())]
+                held = any(
+                    self.is_in(t) and (len(self.values) == 1 or self._in_a_line(t)) for t in texts
+                )
+                tail = data[-OVERLAP:]
+        return held
+
+    def _in_a_line(self, text: bytes) -> bool:
+        return any(map(self.is_in, text.split(b"\n")))
+
+    @property
+    def is_single_byte(self) -> bool:
+        """Whether text of one byte per sign can hold the entity only in forms that are looked
+        for."""
+        try:
+            "".join(self.values.values()).encode(SINGLE_BYTE)
+        except UnicodeEncodeError:
+            return False
+        return True
+
+
+def _sign(sign: str, *, of_text: bool) -> str:
+    """A regular expression for a sign in all its forms: for texts, or for bytes (as Latin-1)."""
+    if sign.isascii() and sign.isalnum():
+        return sign
+    code, utf8 = ord(sign), sign.encode()
+    wide, single = sign.encode("utf-16-be"), sign.encode(SINGLE_BYTE, "ignore")
+    forms = (
+        [_quoted(sign)]
+        if of_text
+        else [_quoted(b.decode("latin-1")) for b in {utf8: 0, single: 0} if b]
+    )
+    forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)] if sign.isascii() else []
+    forms += ["".join(rf"\\{{1,4}}u(?i:{wide[i : i + 2].hex()})" for i in range(0, len(wide), 2))]
+    forms += [rf"&#0{{0,3}}{code};", rf"&#[xX]0{{0,3}}(?i:{code:x});"]
+    forms += {"'": ["&apos;"], " ": [r"\+"]}.get(sign, [])
+    forms += [f"&{codepoint2name[code]};"] if code in codepoint2name else []
+    for raw in dict.fromkeys(b for b in (utf8, single) if b):
+        forms += ["".join(f"%(?i:{byte:02x})" for byte in raw)]
+        forms += ["".join(rf"\\{{1,4}}x(?i:{byte:02x})" for byte in raw)]
+    return f"(?:{'|'.join(forms)})"
+
+
+def _quoted(text: str) -> str:
+    return re.escape(text).replace("\\ ", " ")  # DuckDB's expressions know no escaped blank
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for an entity. `homes`: folders in which storages of ours keep SQLite files, beside
+    the lake's own."""
+
+    lake: LakeFolder
+    trace: Trace
+    homes: Collection[Path] = ()
+
+    @property
+    def copies(self) -> list[Path]:
+        """This machine's folders of copies from the buckets that the lake names."""
+        of = self.lake.settings
+        named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
+        named += [t.contract.external for t in declared(self.lake.root)] + [
+            t.place for t in of.tables.values()
+        ]
+        return copies_of_others([self.lake.address, *named])
+
+    def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
+        """What the files below some folders hold, by ascending path; links are not followed, but
+        those to tables that were adopted. Below this machine's folder of a lake in a bucket these
+        are the objects, too."""
+        adopted = [
+            p
+            for p in (self.lake.root / TABLES).glob("*")
+            if p.is_symlink() and self.lake.root in roots
+        ]
+        there = [
+            folder_at(t.place, self.lake.root)
+            for t in self.lake.settings.tables.values()
+            if t.place
+        ]
+        roots = [*roots, *(there if self.lake.root in roots else ())]
+        paths = {
+            p
+            for root in (*roots, *adopted)
+            for p in root.rglob("*")
+            if p.is_file() and not p.is_symlink()
+        }
+        paths |= {
+            root / name for root in roots if is_prefix(root) for name in place_at(root).below()
+        }
+        return {path: self.of(path) for path in sorted(paths)}
+
+    def of(self, path: Path) -> SearchResult:
+        """What a file holds, or the object that this machine calls so, which is fetched; neither if
+        it is gone. Raises what a store says that does not answer."""
+        if path.is_file() or not bucket_address(path):
+            return self._of(path, path)
+        with tempfile.TemporaryDirectory() as folder:
+            here = Folder(folder)
+            try:
+                here.copy("object", place_at(path.parent), path.name)
+            except Gone:
+                return SearchResult()
+            return self._of(path, here.local("object"))
+
+    def _of(self, named: Path, path: Path) -> SearchResult:
+        try:
+            head, tail = ends(Folder(str(path.parent)), path.name, len(SQLITE))
+            in_bytes = self.trace.is_in_blocks(_blocks(path))
+        except FileNotFoundError:
+            return SearchResult()
+        except OSError:
+            return SearchResult(unread=True)
+        try:
+            return SearchResult(in_bytes or self._decoded(named, path, head, tail))
+        except Exception:  # noqa: BLE001  # whatever a decoder raises over what somebody delivered
+            return SearchResult(in_bytes, unread=True)
+
+    def _decoded(self, named: Path, path: Path, head: bytes, tail: bytes) -> bool:
+        """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
+        if head.startswith(PARQUET) and tail.endswith(PARQUET):
+            return self._in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
+        budget = Budget.of(path.stat().st_size)
+        if head.startswith(ZIP):
+            return self._in_zip(path, budget)
+        if head.startswith(WAL) or (head == SQLITE):
+            if not any(
+                named.is_relative_to(home)
+                for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)
+            ):
+                raise Unsearched(path)
+            return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
+        with path.open("rb") as opened:
+            return self._in_stream(opened, budget)
+
+    def _in_parquet(self, path: Path) -> bool:
+        named = literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+        rows = (
+            f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = "
+            "false) AS t"
+        )
+        near = " AND ".join("regexp_matches(row, ?)" for _ in self.trace.patterns)
+        with connection(self.lake) as engine:
+            found = engine.execute(
+                f"SELECT row FROM ({rows}) WHERE {near}", list(self.trace.patterns)
+            )
+            while batch := found.fetchmany(1000):
+                if any(self.trace.is_in(row.encode()) for (row,) in batch):
+                    return True
+        return False
+
+    def _in_zip(self, path: Path, budget: "Budget") -> bool:
+        held, unread = False, False
+        with zipfile.ZipFile(path) as packed:
+            for member in packed.infolist():
+                if budget.is_spent:
+                    unread = True
+                    break
+                try:
+                    with packed.open(member) as opened:
+                        held = self._in_stream(cast("BinaryIO", opened), budget, 1) or held
+                except Exception:  # noqa: BLE001  # the other members are searched
+                    unread = True
+        if unread and not held:
+            raise Unsearched(path)
+        return held
+
+    def _in_stream(self, raw: BinaryIO, budget: "Budget", depth: int = 0) -> bool:
+        opened = io.BufferedReader(_Spending(raw, budget), BLOCK)
+        head = opened.peek(BLOCK)
+        unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
+        if unpack is not None and depth < DEEPEST:
+            return self._in_stream(unpack(opened), budget, depth + 1)
+        is_held = self.trace.is_in_blocks(_stream_blocks(opened, self.trace))
+        if not is_held and not is_text(head):
+            raise Unsearched
+        return is_held
+
+
+@dataclass
+class Budget:
+    """The bytes that may still be read of one file, of all that is packed in it and in each
+    other."""
+
+    left: int
+
+    @classmethod
+    def of(cls, size: int) -> Self:
+        """That of a file of so many bytes."""
+        return cls(min(UNPACKED, UNPACKED_AT_LEAST + FOLD * size))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more of the file is read."""
+        return self.left < 0
+
+    def spend(self, count: int) -> None:
+        """Take so many bytes from it. Raises Unsearched where they are more than are left."""
+        self.left -= count
+        if self.is_spent:
+            raise Unsearched
+
+
+class _Spending(io.RawIOBase):
+    """A stream whose bytes are taken from a budget as they are read."""
+
+    def __init__(self, raw: BinaryIO, budget: Budget) -> None:
+        self._raw, self._budget = raw, budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._raw.read(len(buffer))
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def is_prefix(folder: Path) -> bool:
+    """Whether a folder of this machine stands for a prefix in a bucket."""
+    return bool(bucket_address(folder)) and folder.name != THEIRS
+
+
+def is_of_log(path: Path) -> bool:
+    """Whether a file belongs to the log of a table or to its history."""
+    return bool({LOG, HISTORY} & {*path.parts})
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as opened:
+        while block := opened.read(BLOCK):
+            yield block
+
+
+def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
+    """The blocks of a stream. Raises UnicodeDecodeError where its encoding is unknown and could
+    hold the entity in other bytes."""
+    is_any, decoder = trace.is_single_byte, getincrementaldecoder("utf-8")()
+    while block := opened.read(BLOCK):
+        if not is_any and b"\0" not in block:
+            decoder.decode(block)
+        yield block

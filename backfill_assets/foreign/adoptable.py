@@ -1,0 +1,386 @@
+"""Which daily Delta tables of others a lake can adopt in their place, the contract that one gets,
+and its files' days.
+
+Not here: adopting one (`adopting`). What plain files and whole days do not carry is refused by
+name, before anything is written: deleted rows beside their files, renamed columns, features that
+ask more of a writer. Of a table that is laid out by nothing each file, of one day, gets a second
+name in its day's folder, by a hard link, in a bucket by a copy that the store makes: no byte passes
+this machine, and readers of earlier versions find the files by their first names.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from backfill_assets.assets.declared import table_at
+from backfill_assets.foreign.external import Reference, UnreadableLog, open_external, references
+from backfill_assets.kernel.core.clock import utc_now, utc_today
+from backfill_assets.kernel.core.contracts import Column, Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.log import ACTIONS, commit_name
+from backfill_assets.kernel.log.log_bounds import data_fault
+from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.port import Place, size
+from backfill_assets.kernel.tables.adopted import second_name
+from backfill_assets.kernel.tables.columns import file_statistics, footer_in, kinds_of
+from backfill_assets.kernel.tables.data_files import gone_or_altered
+from backfill_assets.kernel.tables.folder import is_taken, readers_of
+from backfill_assets.kernel.tables.home import Lake
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+KNOWN_FEATURES = {
+    "appendOnly",
+    "invariants",
+    "checkConstraints",
+    "changeDataFeed",
+    "generatedColumns",
+}
+OF_WRITERS = {  # keys of the table, or of a column, by which a writer must do what nobody here does
+    "delta.constraints.": "a CHECK constraint",
+    "delta.invariants": "an invariant",
+    "delta.generationExpression": "a generated column",
+    "delta.identity.": "an identity column",
+    "delta.appendOnly": "delta.appendOnly, so that no day can be replaced",
+}
+COPIED = (
+    "spark.read.format('delta').load(PLACE).write.format('delta').partitionBy('{day}').save(ANOTHER), with "
+    "delta.enableDeletionVectors and delta.columnMapping.mode as they are by default"
+)
+AHEAD = timedelta(days=366)  # a day of the year 9999 would make every list of days as long
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A table to adopt, as a person names it."""
+
+    name: str  # in the lake
+    place: str  # its folder, absolute, or its address in a bucket
+    day: str  # its column with a row's day, which its files are laid out by
+    key: tuple[str, ...] = ()  # unique within a day, never NULL; (): rows may repeat
+    note: str = ""
+
+    @property
+    def there(self) -> Place:
+        """Its folder, or its prefix in a bucket."""
+        return others_at(self.place)
+
+    def opened(self) -> "DeltaTable":
+        """The table as it lies there now. Raises BackfillError, naming why, for one that cannot be
+        read."""
+        try:
+            return open_external(self.name, self.place)
+        except BackfillError as error:
+            if type(error) not in (
+                BackfillError,
+                UnreadableLog,
+            ):  # of a store, which may answer another time
+                raise
+            raise refused(self.name, error.culprit, error.fix) from error
+
+
+def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
+    """Raise BackfillError, naming why, for a table that cannot be kept as it lies."""
+    for culprit, fix in _misfits(wanted, opened):
+        raise refused(wanted.name, culprit, fix)
+
+
+def refuse_taken(
+    lake: Lake, wanted: Adoption, opened: "DeltaTable", contracts: Sequence[Contract]
+) -> None:
+    """Raise BackfillError for a name or a folder that the lake knows as another table, and for a
+    folder that more users may read than the lake lets read."""
+    refuse_apart(wanted, lake.address)
+    table, is_far = table_at(lake.place, wanted.name), wanted.there.is_store
+    if (
+        bool(table.names()) and table.uri() != wanted.place
+        if is_far
+        else is_taken(table.local(), Path(wanted.place))
+    ):
+        raise refused(
+            wanted.name, f"the lake has a table {wanted.name}, in {table}", "Give it another name"
+        )
+    named = {
+        str((lake.root / s.table).resolve()) for s in lake.settings.delivered.values() if s.table
+    }
+    named |= {c.external for c in contracts if c.external}
+    if wanted.place in named or f"{wanted.place}/".startswith(f"{lake.address}/"):
+        raise refused(
+            wanted.name,
+            f"{wanted.place} is a source or a table of this lake already",
+            "Name another table",
+        )
+    own = next((c for c in contracts if c.name == wanted.name and not c.made_by), None)
+    kinds = {name: str(kind) for name, kind in kinds_of(opened, wanted.day).items()}
+    if own is not None and {c.name: c.type for c in own.columns} != kinds:
+        culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
+        raise refused(wanted.name, culprit, "Give both the same columns and types")
+    if not is_far and (readers := readers_of(Path(wanted.place), lake.settings.access.umask)):
+        fix = (
+            f'Write readers = "{readers}" below [access] in lake.toml, or close the folder to them'
+        )
+        culprit = "other users may read its folder, and could not read what this lake writes there"
+        raise refused(wanted.name, culprit, fix)
+
+
+def refuse_apart(wanted: Adoption, lake: str) -> None:
+    """Raise BackfillError where one of a table and a lake, by its address, lies in a bucket and the
+    other does not, or in a store of another kind."""
+    scheme, _, _ = lake.rpartition("://")
+    if wanted.place.rpartition("://")[0] != scheme:
+        where = f"Name a lake in that store: --lake {wanted.place.rpartition('/')[0]}/lake"
+        fix = (
+            where
+            if wanted.there.is_store
+            else f"Adopt it into a lake in a folder, or copy it to {scheme}:// first"
+        )
+        raise refused(
+            wanted.name, f"{wanted.place} does not lie where the lake {lake} can lead to it", fix
+        )
+
+
+def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:
+    """What of the table's protocol and schema cannot be kept here, each with a way out."""
+    protocol, metadata = opened.protocol(), opened.metadata()
+    features = {
+        *(protocol.reader_features or ()),
+        *(protocol.writer_features or ()),
+    } - KNOWN_FEATURES
+    if features or protocol.min_reader_version > 1:
+        named = ", ".join(sorted(features)) or f"reader version {protocol.min_reader_version}"
+        drop = "have its owner take it away (ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY)"
+        copy = COPIED.format(day=wanted.day)
+        yield (
+            f"its protocol asks of every writer: {named}",
+            f"Adopt a copy without it ({copy}), or {drop}",
+        )
+    columns = [(f.name, key) for f in opened.schema().fields for key in (f.metadata or {})]
+    keys = [("the table", key) for key, value in metadata.configuration.items() if value != "false"]
+    for where, key in (*keys, *columns):
+        if what := next(
+            (words for begin, words in OF_WRITERS.items() if key.startswith(begin)), ""
+        ):
+            yield f"{where} has {what} ({key})", "Have its owner take that away"
+    if metadata.partition_columns not in ([wanted.day], []):
+        laid_out = ", ".join(metadata.partition_columns)
+        yield (
+            f"its files are laid out by {laid_out}: a day can be replaced, and put back, only "
+            "where its files hold no "
+            f"other, in folders {wanted.day}=…",
+            "Name the column of its folders as the day, or write it anew, partitioned by "
+            f"{wanted.day}",
+        )
+    kinds = kinds_of(opened, wanted.day)
+    if str(kinds.get(wanted.day)) != "DATE":
+        yield (
+            f"its column {wanted.day} is no DATE, and no STRING that names its folders",
+            "Name another column as the day",
+        )
+    if strange := sorted(f.name for f in opened.schema().fields if kinds.get(f.name) is None):
+        yield (
+            f"no column of a lake has the type of {', '.join(strange)}",
+            "Have its owner cast it in the table",
+        )
+    if unknown := sorted({*wanted.key} - {*kinds}):
+        yield f"it has no column {', '.join(unknown)}", f"Name key columns of {', '.join(kinds)}"
+
+
+def contract_there(wanted: Adoption, opened: "DeltaTable") -> Contract:
+    """The contract of the table as it lies there."""
+    required, fields = {wanted.day, *wanted.key}, {f.name: f for f in opened.schema().fields}
+    comments = {name: str((f.metadata or {}).get("comment", "")) for name, f in fields.items()}
+    columns = tuple(
+        Column(
+            name, str(kind), comments[name], nullable=fields[name].nullable and name not in required
+        )
+        for name, kind in kinds_of(opened, wanted.day).items()
+    )
+    about = opened.metadata().description or f"Adopted, in {wanted.place}."
+    made_by = "/".join(wanted.name.split("__"))
+    return Contract(wanted.name, about, columns, wanted.day, wanted.key, (), made_by=made_by)
+
+
+def refuse_days(wanted: Adoption, there: Sequence[Reference]) -> None:
+    """Raise BackfillError for files of rows without a day, or of what is none."""
+    for reference in there:
+        path, value = reference.file.path, reference.file.partition
+        if value is None:
+            rows = sum(r.rows or 0 for r in there if r.file.partition is None)
+            raise refused(
+                wanted.name,
+                f"{rows} row(s) have no day, in {path}",
+                "Give them a day there, or delete them",
+            )
+        try:
+            day = date.fromisoformat(value)
+        except ValueError:
+            day = None
+        if day is None or str(day) != value or day > utc_today() + AHEAD:
+            raise refused(
+                wanted.name,
+                f"the file {path} is of {value!r}, which is no day until next year",
+                "Delete it",
+            )
+
+
+def refused(table: str, culprit: str, fix: str, done: str = "adopted") -> BackfillError:
+    """The refusal to adopt a table, or to judge what others wrote to it."""
+    return BackfillError(f"the table {table}", culprit, f"It was not {done}", fix)
+
+
+ANEW = (
+    "Name another column, or have its owner write it anew: "
+    "spark.read.format('delta').load(PLACE).write.format('delta')"
+    ".mode('overwrite').option('overwriteSchema', 'true').partitionBy('{day}').save(PLACE)"
+)
+
+
+def contract_of_files(wanted: Adoption, opened: "DeltaTable") -> Contract:
+    """The contract by which the table's files can be read as they lie."""
+    contract = contract_there(wanted, opened)
+    return (
+        contract
+        if opened.metadata().partition_columns
+        else replace(contract, partition_by="", made_by="")
+    )
+
+
+def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
+    """The data files of a table, each with its day as its partition. Raises BackfillError for files
+    that are gone, and where nothing lays them out for a file that holds several days, or rows
+    without one."""
+    contract = contract_of_files(wanted, opened)
+    there = references(opened, contract, wanted.there)
+    if lost := gone_or_altered(wanted.there, [r.file for r in there]):
+        named = f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}"
+        raise refused(wanted.name, named, "Restore them")
+    if why := data_fault(wanted.there, (r.file.path for r in there)):
+        raise refused(wanted.name, why, ANEW.format(day=wanted.day))
+    return (
+        there
+        if contract.partition_column
+        else [_with_day(wanted, reference) for reference in there]
+    )
+
+
+def first_day(wanted: Adoption) -> date:
+    """The first day of a table to adopt, today for one without rows. Raises BackfillError for one
+    that does not fit."""
+    opened = wanted.opened()
+    refuse_unfit(wanted, opened)
+    files = files_with_days(wanted, opened)
+    refuse_days(wanted, files)
+    return min(
+        (date.fromisoformat(r.file.partition) for r in files if r.file.partition),
+        default=utc_today(),
+    )
+
+
+def _with_day(wanted: Adoption, reference: Reference) -> Reference:
+    path = reference.file.path
+    first, last, without = _days_in(wanted.there, path, wanted.day)
+    if without:
+        raise refused(
+            wanted.name,
+            f"{without} row(s) have no day, in {path}",
+            "Give them a day there, or delete them",
+        )
+    if first != last:
+        culprit = (
+            f"its file {path} holds days from {first} to {last}: a day can be replaced only where "
+            "files hold one"
+        )
+        raise refused(wanted.name, culprit, ANEW.format(day=wanted.day))
+    if quote(path, safe="/=") != path:
+        raise refused(
+            wanted.name, f"its log writes the name of {path} otherwise", ANEW.format(day=wanted.day)
+        )
+    return replace(reference, file=replace(reference.file, partition=str(first)))
+
+
+def _days_in(place: Place, name: str, day: str) -> tuple[date | None, date | None, int]:
+    """The least and greatest day in a file, and how many rows have none: by the rows, since a log
+    may be wrong."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with place.open(name) as content:
+        opened = pq.ParquetFile(content)
+        if day not in opened.schema_arrow.names:
+            return None, None, opened.metadata.num_rows
+        days = opened.read([day]).column(0)
+    found = pc.min_max(days).as_py()
+    return found["min"], found["max"], days.null_count
+
+
+def commit_folders(
+    table: Place,
+    wanted: Adoption,
+    opened: "DeltaTable",
+    properties: Mapping[str, str],
+    info: Mapping[str, Any],
+) -> None:
+    """Give each file its second name, and commit these in place of the first ones, with the table
+    laid out by its day, in the version after the one that is opened. Raises AlreadyThere where
+    others committed meanwhile."""
+    metadata, now = opened.metadata(), int(utc_now().timestamp() * 1000)
+    actions = list[dict[str, Any]](
+        [
+            {
+                "metaData": {
+                    "id": str(metadata.id),
+                    "name": metadata.name,
+                    "description": metadata.description,
+                    "format": {"provider": "parquet", "options": {}},
+                    "schemaString": opened.schema().to_json(),
+                    "partitionColumns": [wanted.day],
+                    "configuration": {**metadata.configuration, **properties},
+                    "createdTime": metadata.created_time,
+                }
+            }
+        ]
+    )
+    for reference in files_with_days(wanted, opened):
+        actions += _moved(table, wanted, reference, now)
+    table.sync_new([action["add"]["path"] for action in actions if "add" in action])
+    told = {
+        "timestamp": now,
+        "operation": "ADOPT",
+        "operationParameters": {},
+        **info,
+        ACTIONS: str(len(actions)),
+    }
+    lines = (
+        json.dumps(action, separators=(",", ":")) for action in ({"commitInfo": told}, *actions)
+    )
+    table.write(commit_name(opened.version() + 1), "\n".join(lines).encode(), if_absent=True)
+
+
+def _moved(
+    place: Place, wanted: Adoption, reference: Reference, now: int
+) -> Sequence[dict[str, Any]]:
+    """Give a file its second name; the actions that take the first one out and add the second."""
+    file = reference.file
+    name = f"{wanted.day}={file.partition}/{second_name(file.path)}"
+    if (there := size(place, name)) != file.size:  # else by a call that was killed
+        if there is not None:
+            place.delete(name)
+        place.link(name, place, file.path)
+    stats = file_statistics(footer_in(place, name))
+    gone = {"path": file.path, "deletionTimestamp": now, "partitionValues": {}, "size": file.size}
+    added = {
+        "path": name,
+        "partitionValues": {wanted.day: file.partition},
+        "size": file.size,
+        "stats": stats,
+    }
+    return (
+        {"remove": {**gone, "dataChange": False, "extendedFileMetadata": True}},
+        {"add": {**added, "modificationTime": now, "dataChange": False}},
+    )

@@ -1,0 +1,415 @@
+"""Adopting a daily Delta table of others in its place: the lake's history of it begins with
+receipts of all its days.
+
+No data file is copied or changed. The lake's own commits go to the table's own log from then on, so
+that readers of its folder see what the lake writes; `tables/NAME` of the lake leads there. Commits
+of others stay foreign, or are days to judge where `[tables.NAME] others_may_write` says so. Not
+here: where the history begins, for who reads it (`adopted`).
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import stamina
+
+from backfill_assets.assets.declared import DeclaredTable, declare, find_declared, place_table
+from backfill_assets.foreign.adoptable import (
+    Adoption,
+    commit_folders,
+    contract_of_files,
+    contract_there,
+    files_with_days,
+    refuse_days,
+    refuse_taken,
+    refuse_unfit,
+    refused,
+)
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.ownership import BY, whoami
+from backfill_assets.kernel.core.profiles import DayProfile, Surroundings, kept_counts
+from backfill_assets.kernel.core.readings import PARAMETERS, Parameters, columns_of, rows_read
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.log.committer import Conflict, commit_files, unless_moved
+from backfill_assets.kernel.log.log import (
+    LOG,
+    commit_info,
+    commit_name,
+    find_write,
+    first_of,
+    read_commit,
+    read_head,
+    sync_log,
+    versions,
+    vouch,
+)
+from backfill_assets.kernel.log.log_bounds import data_fault
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import exists
+from backfill_assets.kernel.tables.adopted import ADOPTION, first_version, mark_of
+from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
+from backfill_assets.kernel.tables.data_files import files_of, files_of_days
+from backfill_assets.kernel.tables.folder import TABLES
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.audit import Profiles, audit
+from backfill_assets.kernel.write.gates import Judged, TableGate, judge
+from backfill_assets.kernel.write.model import Table, confs_of, make_pipeline
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ADOPT, JUDGE = "adopt", "judge"  # reasons of receipts
+# The tag of a receipt of judged days with the commits of others since the last one.
+WRITERS = "written by"
+ADOPTED = "adopted"  # the tag with version, table id and folder of what was adopted, and the lake
+RETENTION = "delta.deletedFileRetentionDuration"
+ATTEMPTS = 5
+# What determines days that others made: no input that is known here. Code that makes them now finds
+# them outdated.
+FROM_NOTHING = Parameters((), False, None, timedelta(0), date.min).to_json()
+MANY = 10  # days that a refusal names one by one
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """An adopted table."""
+
+    table: str
+    version: int  # of its log: the commit with the receipts
+    days: tuple[date, ...]  # that have rows
+    rows: int
+
+    def __str__(self) -> str:
+        span = f"{len(self.days)} day(s), {ranges(self.days)}" if self.days else "no day"
+        return (
+            f"adopted    {self.table}: {span}, {self.rows} row(s), by version {self.version}; no "
+            "file was touched"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        return {
+            "table": self.table,
+            "version": self.version,
+            "days": list(map(str, self.days)),
+            "rows": self.rows,
+        }
+
+
+def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopted:
+    """Make a table of others one of the lake, in at most one commit; goes on where a killed call
+    stopped.
+
+    `contracts` are those of the lake's tables: where one of them has the name, the lake makes its
+    days from now on, else the asset of that name. Raises BackfillError, naming the culprit, for a
+    table that cannot be kept as it lies, and Conflict where others write it all the time; then
+    nothing was written.
+    """
+    with lake.store.lock(wanted.name):
+        for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                opened = wanted.opened()
+                receipt = _adopted_by(lake, wanted)
+                if receipt is None:
+                    refuse_unfit(wanted, opened)
+                    refuse_taken(lake, wanted, opened, contracts)
+                    receipt = _commit(lake, wanted, opened, _receipt(lake, wanted, opened))
+                _lead_there(lake, wanted, contract_there(wanted, opened), contracts)
+                rows = sum(entry.rows for entry in receipt.days.values())
+                return Adopted(wanted.name, first_of(wanted.there), tuple(receipt.days), rows)
+    raise AssertionError("unreachable: the retry context returns or raises")
+
+
+def _lead_there(
+    lake: Lake, wanted: Adoption, contract: Contract, contracts: Sequence[Contract]
+) -> None:
+    """Let the lake's name of the table lead to its folder, and declare it, unless a table of the
+    lake has the name."""
+    if wanted.there.is_store:
+        place_table(lake.place, wanted.name, wanted.place)
+    else:
+        lake.place.point(f"{TABLES}/{wanted.name}", Path(wanted.place))
+    known = next((c for c in contracts if c.name == wanted.name), None)
+    if (known is None or known.made_by) and find_declared(lake.place, wanted.name) is None:
+        declare(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
+
+
+def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
+    """The receipt of an earlier call, which may have been killed; None without one. Raises
+    BackfillError where another lake has the table."""
+    table = wanted.there
+    first = first_version(table.names(LOG))
+    if (
+        not first
+        or first not in versions(table, whole=True)
+        or ADOPTION not in commit_info(table, first)
+    ):
+        if read_head(table):
+            raise refused(
+                wanted.name, "a lake made it", "Read it as an external table, or name another"
+            )
+        return None
+    receipt = read_commit(table, first).receipt
+    if (
+        receipt is None
+        or receipt.table != wanted.name
+        or not receipt.tags[ADOPTED].endswith(_home(lake))
+    ):
+        where = receipt.tags[ADOPTED] if receipt is not None else "unknown"
+        fix = (
+            f"Work on that lake. If it is no more, delete {LOG}/{mark_of(first)} and {LOG}/.head "
+            "below the table"
+        )
+        raise refused(wanted.name, f"a lake has adopted it already ({where})", fix)
+    return receipt
+
+
+def _home(lake: Lake) -> str:
+    return f" by the lake {lake.address}"
+
+
+def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
+    """The receipt of all days of the table as it was opened. Raises BackfillError for rows without
+    a day or a key, for keys that are not unique, and for files that are gone."""
+    place, contract, there = (
+        wanted.there,
+        contract_there(wanted, opened),
+        files_with_days(wanted, opened),
+    )
+    refuse_days(wanted, there)
+    profiles = audit(
+        lake, [str(place.local(r.file.path)) for r in there], contract_of_files(wanted, opened)
+    )
+    if broken := _broken(contract, profiles, TableGate(empty="allow")):
+        fix = "Correct these days there, or name other columns as its --key"
+        raise refused(
+            wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix
+        )
+    codes = make_pipeline([Table(contract)], confs_of(lake)).codes[contract.name]
+    entries = {
+        day: entry_of(contract, profile, {}) for day, profile in profiles.items() if day is not None
+    }
+    text = f"version {opened.version()} of {opened.metadata().id} in {place}{_home(lake)}"
+    return Receipt(
+        uuid.uuid4().hex,
+        contract.name,
+        ADOPT,
+        dict(sorted(entries.items())),
+        code_digest=codes.code_digest,
+        settings_digest=codes.settings_digest,
+        tags={ADOPTED: text, PARAMETERS: FROM_NOTHING, BY: whoami()},
+    )
+
+
+def entry_of(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -> DayEntry:
+    """The entry of a day that nothing known here determines: its rows, and the fingerprints of sets
+    of columns that others `read`."""
+    counts = kept_counts(profile, contract.nullable_columns)
+    parts = {name: profile.parts[name] for name in read if name in profile.parts}
+    columns = columns_of(contract)
+    return DayEntry(
+        profile.rows,
+        profile.fingerprint,
+        digest_of([]),
+        counts=counts,
+        parts=parts,
+        columns=columns,
+    )
+
+
+def _broken(contract: Contract, profiles: Profiles, bounds: TableGate) -> dict[date, str]:
+    """Why each of these days may not stand."""
+    around = Surroundings(may_be_empty=True)
+    found = {
+        d: judge(Judged(contract, d, p, bounds, around))
+        for d, p in profiles.items()
+        if d is not None
+    }
+    words = {
+        d: "; ".join(f.message for f in findings if f.refuses)
+        for d, findings in sorted(found.items())
+    }
+    return {day: why for day, why in words.items() if why}
+
+
+def _listed(broken: Mapping[date, str]) -> str:
+    return "; ".join(f"{day}: {why}" for day, why in [*broken.items()][:MANY])
+
+
+def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt) -> Receipt:
+    """Commit the receipt with the properties that keep log and files, and no file but second names
+    of those there."""
+    from deltalake import CommitProperties, Transaction
+
+    table, before = wanted.there, opened.version()
+    properties = {
+        **KEEPS_LOG,
+        "delta.enableDeletionVectors": "false",
+        RETENTION: f"interval {lake.settings.retention.rollback_days} days",
+    }
+    if RETENTION in opened.metadata().configuration:
+        properties.pop(RETENTION)
+    receipt = replace(receipt, note=wanted.note)
+    table.write(
+        f"{LOG}/{mark_of(before + 1)}", b""
+    )  # first: nobody reads the receipt as one commit among others'
+    failed = None
+    told = {"userMetadata": receipt.to_json(), ADOPTION: "true"}
+    try:
+        if not opened.metadata().partition_columns:
+            commit_folders(table, wanted, opened, properties, told)
+        else:
+            moment = int(utc_now().timestamp() * 1000)
+            committed = CommitProperties(told, 0, [Transaction(receipt.write_id, 1, moment)])
+            opened.alter.set_table_properties(
+                properties, raise_if_not_exists=False, commit_properties=committed
+            )
+    except Exception as error:  # noqa: BLE001  # the log decides whether it happened
+        failed = error
+    if find_write(table, receipt.write_id, before) is None:
+        if exists(table, commit_name(before + 1)) or failed is None:
+            raise Conflict(
+                f"the table {wanted.name}",
+                "others wrote it meanwhile",
+                "Nothing was written",
+                "Run again",
+            )
+        raise refused(
+            wanted.name, " ".join(str(failed).split()), "Have its owner set that right"
+        ) from failed
+    sync_log(table, before + 1)
+    vouch(table, before + 1)
+    return receipt
+
+
+def is_adopted(lake: Lake, contract: Contract) -> bool:
+    """Whether others made the table, and the lake adopted it."""
+    return first_of(lake.table_place(contract.name)) > 0
+
+
+def adopted_names(lake: Lake) -> list[str]:
+    """The names of the adopted tables, sorted: their folders lie outside the lake."""
+    names = {
+        *lake.place.names(TABLES),
+        *(name for name in lake.settings.tables if lake.address_of_adopted(name)),
+    }
+    return [name for name in sorted(names) if first_of(lake.table_place(name))]
+
+
+def entity_in_logs(
+    lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """For each adopted table with the columns of an entity: that its log may name the values, and
+    what to do."""
+    for contract in (
+        c for c in contracts if {*values} <= {*c.column_names} and is_adopted(lake, c)
+    ):
+        fix = (
+            "Have its owner delete the rows and vacuum it, write what is left anew, and adopt that"
+        )
+        yield (
+            f"{contract.name} was adopted: what others wrote to its log names values, and stays",
+            fix,
+        )
+
+
+def is_followed(lake: Lake, contract: Contract) -> bool:
+    """Whether commits of others to a table are looked for, and their days taken in: no alarm."""
+    named = lake.settings.tables.get(contract.name)
+    may_write = named is not None and named.others_may_write
+    return bool(contract.external) or (may_write and is_adopted(lake, contract))
+
+
+def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+    """Judge the days of an adopted table that others wrote, by its key, rules and bounds, and give
+    receipts to those that hold, in one commit; returns these days. Raises BackfillError,
+    afterwards, for days that do not, which stay an alarm; for rows without a day; for columns, or
+    types, that the table has not; Conflict where others never rest."""
+    with lake.store.lock(contract.name):
+        for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                return _judge(lake, contracts, contract)
+    raise AssertionError("unreachable: the retry context returns or raises")
+
+
+def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+    """Do what `judge_others` does, once; the caller holds the lock, of which others know
+    nothing."""
+    name = contract.name
+    view, path = lake.store.view(name, contract.day_column), lake.table_place(name)
+    if not view.foreign:
+        return ()
+    kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
+    fit = {
+        c.name
+        for c in contract.columns
+        if c.kind == (there := kinds.get(c.name)) or c.kind.holds(there)
+    }
+    if new := [
+        f"{n} as {kind or 'no type of a table here'}"
+        for n, kind in sorted(kinds.items())
+        if n not in fit
+    ]:
+        raise refused(
+            name, f"others gave it {', '.join(new)}", "Have the asset return it so, too", "judged"
+        )
+    if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
+        raise refused(
+            name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged"
+        )
+    read = rows_read(contracts, name)
+    found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
+    paths = lake.store.data_files(
+        contract, view.version, view.foreign
+    )  # refuses names that are no files of the table
+    others_wrote = files_of_days(files_of(lake, contract, view.version), contract, view.foreign)
+    if why := data_fault(path, (f.path for f in others_wrote)):
+        raise refused(name, why, "Have its owner write these days anew", "judged")
+    found |= audit(lake, paths, contract, read)
+    broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
+    good = sorted(d for d in found if d is not None and d not in broken)
+    held = {
+        d: Built.HELD for d, r in view.latest.items() if r.entry.built is Built.HELD
+    }  # no run may make them yet
+    entries = {
+        d: replace(entry_of(contract, found[d], read), built=held.get(d, Built.COMPLETE))
+        for d in good
+    }
+    if entries:
+        adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
+        tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
+        receipt = replace(
+            adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days=entries, tags=tags
+        )
+        commit_files(path, contract, receipt, (), (), unless_moved(path, view.version))
+    if broken:
+        fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
+        raise refused(
+            name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted"
+        )
+    return tuple(entries)
+
+
+def _writers(lake: Lake, name: str, view: TableView) -> str:
+    """The commits of others that changed rows since days were judged last: version, operation and
+    program."""
+    found, table = list[str](), lake.table_place(name)
+    for commit in lake.store.newest_commits(name):
+        if commit.receipt is not None and commit.receipt.reason in (ADOPT, JUDGE):
+            break
+        if commit.version in view.others:
+            info = commit_info(table, commit.version)
+            program = (
+                info.get("engineInfo")
+                or info.get("clientVersion")
+                or "a program that does not say its name"
+            )
+            found.append(f"version {commit.version}: {commit.operation} by {program}")
+    return "; ".join([*reversed(found[:MANY]), *(["…"] if len(found) > MANY else [])])

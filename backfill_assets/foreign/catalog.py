@@ -1,0 +1,167 @@
+"""Names in the catalog of the session that works on a lake (Hive, Glue, Unity as Spark knows them):
+of its tables, and of tables of others that it reads.
+
+Not here: where such a name leads (`located`), and commits, in which no catalog takes part. A name
+leads to the folder of a table: who reads by it sees the newest version, and nothing needs to be
+told of the next one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from backfill_assets.assets.declared import located, record_located
+from backfill_assets.engines.confs import OWN_SERVERS
+from backfill_assets.engines.engine_paths import by_hadoop
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.located import described, place_in_catalog, quoted
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IN_MEMORY, DELTA = "in-memory", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+DONE = "It got no name; the table is as it was"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A table that has a name in a catalog."""
+
+    table: str  # of the lake
+    name: str  # in the catalog, with its schema
+    location: str  # as Spark writes it
+    is_new: bool  # it got the name now
+
+    def __str__(self) -> str:
+        return f"{'registered' if self.is_new else 'known     '} {self.name}: {self.location}"
+
+
+def locate(lake_session: LakeSession, name: str) -> tuple[str, str]:
+    """Record in the lake where a name in the session's catalog leads, a folder or an address in a
+    bucket, which all its readers follow from then on. Returns that, and what was recorded before
+    ("": nothing).
+
+    Raises SettingsError for an engine whose catalog knows no table of others, BackfillError as
+    `place_in_catalog`; then what was recorded stays.
+    """
+    if (engine := lake_session.engine.engine) in OWN_SERVERS:
+        raise SettingsError(
+            f'[spark] engine = "{engine}" in lake.toml',
+            "its catalog is in memory, and has no table of others",
+            "Nothing was recorded",
+            f"Write the table's path or address in place of {name} (`DESCRIBE DETAIL {name}` "
+            'tells it there), or work with the Spark that has it: engine = "sc://…" or session = '
+            '"MODULE:FUNCTION"',
+        )
+    root = lake_session.lake.root
+    place, before = place_in_catalog(lake_session.for_reading(), name), located(root).get(name, "")
+    record_located(root, name, place)
+    return place, before
+
+
+def location_of(uri: str) -> str:
+    """The place of a table as statements of Spark name it."""
+    return by_hadoop(unquote(uri))
+
+
+def register(
+    lake_session: LakeSession, tables: Sequence[str], schema: str
+) -> tuple[list[Named], list[BackfillError]]:
+    """Give each of these tables its name in a schema (`NAME` or `CATALOG.NAME`, which exists) of
+    the session's catalog; and an error for each that cannot have it, as where another table has the
+    name.
+
+    Raises SettingsError for an engine whose catalog is gone with its server, so that no reader
+    would find a name.
+    """
+    if (engine := lake_session.engine.engine) in OWN_SERVERS:
+        raise _useless(f'[spark] engine = "{engine}"')
+    session = lake_session.for_reading()
+    if not _outlives(session, schema):
+        raise _useless("the catalog of the session")
+    named, failed = list[Named](), list[BackfillError]()
+    for table in tables:
+        try:
+            named.append(
+                _named(session, table, schema, location_of(lake_session.lake.table_uri(table)))
+            )
+        except BackfillError as error:
+            failed.append(error)
+    return named, failed
+
+
+def register_first(lake_session: LakeSession, table: str, before: int) -> str:
+    """Register a table whose version was `before` its commit, if that was its first one and the
+    settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
+    by the name reads what is published. Returns what was not done and why, as a warning: the commit
+    stands, whatever a catalog says."""
+    schema = lake_session.lake.settings.access.register_in
+    if schema is None or before >= 0 or lake_session.lake.shared is not None:
+        return ""
+    try:
+        _, failed = register(lake_session, [table], schema)
+    except Exception as error:  # noqa: BLE001  # of a catalog, or on the way to it
+        return f"{table} got no name in {schema}, `backfill-assets register` tries again: {error}"
+    return str(failed[0]) if failed else ""
+
+
+def _named(session: "SparkSession", table: str, schema: str, location: str) -> Named:
+    from pyspark.errors import PySparkException
+
+    name = f"{schema}.{table}"
+    try:
+        is_new = not session.catalog.tableExists(quoted(name))
+        if is_new:
+            literal = location.replace("\\", "\\\\").replace("'", "\\'")
+            session.sql(
+                f"CREATE TABLE IF NOT EXISTS {quoted(name)} USING delta LOCATION '{literal}'"
+            ).collect()
+        found = described(session, name)
+    except PySparkException as error:
+        why = str(error).strip().splitlines()[0]
+        raise BackfillError(
+            f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights"
+        ) from error
+    there = found.get("Location", "a view, or nothing that lies anywhere")
+    if _plain(there) != _plain(location):
+        fix = "Name another schema, or drop that name if nobody needs it"
+        raise BackfillError(f"the name {name}", f"it belongs to another table: {there}", DONE, fix)
+    return Named(table, name, location, is_new)
+
+
+def _outlives(session: "SparkSession", schema: str) -> bool:
+    """Whether names in the schema are still there when the session's server is not."""
+    catalog = (
+        schema.rpartition(".")[0] or _conf(session, "spark.sql.defaultCatalog") or "spark_catalog"
+    )
+    by = _conf(session, f"spark.sql.catalog.{catalog}")
+    if catalog != "spark_catalog" or by not in ("", DELTA):
+        return bool(by)
+    return _conf(session, "spark.sql.catalogImplementation") not in ("", IN_MEMORY)
+
+
+def _conf(session: "SparkSession", key: str) -> str:
+    found: Any = session.conf.get(key, "")
+    return str(found or "")
+
+
+def _plain(location: str) -> str:
+    """An address by which equal places are equal texts."""
+    scheme, _, path = unquote(location).rstrip("/").partition(":")
+    if not path or scheme == "file":
+        return str(Path("/" + (path or scheme).lstrip("/")).resolve())
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{path}"
+
+
+def _useless(culprit: str) -> SettingsError:
+    return SettingsError(
+        f"{culprit} in lake.toml" if culprit.startswith("[") else culprit,
+        "its names are kept in the memory of a server and gone with it",
+        "No name was given",
+        'Work with the Spark whose catalog your readers have: engine = "sc://…" or session = '
+        '"MODULE:FUNCTION"; '
+        "`backfill-assets attach` prints statements that they can run themselves",
+    )

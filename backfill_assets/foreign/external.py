@@ -1,0 +1,377 @@
+"""Tables that others write, as a lake takes them in: where they lie, what can be read of them,
+their files by days.
+
+Not here: which days changed since the lake last looked, and their receipts (`foreign.observing`). The
+lake keeps a folder with a log of its own for such a table: it names the others' files, in a bucket
+by their addresses, in a folder behind a symbolic link, so that readers read a version of it as of
+any table, and receipts say which rows each day has. No file of the others is ever written.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from backfill_assets.assets.declared import declared, home_of, located
+from backfill_assets.buckets.store_errors import refuse_lost
+from backfill_assets.kernel.core.addresses import table_address
+from backfill_assets.kernel.core.contracts import Column, Contract
+from backfill_assets.kernel.core.days import ONE_DAY, ranges
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.log.file_names import OTHERS, file_fault, name_fault, shown
+from backfill_assets.kernel.log.log import FileChange, LiveFile, commit_digest
+from backfill_assets.kernel.log.log_bounds import log_fault
+from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.columns import column_types, footer_in
+from backfill_assets.kernel.write.embedded import is_delta, not_delta
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Of the digest of the folder: another place gets another link, and older versions keep theirs.
+PLACE_CHARS = 8
+MOST_DAYS = 20_000  # of a file: with more it holds days that nobody counts, such as 9999-12-31
+PLAIN = (
+    "Have its owner write it as plain files (spark.read of it, written to another folder), or "
+    "name another table"
+)
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A daily Delta table that others write, as a pipeline declares it."""
+
+    name: str
+    table: (
+        str  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
+    )
+    day: str  # its column with the day, a DATE
+    description: str = ""
+    made_by: str = ""  # the key of the project's asset that stands for it
+    first_day: date | None = None  # days before it are left out
+
+
+class UnreadableLog(BackfillError):
+    """What others wrote to the log of their table cannot be read."""
+
+
+def external_table(name: str, *, table: str, day: str, description: str = "") -> ExternalTable:
+    """Declare a daily Delta table that others write as a table `name` of the lake, which others are
+    made from: `Input("orders", before=6)`. Give it beside the Tables of a pipeline.
+
+    table: its folder, relative to `lake.toml`, its address in a bucket (`s3://…`, `az://…`,
+    `gs://…`), or its name in a
+        catalog (`SCHEMA.TABLE`, `CATALOG.SCHEMA.TABLE`), whose place `backfill-assets locate` has
+        recorded.
+    day: its column with a row's day, of type DATE; rows without a day belong to none and are
+    counted.
+    """
+    return ExternalTable(name, table, day, description)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A data file of a table of others."""
+
+    file: LiveFile  # as the lake's log names it
+    rows: int | None  # None: not known
+    first: date | None  # of the days that it may hold rows of; None: any
+    last: date | None  # the last of them, included
+
+    @property
+    def days(self) -> Iterator[date] | None:
+        """The days that it may hold rows of; None: any."""
+        if self.first is None or self.last is None or (self.last - self.first).days > MOST_DAYS:
+            return None
+        return days_between(self.first, self.last)
+
+    def stats(self, day_column: str) -> str:
+        """Its statistics in Delta's JSON: rows, and the least and greatest day, no value of another
+        column."""
+        known: dict[str, Any] = {} if self.rows is None else {"numRecords": self.rows}
+        if not self.file.partition and self.first is not None:
+            known |= {
+                "minValues": {day_column: str(self.first)},
+                "maxValues": {day_column: str(self.last)},
+            }
+        return json.dumps(known, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a look at a table of others found."""
+
+    table: str
+    version: int  # of the others' log
+    days: tuple[date, ...] = ()  # whose rows are new, or others than before
+    without_day: int = 0  # rows that have none
+    is_adopted: bool = False  # others wrote to a table of the lake, and their days were judged
+
+    def __str__(self) -> str:
+        changed = (
+            f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
+        )
+        without = (
+            f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
+        )
+        kind = "adopted " if self.is_adopted else "external"
+        return f"{kind}   {self.table}: version {self.version} there, {changed}{without}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found as JSON values."""
+        return {
+            "version": self.version,
+            "days": list(map(str, self.days)),
+            "rows_without_day": self.without_day,
+        }
+
+
+def contract_of(root: Path, table: ExternalTable) -> Contract:
+    """The contract of a declared table, with the columns that were last seen, or are there now if
+    the lake never looked; of a log that cannot be read its day alone, so that the other tables can
+    be. Raises SettingsError for a table that does not fit, and as `place_known` does."""
+    place = place_known(root, table)
+    for known in declared(root):  # of a candidate, those of the lake beside it
+        contract = known.contract
+        if (contract.name, contract.external, contract.day_column) == (
+            table.name,
+            place,
+            table.day,
+        ):
+            return contract
+    try:
+        return seen_contract(replace(table, table=place), open_external(table.name, place))
+    except UnreadableLog:
+        columns = (Column(table.day, "DATE", table.day, nullable=False),)
+        about = f"A table of others, in {place}, whose log could not be read yet."
+        return Contract(
+            table.name, about, columns, table.day, (), (), partition_by="", external=place
+        )
+    except BackfillError as error:
+        raise SettingsError(*error.args) from error
+
+
+def place_known(root: Path, table: ExternalTable) -> str:
+    """As `place_of`, of a table that the lake at `root` reads, perhaps by a name in a catalog.
+    Raises SettingsError, too, for such a name whose place is not recorded."""
+    return place_of(table.name, located(root).get(table.table, table.table), home_of(root))
+
+
+def place_of(name: str, table: str, base: Path) -> str:
+    """The address of a table of others in a bucket, or its absolute folder; relative to `base`,
+    which may be this machine's folder of a lake in a bucket. Raises SettingsError for an address
+    that none can have."""
+    address = table_address(table, base, f"the external table {name}")
+    return address or str((base / Path(table).expanduser()).resolve())
+
+
+def open_external(name: str, place: str, version: int | None = None) -> "DeltaTable":
+    """The table of others in a folder or a bucket, at a version (None: the newest). Raises
+    BackfillError, naming why, for one that is not there, and for deleted rows and renamed columns
+    that plain files do not show."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not is_delta(there := others_at(place)):
+        raise refused(name, *not_delta(there))
+    if why := log_fault(there, version):
+        raise unreadable(name, why)
+    try:
+        opened = DeltaTable(there.uri(), version=version)
+    except (DeltaError, OSError) as error:
+        refuse_lost(there, error)
+        raise unreadable(name, f"{place}: {' '.join(str(error).split())}") from error
+    mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
+    if mode != "none":
+        raise refused(name, f"its columns are renamed by column mapping ({mode})", PLAIN)
+    if _has_vectors(opened):
+        fix = (
+            "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = "
+            "false"
+        )
+        raise refused(
+            name, "it has deletion vectors, rows that are deleted beside their files", fix
+        )
+    return opened
+
+
+def _has_vectors(opened: "DeltaTable") -> bool:
+    from deltalake.exceptions import DeltaError
+
+    if "deletionVectors" not in (opened.protocol().reader_features or ()):
+        return False
+    try:
+        return any(batch.num_rows for batch in opened.deletion_vectors())
+    except DeltaError:  # it has one that cannot be read
+        return True
+
+
+def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
+    """The contract of a table of others (in an absolute folder) as it was opened. Columns of types
+    that no column of a lake has are left out. Raises BackfillError where its column with the day is
+    no DATE, or its files are laid out by another column."""
+    kinds = {column: str(kind) for column, kind in column_types(opened).items() if kind is not None}
+    name, place, day = table.name, table.table, table.day
+    if kinds.get(day) != "DATE":
+        is_there = day in {f.name for f in opened.schema().fields}
+        why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
+        raise refused(
+            name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}"
+        )
+    laid_out = opened.metadata().partition_columns
+    if laid_out not in ([], [day]):
+        culprit = (
+            f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can "
+            "be read"
+        )
+        raise refused(name, culprit, PLAIN)
+    return Contract(
+        name,
+        table.description or f"A table of others, in {place}.",
+        tuple(
+            Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()
+        ),
+        day,
+        (),
+        (),
+        partition_by=None if laid_out else "",
+        made_by=table.made_by,
+        first_day=table.first_day,
+        external=place,
+    )
+
+
+def declaration_of(contract: Contract) -> ExternalTable:
+    """The declaration of a table of others that has this contract."""
+    named = contract.name, contract.external, contract.day_column, contract.description
+    return ExternalTable(*named, contract.made_by, contract.first_day)
+
+
+def days_between(first: date, last: date) -> Iterator[date]:
+    """The days `first` through `last`, both included; none where `last` comes first."""
+    return (first + ONE_DAY * n for n in range((last - first).days + 1))
+
+
+def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | None:
+    """The days that a file in a log of others may hold rows of, by its folder or its statistics;
+    None: any."""
+    day = contract.day_column
+    if contract.partition_column and day in change.values:
+        value = change.values[day]
+        return [date.fromisoformat(value)] if value else []
+    try:
+        stats = json.loads(change.stats)
+        first, last = (
+            date.fromisoformat(stats[bound][day]) for bound in ("minValues", "maxValues")
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Reference(LiveFile(change.path, None, change.size), None, first, last).days
+
+
+def digest_of_commit(contract: Contract, version: int) -> str:
+    """The digest of a commit of a table of others; empty where its log does not have it."""
+    try:
+        return commit_digest(others_at(contract.external), version)
+    except OSError:
+        return ""
+
+
+def named_in(table: Place, contract: Contract) -> str:
+    """What the names of others' files begin with in the lake's log of their table: its address in a
+    bucket, or a link to its folder, which is made here."""
+    if "://" in contract.external:
+        return f"{contract.external}/"
+    link = f"{OTHERS}{digest_of(contract.external)[:PLACE_CHARS]}"
+    table.point(link, Path(contract.external))
+    return f"{link}/"
+
+
+def references(
+    opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = ""
+) -> list[Reference]:
+    """The data files of an opened table of others, which lies at `place`, named below `prefix`, or
+    of the lake's log of it (None: their names there), those of rows without a day included. Raises
+    BackfillError for names that are no files of the table, and for paths that do not name their
+    day."""
+    added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
+    columns = {name: added.column(name).to_pylist() for name in added.schema.names}
+    nothing = [None] * added.num_rows
+    laid_out = contract.partition_column == day
+    for path, size, rows, value, least, most in zip(
+        columns["path"],
+        columns["size_bytes"],
+        columns.get("num_records", nothing),
+        columns.get(f"partition.{day}", nothing),
+        columns.get(f"min.{day}", nothing),
+        columns.get(f"max.{day}", nothing),
+        strict=True,
+    ):
+        why = name_fault(path) or name_fault(unquote(path)) if prefix is not None else ""
+        if not why and laid_out and value and f"{day}={value}/" not in path:
+            why = "which is not named by its folder and day"
+        if why:
+            raise refused(contract.name, f"its log names the file {shown(path)}, {why}", PLAIN)
+        first, last = (value, value) if laid_out else (least, most)
+        file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)
+        found.append(Reference(file, rows, first, last))
+    if prefix is not None and (why := file_fault(place, columns["path"])):
+        raise refused(contract.name, f"its log {why}", PLAIN)
+    return found
+
+
+def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
+    """The reference with the days that its file's own footer tells, as `place` names it; unchanged
+    where it tells none. Raises OSError for a file that is gone."""
+    metadata, day_column = footer_in(place, reference.file.path).metadata, contract.day_column
+    days: list[date] = []
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        chunks = (row_group.column(n) for n in range(metadata.num_columns))
+        known = next((c.statistics for c in chunks if c.path_in_schema == day_column), None)
+        if known is None or not known.has_min_max:
+            return reference
+        days += [known.min, known.max]
+    span = (min(days), max(days)) if days else (None, None)
+    return Reference(reference.file, metadata.num_rows, *span)
+
+
+def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> None:
+    """Raise BackfillError where others made a table anew that other columns lay out than the lake's
+    `own` log of it, at `where`, which cannot change them."""
+    before, now = own.metadata().partition_columns, [*filter(None, [contract.partition_column])]
+    if before != now:
+        by, was = (", ".join(columns) or "no column" for columns in (now, before))
+        raise refused(
+            contract.name,
+            f"it was made anew: {by} lays it out, and {was} did when it was first seen",
+            f"Move {where}, which holds what was seen of it and no rows, away, and look again: "
+            "what was made from days that have the same rows stays fresh",
+        )
+
+
+def unreadable(name: str, culprit: str) -> UnreadableLog:
+    """The error about the log of a table of others."""
+    fix = "Have its owner restore its log, or write the table anew as plain files"
+    return UnreadableLog(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
+
+
+def refused(name: str, culprit: str, fix: str) -> BackfillError:
+    """The refusal of a table of others."""
+    return BackfillError(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
+
+
+def refuse_external(contract: Contract) -> None:
+    """Raise BackfillError for a table that others write: nothing here changes it."""
+    if contract.external:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"others write it, in {contract.external}",
+            "Nothing was written",
+            "Have its writer change it; what is made from it follows",
+        )

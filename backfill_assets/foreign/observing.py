@@ -1,0 +1,389 @@
+"""Observing the tables that others write: which of their days changed since the lake last looked,
+as receipts.
+
+Not here: what can be read of such a table, and its files (`foreign.external`). An observation is one
+commit to the lake's own log of the table: it names the files of the newest version there, and a
+receipt has rows and fingerprint of each day whose rows are others than before. Files that were only
+written again (a compaction, a day rewritten as it was) make no day stale. Days before the lake's
+first day are left out; others without rows, before the last one that has some, exist and are empty.
+"""
+
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+
+from deltalake import DeltaTable
+
+from backfill_assets.assets.declared import DeclaredTable, declare
+from backfill_assets.engines.loss import failing_alone
+from backfill_assets.foreign.adopting import entity_in_logs, entry_of, is_followed, judge_others
+from backfill_assets.foreign.external import (
+    PLAIN,
+    Observed,
+    Reference,
+    days_between,
+    days_by_footer,
+    days_of_change,
+    declaration_of,
+    digest_of_commit,
+    named_in,
+    open_external,
+    references,
+    refuse_other_layout,
+    refused,
+    seen_contract,
+)
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import BY, whoami
+from backfill_assets.kernel.core.profiles import DayProfile
+from backfill_assets.kernel.core.readings import columns_of, name_of, rows_read
+from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.log.committer import commit_references
+from backfill_assets.kernel.log.log import file_changes, versions
+from backfill_assets.kernel.log.log_bounds import data_fault
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.tables.data_files import gone_or_altered
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.store import ensure_table
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.embedded import connection, literal, selection
+from backfill_assets.kernel.write.fingerprints import quoted
+
+REASON = "observe"
+EXTERNAL = (
+    "external"  # the tag of a receipt: version, table id, folder and first day of what was read
+)
+# The tag with the digest of that version's commit: a copy put back has other commits.
+COMMIT = "external commit"
+WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are any
+LATER = "first later day"  # the tag with the first day that lies too far ahead, where there is one
+AHEAD = timedelta(
+    days=366
+)  # later days wait: a day of the year 9999 would make every list of days as long
+
+
+def unseen(lake: Lake, contract: Contract) -> str:
+    """What the newest version of a table of others is called, if the lake has not seen it; else "".
+    Opens its newest commit, and its log where that is news; raises BackfillError where that cannot
+    be read."""
+    with failing_alone(f"the external table {contract.name}"):
+        if not contract.external:
+            view = lake.store.view(contract.name, contract.day_column)
+            return f"version {view.version}, by others" if view.foreign else ""
+        if _is_seen(lake, contract):
+            return ""
+        return _version_text(lake, contract, open_external(contract.name, contract.external))
+
+
+def observe_each(
+    lake: Lake, contracts: Sequence[Contract]
+) -> tuple[list[Observed], list[BackfillError]]:
+    """Observe every table of others, and each that others may write, too; an error for each that
+    cannot be. Readers see what was observed, as after a run. A candidate sees what the lake beside
+    it has observed."""
+    found, failed, moved = [], [], False
+    for contract in contracts:
+        if is_followed(lake, contract) and lake.writes(contract.name):
+            before = lake.store.head(contract.name)
+            try:
+                with failing_alone(f"the external table {contract.name}"):
+                    found.append(observe(lake, contracts, contract))
+            except BackfillError as error:
+                failed.append(error)
+            moved = moved or lake.store.head(contract.name) != before
+    if moved:
+        record(lake, contracts, REASON)
+    return found, failed
+
+
+def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Observed:
+    """Take in the newest version of a table of others, under its lock, in at most one commit.
+    Raises BackfillError for a table that cannot be read, and a column that has another type now."""
+    if not contract.external:
+        days = judge_others(lake, contracts, contract)
+        return Observed(contract.name, lake.store.head(contract.name), days, is_adopted=True)
+    with lake.store.lock(contract.name):
+        if _is_seen(lake, contract):
+            return Observed(contract.name, int(_parted(_seen(lake, contract)[EXTERNAL])[0]))
+        opened = open_external(contract.name, contract.external)
+        now, path = seen_contract(declaration_of(contract), opened), lake.table_place(contract.name)
+        if lake.store.exists(now.name):
+            refuse_other_layout(now, LOGS.opened(path), path)
+        declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
+        return _Look(
+            lake, now, opened, [now if c.name == now.name else c for c in contracts]
+        ).commit()
+
+
+def entity_there(
+    lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """For each table of others whose newest observed version has rows with these values, by column:
+    that they are there, and what to do about it; the same of logs of adopted tables. A table
+    without one of the columns is left out.
+    """
+    for contract in (c for c in contracts if c.external and {*values} <= {*c.column_names}):
+        rows = (
+            selection(lake.store.data_files(contract), contract)
+            if lake.store.exists(contract.name)
+            else ""
+        )
+        with connection(lake) as engine:
+            query = f"SELECT count(*) FROM ({rows}) WHERE {is_entity(values)}"
+            (found,) = (engine.execute(query).fetchone() if rows else None) or (0,)
+        if found:
+            fix = (
+                f"Have its owner remove them in {contract.external}, then `backfill-assets "
+                "catch-up`"
+            )
+            yield (
+                f"{contract.name}, which others write, has {found} row(s) of it, and they come "
+                "back",
+                fix,
+            )
+    yield from entity_in_logs(lake, contracts, values)
+
+
+def is_entity(values: Mapping[str, str]) -> str:
+    """The condition that a row has these values, by column, as tables show them."""
+    return " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
+
+
+def sets_before(contract: Contract, entries: Iterable[DayEntry]) -> dict[str, tuple[str, ...]]:
+    """By their names the sets of columns, fewer than the contract's, that these entries are of."""
+    found = {tuple(entry.columns or ()) for entry in entries}
+    return {name_of(columns): columns for columns in found if {*columns} < {*contract.column_names}}
+
+
+def is_as_before(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
+    """Whether a day has the rows that its entry names, by a profile with the parts that
+    `sets_before` names: a column that came since is NULL in all of them."""
+    columns, earlier = columns_of(contract), before.columns
+    if earlier is None or earlier == columns or not profile.rows:
+        return before.content == profile.content
+    if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
+        return False
+    as_earlier = before.rows == profile.rows and before.fingerprint == profile.parts.get(
+        name_of(tuple(earlier))
+    )
+    return as_earlier and all(
+        profile.nulls.get(c) == profile.rows for c in columns if c not in earlier
+    )
+
+
+def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
+    """The tags of the newest observation; empty before the first."""
+    commits = (c.receipt for c in lake.store.newest_commits(contract.name))
+    return next((r.tags for r in commits if r is not None and EXTERNAL in r.tags), {})
+
+
+def _is_seen(lake: Lake, contract: Contract) -> bool:
+    """Whether the newest commit there is the one that the lake saw last, which no other table or
+    log has."""
+    seen = _seen(lake, contract)
+    waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
+    newest = max(versions(others_at(contract.external), whole=True), default=-1)
+    version, table = _parted(seen.get(EXTERNAL, ""))
+    is_it = version == str(newest) and table.endswith(f" in {_where(lake, contract)}")
+    return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, newest)
+
+
+def _first_day(lake: Lake, contract: Contract) -> date:
+    return max(lake.settings.start_date, contract.first_day or lake.settings.start_date)
+
+
+def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
+    return f"version {opened.version()} of {opened.metadata().id} in {_where(lake, contract)}"
+
+
+def _where(lake: Lake, contract: Contract) -> str:
+    return f"{contract.external}, days from {_first_day(lake, contract)}"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The version of a version's text, and what says which table it is."""
+    version, _, table = text.removeprefix("version ").partition(" ")
+    return version, table
+
+
+class _Look:
+    """One look at a table of others, at the version that is `opened`."""
+
+    def __init__(
+        self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]
+    ) -> None:
+        self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
+        self.path, self.place = lake.table_place(contract.name), others_at(contract.external)
+        self.start, self.end = _first_day(lake, contract), utc_today() + AHEAD
+        self.before = lake.store.view(contract.name, contract.day_column)
+        self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
+        self.prefix = named_in(self.path, contract)
+        there = references(opened, contract, self.place, self.prefix)
+        self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
+        self.here = {r.file.path: r for r in self._named()}
+        without = [r for r in there if contract.partition_column and r.file.partition is None]
+        self.without_day = sum(r.rows or 0 for r in without)
+        beyond = [
+            r.first or self.end
+            for r in self.there.values()
+            if r.last is not None and r.last > self.end
+        ]
+        self.later = max(min(beyond), self.end + ONE_DAY) if beyond else None
+
+    def commit(self) -> Observed:
+        """Judge the days that may have changed, and commit the files with the receipts of those
+        that did."""
+        ensure_table(self.lake, self.contract)
+        entries = self._changed(self._touched())
+        tags = {
+            EXTERNAL: self.text,
+            COMMIT: digest_of_commit(self.contract, self.opened.version()),
+            BY: whoami(),
+        }
+        tags |= {WITHOUT_DAY: str(self.without_day)} if self.without_day else {}
+        tags |= {LATER: str(self.later)} if self.later else {}
+        receipt = Receipt(
+            uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags
+        )
+        new = [
+            r
+            for path, r in self.there.items()
+            if path not in self.here or self.here[path].file != r.file
+        ]
+        gone = [
+            r.file
+            for p, r in self.here.items()
+            if p not in self.there or self.there[p].file != r.file
+        ]
+        stats = {r.file.path: r.stats(self.contract.day_column) for r in new}
+        commit_references(self.path, self.contract, receipt, [r.file for r in new], stats, gone)
+        return Observed(
+            self.contract.name, self.opened.version(), tuple(receipt.days), self.without_day
+        )
+
+    def _counts(self, reference: Reference) -> bool:
+        """Whether the file may hold rows of days of the lake."""
+        has_no_day = bool(self.contract.partition_column) and reference.file.partition is None
+        return not has_no_day and (reference.last is None or reference.last >= self.start)
+
+    def _spanned(self, reference: Reference) -> Reference:
+        """The reference with its days, from the file's footer where the log does not say."""
+        with suppress(OSError):  # a file that is gone is refused by name, if its rows are needed
+            return (
+                reference
+                if reference.last is not None
+                else days_by_footer(reference, self.path, self.contract)
+            )
+        return reference
+
+    def _named(self) -> Iterable[Reference]:
+        """The files that the lake's own log names now."""
+        if self.before.version < 0:
+            return ()
+        return references(
+            LOGS.opened(self.path, self.before.version), self.contract, self.path, None
+        )
+
+    def _touched(self) -> set[date] | None:
+        """The days that may hold other rows than when the lake last looked; None: any."""
+        if not self._goes_on():
+            return None
+        moved = self._moved()
+        if moved is None:  # then by the files that are new or gone
+            both = {
+                p for p, r in self.here.items() if p in self.there and self.there[p].file == r.file
+            }
+            moved = [r.days for p, r in (*self.here.items(), *self.there.items()) if p not in both]
+        if LATER in self.seen:
+            moved.append(days_between(date.fromisoformat(self.seen[LATER]), self.end))
+        touched = set[date]()
+        for days in moved:
+            if days is None:
+                return None
+            touched.update(d for d in days if self.start <= d <= self.end)
+        return touched
+
+    def _goes_on(self) -> bool:
+        """Whether it is the table that was seen, from the same first day on, and its log was not
+        put back since."""
+        seen, table = _parted(self.seen.get(EXTERNAL, ""))
+        if table != _parted(self.text)[1] or int(seen) > self.opened.version():
+            return False
+        return digest_of_commit(self.contract, int(seen)) in (
+            "",
+            self.seen.get(COMMIT),
+        )  # "": their log was cleaned
+
+    def _moved(self) -> list[Iterable[date] | None] | None:
+        """The days (None: any) of each file by which a commit since the last look moved rows; None
+        where their log does not go back so far. A file may have come and gone in between."""
+        try:
+            span = range(int(_parted(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
+            changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
+        except (OSError, ValueError, BackfillError):
+            return None
+        known = {**self.here, **self.there}
+        found = list[Iterable[date] | None]()
+        for change in changes:
+            reference = known.get(f"{self.prefix}{change.path}")
+            found.append(
+                reference.days if reference is not None else days_of_change(change, self.contract)
+            )
+        return found
+
+    def _changed(self, touched: set[date] | None) -> Mapping[date, DayEntry]:
+        """The entries of days whose rows, or columns, are others than their receipts say."""
+        profiles = self._profiles(touched)
+        self.without_day += profiles[None].rows if None in profiles else 0
+        known = self.before.latest
+        found = {d: p for d, p in profiles.items() if d is not None and self.start <= d <= self.end}
+        emptied = {d for d in known if (touched is None or d in touched) and d not in found}
+        entries, read = {}, rows_read(self.contracts, self.contract.name)
+        for day, profile in {
+            **{d: DayProfile() for d in emptied | self._between({*known, *found})},
+            **found,
+        }.items():
+            if day in known and is_as_before(self.contract, known[day].entry, profile):
+                continue
+            entries[day] = entry_of(self.contract, profile, read)
+        return entries
+
+    def _between(self, days: Collection[date]) -> set[date]:
+        """The days without rows before the last one, that of today at most: the others' table is
+        all there is."""
+        last = min(max(days, default=date.min), utc_today())
+        return {d for d in days_between(self.start, last) if d not in days}
+
+    def _profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
+        """The profiles of these days (None: all), and of rows without a day in the files that hold
+        them."""
+        if touched is not None and not touched:
+            return {}
+        read = [
+            r
+            for r in self.there.values()
+            if touched is None or r.days is None or not touched.isdisjoint(r.days)
+        ]
+        if lost := gone_or_altered(self.path, [r.file for r in read]):
+            culprit = (
+                f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first "
+                f"{lost[0].path}"
+            )
+            raise refused(
+                self.contract.name, culprit, "Have its owner restore them, or vacuum it less early"
+            )
+        unknown = [r.file.path for r in read if r.file.path not in self.here]
+        if why := data_fault(self.path, unknown):
+            raise refused(self.contract.name, why, PLAIN)
+        earlier = sets_before(self.contract, (r.entry for r in self.before.latest.values()))
+        parts = {**rows_read(self.contracts, self.contract.name), **earlier}
+        profiles = audit(
+            self.lake, [str(self.path.local(r.file.path)) for r in read], self.contract, parts
+        )
+        return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}

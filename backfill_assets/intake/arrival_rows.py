@@ -1,0 +1,248 @@
+"""The rows of the ledger `arrivals` as SQL, one text for DuckDB and Spark, and who runs it where
+raw's files lie.
+
+Not here: which days a load touches, and their commit (`arrivals`). What the two engines write
+differently, hashes and times, each computes for itself of every delivery; all other text is over
+these columns.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.engines import engine_fingerprints
+from backfill_assets.engines.auditor import is_for_engine, rows_of
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.payload import LANDED
+from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged, filling
+from backfill_assets.kernel.write import fingerprints
+from backfill_assets.kernel.write.audit import ROW
+from backfill_assets.kernel.write.embedded import connection, materialized
+from backfill_assets.kernel.write.fingerprints import PIECES
+from backfill_assets.kernel.write.writing import copy_batches, stage_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass
+class RawDeliveries:
+    """The deliveries in raw's files, and queries over them, by DuckDB over copies on this machine.
+
+    `parts`: sets of columns with a fingerprint of their own (`kernel.core.readings.fingerprint_in`).
+    `by_key`: SQL of the event day that a key names ("NULL": it names none).
+    """
+
+    lake_session: LakeSession
+    raw: Contract
+    parts: Sets
+    by_key: str = "NULL"
+
+    @property
+    def lake(self) -> Lake:
+        """The lake of raw."""
+        return self.lake_session.lake
+
+    @contextmanager
+    def rows(
+        self,
+        version: int,
+        days: Collection[date] | None,
+        narrow: Callable[[str], str] = str,
+        *,
+        altered: bool = False,
+        kept: bool = False,
+    ) -> Iterator[str]:
+        """A query for `narrow` of the deliveries in the files of a version (`store.data_files`),
+        valid while the block runs (`embedded.materialized`)."""
+        files = self.lake.store.data_files(self.raw, version, days, altered=altered)
+        with materialized(
+            self.lake, files, self.raw, lambda rows: narrow(self.of(rows)), kept
+        ) as query:
+            yield query
+
+    def of(self, rows: str) -> str:
+        """A query for the deliveries of a query for rows of raw: key, arrival and event day, how
+        late, and the pieces of the hash of each set of columns as `piece_0`, …"""
+        delivered = [c for c in self.raw.columns if c.name not in LANDED]
+        hashes = {
+            ROW: fingerprints.row_hash(delivered),
+            **fingerprints.part_hashes(self.raw, self.parts),
+        }
+        pieces = [p for name in hashes for p in fingerprints.pieces(name)]
+        hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
+        of_row = _of_row("make_timestamp(epoch_us(event_ts))", "epoch_us", self.by_key, pieces)
+        return f"SELECT {', '.join(of_row)} FROM (SELECT *, {hashed} FROM ({rows}))"
+
+    def fetched(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with connection(self.lake) as engine:
+            return engine.execute(query).fetchall()
+
+    def stage(self, ledger: Contract, query: str) -> Staged:
+        """The rows of a query, staged."""
+        return stage_query(self.lake, ledger, query)
+
+
+@dataclass
+class RawDeliveriesThere(RawDeliveries):
+    """The same by the lake's engine, which reads the files where they lie; only rows of the ledger
+    come here."""
+
+    frames: "dict[str, DataFrame]" = field(default_factory=dict)
+
+    @contextmanager
+    def rows(
+        self,
+        version: int,
+        days: Collection[date] | None,
+        narrow: Callable[[str], str] = str,
+        *,
+        altered: bool = False,
+        kept: bool = False,
+    ) -> Iterator[str]:
+        """As `RawDeliveries.rows`; the query names frames in braces."""
+        files = self.lake.store.files(self.raw, version, days, altered=altered)
+        frame = f"deliveries_{len(self.frames)}"
+        self.frames[frame] = self._of_rows(rows_of(self.lake_session.spark(), files, self.raw))
+        yield narrow(f"SELECT * FROM {{{frame}}}")
+
+    def _of_rows(self, rows: "DataFrame") -> "DataFrame":
+        """As `RawDeliveries.of`."""
+        delivered = [c for c in self.raw.columns if c.name not in LANDED]
+        hashes = {
+            ROW: engine_fingerprints.row_hash(delivered),
+            **engine_fingerprints.part_hashes(self.raw, self.parts),
+        }
+        # A sum of some of them has more than 64 bits.
+        pieces = [
+            f"CAST({p} AS DECIMAL(20, 0))" for p in engine_fingerprints.pieces(hashes).values()
+        ]
+        hashed = rows.selectExpr("*", *(f"{text} AS {name}" for name, text in hashes.items()))
+        return hashed.selectExpr(*_of_row("event_ts", "unix_micros", self.by_key, pieces))
+
+    def fetched(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return [tuple(row) for row in self._frame(query).collect()]
+
+    def stage(self, ledger: Contract, query: str) -> Staged:
+        """The rows of a query, staged."""
+        with filling(self.lake, ledger) as staged:
+            copy_batches(self.lake, ledger, self._frame(query).toArrow().to_reader(), staged)
+        return staged
+
+    def _frame(self, query: str) -> "DataFrame":
+        return self.lake_session.spark().sql(query, None, **self.frames)
+
+
+def deliveries_of(
+    lake_session: LakeSession,
+    raw: Contract,
+    parts: Sets,
+    version: int,
+    days: Collection[date],
+    by_key: str = "NULL",
+) -> RawDeliveries:
+    """The deliveries of raw as they are to be read where these days of a version are: by the engine
+    where it would count these files (`[audit]`)."""
+    files = lake_session.lake.store.files(raw, version, days, altered=True)
+    made = RawDeliveriesThere if is_for_engine(lake_session, raw, files) else RawDeliveries
+    return made(lake_session, raw, parts, by_key)
+
+
+def _of_row(utc: str, micros: str, by_key: str, pieces: Sequence[str]) -> list[str]:
+    """The expressions of a delivery's columns, by an engine's words for its event time without zone
+    and for microseconds. The event time of a delete is ignored."""
+    return [
+        "event_key",
+        "arrival_date",
+        f"coalesce(CASE WHEN op = 'upsert' THEN CAST({utc} AS DATE) END, {by_key}) AS event_date",
+        f"CASE WHEN op = 'upsert' THEN {micros}(arrival_ts) - {micros}(event_ts) END AS late",
+        *(f"{p} AS piece_{i}" for i, p in enumerate(pieces)),
+    ]
+
+
+def ledger_rows(
+    arrived: str, placed: str | None, parts: Sets, lacking: Collection[date] = ()
+) -> str:
+    """SQL selecting the ledger's rows for the arrival days of `arrived`.
+
+    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more
+    (None: of `arrived`). `lacking`: the arrival days whose files lack a column of raw's, which
+    reads as NULL: their fingerprints say so (`LACKING`).
+    """
+    pieces = [f"piece_{i}" for i in range(PIECES * (1 + len(parts)))]
+    per_key = ", ".join(f"sum({p}) AS {p}" for p in pieces)
+    near = (
+        f"SELECT * FROM ({placed}) SEMI JOIN arrived USING (event_key)"
+        if placed
+        else placed_keys("SELECT * FROM arrived")
+    )
+    return f"""
+WITH arrived AS ({arrived}),
+days AS (SELECT DISTINCT event_key, event_date FROM ({near}) WHERE event_date IS NOT NULL),
+several AS (SELECT event_key AS moved_key FROM days GROUP BY 1 HAVING count(*) > 1),
+per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key} FROM arrived GROUP BY 1, 2),
+counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
+                   count(moved_key) AS moved_keys, {_fingerprints(pieces, parts, lacking)} AS fingerprint
+            FROM per_key JOIN days USING (event_key) LEFT JOIN several ON event_key = moved_key
+            GROUP BY 1, 2),
+latest AS (SELECT arrival_date, event_date, max(late) AS most FROM arrived WHERE late IS NOT NULL GROUP BY 1, 2)
+SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys, moved_keys,
+       CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
+       substring(CAST(arrival_date AS STRING), 1, 7) AS arrival_month
+FROM counted LEFT JOIN latest USING (arrival_date, event_date)"""
+
+
+def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
+    """The expression of the text that `kernel.core.readings.fingerprint_in` reads, over the sums of each
+    fingerprint."""
+    pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
+    texts = [
+        f"concat_ws('.', {', '.join(f'CAST(sum({s}) AS STRING)' for s in pair)})" for pair in pairs
+    ]
+    named = [
+        f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))
+    ]
+    usual = f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
+    if not lacking:
+        return usual
+    days = ", ".join(f"DATE '{d}'" for d in sorted(lacking))
+    return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING}' ELSE {usual} END"
+
+
+def placed_keys(rows: str) -> str:
+    """SQL selecting key, arrival day and event day (NULL: of a delete) of a query for
+    deliveries."""
+    return f"SELECT event_key, arrival_date, event_date FROM ({rows})"
+
+
+def of_keys(rows: str, *others: str) -> str:
+    """SQL selecting the `rows` whose key occurs in one of the other queries."""
+    keys = " UNION ALL ".join(f"SELECT event_key FROM ({query})" for query in others)
+    return f"SELECT * FROM ({rows}) SEMI JOIN ({keys}) USING (event_key)"
+
+
+def changed_days(before: str, after: str, others: str) -> str:
+    """SQL selecting the arrival days of all keys whose set of event days differs between `before`
+    and `after`.
+
+    `before` and `after` select from the loaded days then and now, as `placed_keys` does; `others`
+    from all other days.
+    """
+    return f"""
+WITH old AS ({before}), new AS ({after}),
+keys AS (SELECT event_key FROM old UNION SELECT event_key FROM new),
+near AS (SELECT * FROM ({others}) SEMI JOIN keys USING (event_key)),
+then_days AS (SELECT event_key, event_date FROM old UNION SELECT event_key, event_date FROM near),
+now_days AS (SELECT event_key, event_date FROM new UNION SELECT event_key, event_date FROM near),
+gone AS (SELECT * FROM then_days WHERE event_date IS NOT NULL EXCEPT SELECT * FROM now_days),
+come AS (SELECT * FROM now_days WHERE event_date IS NOT NULL EXCEPT SELECT * FROM then_days),
+changed AS (SELECT event_key FROM gone UNION SELECT event_key FROM come),
+all_rows AS (SELECT * FROM new UNION ALL SELECT * FROM near)
+SELECT DISTINCT arrival_date FROM all_rows SEMI JOIN changed USING (event_key)"""

@@ -1,0 +1,229 @@
+"""The ledger `arrivals`: which arrival day touches which event day, kept exact whatever the order
+of loading.
+
+Not here: its rows as SQL and who computes them from raw's files (`arrival_rows`), reading it
+(`intake.ledger`, `kernel.tables.view`) and the digests computed from it (`kernel.core.digests`). To find the other
+deliveries of a loaded key DuckDB reads event_key, op and event_ts of all loaded days, once, an
+engine on other machines as often as they are wanted; a second time for a load that moves keys of
+other days to another event day. Where keys name their event day (`[source] key_day`) only the days
+of the load are read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.arrival_rows import (
+    changed_days,
+    deliveries_of,
+    ledger_rows,
+    of_keys,
+    placed_keys,
+)
+from backfill_assets.intake.ledger import ARRIVALS, of_source
+from backfill_assets.intake.paths import day_text
+from backfill_assets.kernel.core.contracts import Contract, versions_of
+from backfill_assets.kernel.core.frontier import Frontiers
+from backfill_assets.kernel.core.payload import LANDED
+from backfill_assets.kernel.core.profiles import DayProfile
+from backfill_assets.kernel.core.readings import (
+    Sets,
+    columns_again,
+    deliveries_read,
+    lacking_columns,
+)
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.view import LakeView, Source
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged, begin
+from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+
+# Above this share of loaded days it is cheaper to compute all rows than to find the touched ones.
+WHOLE_SHARE = 0.5
+# In the input digest of a day of the ledger that was computed from its own deliveries alone: then
+# follows by what keys.
+BY_KEY = " by key "
+
+
+def commit_arrivals(
+    lake_session: LakeSession, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
+) -> Published:
+    """Bring the ledger of the lake's source up to raw's head, and name raw's version in its
+    receipt.
+
+    `view` is read after raw's commit; the caller holds the load lock. `contracts`: of all tables;
+    each set of columns that they read of a delivery has its own fingerprint. Computed are the days
+    whose raw receipt is newer than the version that the ledger names, so that the next load
+    completes one that was cut off; the days that have all columns again; all days after another
+    program changed the ledger, or when keys begin or cease to name their event days.
+    """
+    name = lake_session.lake.source
+    raw = next(c for c in contracts if c.is_landed and c.source == name)
+    source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
+    head, recorded_version = source.loaded, source.loaded_version
+    moved = {d for d, r in head.latest.items() if r.version > recorded_version} | columns_again(
+        source, raw
+    )
+    lake, doubted_days = lake_session.lake, source.doubted_arrivals()
+    by_key = _by_key(lake, source, provenance.settings_digest)
+    if by_key:
+        affected, staged = _staged_by_key(
+            lake_session, raw, source, moved, _parts(contracts, raw), by_key
+        )
+    elif moved or doubted_days or _days_by_key(source):
+        affected, staged = _staged(lake_session, raw, source, moved, _parts(contracts, raw))
+    else:
+        affected, staged = moved, begin(lake, ledger)
+    affected |= doubted_days
+    try:
+        audited, none = audit(lake, staged.paths, ledger), DayProfile()
+        digests = {
+            d: (head.latest[d].entry.fingerprint if d in head.latest else "") + by_key
+            for d in affected
+        }
+        profiles = {d: audited.get(d, none) for d in affected}
+        entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
+        signed = _signed(provenance, raw, view, source, head.version)
+        base, always = source.ledger.version, recorded_version != head.version
+        write = Write(
+            ledger, staged, entries, base, signed, always=always, force=bool(doubted_days)
+        )
+        return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
+    finally:
+        staged.drop()
+
+
+def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
+    """How keys name event days, as the ledger's digests end with it; "" where they need not:
+    without `key_day`, and while a loaded day was judged without this one. Judged with it are days
+    loaded under settings of this digest, and days that the ledger says so of and that were not
+    loaded since."""
+    template, early = lake.settings.source.key_day, lake.settings.lateness.early_tolerance_days
+    if template is None:
+        return ""
+    promise = f"{BY_KEY}{template!r} from {lake.settings.start_date}, early by {early} days"
+    known, recorded = _days_by_key(source, promise), source.loaded_version
+    for day, receipt in source.loaded.latest.items():
+        is_judged = receipt.settings_digest == settings_digest or (
+            day in known and receipt.version <= recorded
+        )
+        if receipt.entry.rows and not is_judged:
+            return ""
+    return promise
+
+
+def _day_of_key(lake: Lake) -> str:
+    """SQL of the event day that a key names, NULL where no usable upsert can have it."""
+    day, early = (
+        day_text(lake.settings.source.key_day or ""),
+        lake.settings.lateness.early_tolerance_days,
+    )
+    day = f"TRY_CAST({day} AS DATE)"
+    return (
+        f"CASE WHEN {day} BETWEEN DATE '{lake.settings.start_date}' AND arrival_date + {early} "
+        f"THEN {day} END"
+    )
+
+
+def _days_by_key(source: Source, how: str = BY_KEY) -> set[date]:
+    """The days of the ledger that were computed from their own deliveries alone."""
+    return {d for d, r in source.ledger.latest.items() if how in r.entry.input_digest}
+
+
+def _staged_by_key(
+    lake_session: LakeSession,
+    raw: Contract,
+    source: Source,
+    moved: set[date],
+    parts: Sets,
+    by_key: str,
+) -> tuple[set[date], Staged]:
+    """As `_staged`, where keys name their event days: no load changes rows of another day. Loaded
+    days that were computed otherwise before are computed again.
+    """
+    loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
+    days = moved | (loaded if source.doubted_arrivals() else loaded - _days_by_key(source, by_key))
+    lacking = {
+        d for d in loaded & days if lacking_columns(source.loaded.latest[d].entry, raw.columns)
+    }
+    by = deliveries_of(
+        lake_session,
+        raw,
+        parts,
+        source.loaded.version,
+        loaded & days,
+        _day_of_key(lake_session.lake),
+    )
+    with by.rows(
+        source.loaded.version, loaded & days, lambda rows: ledger_rows(rows, None, parts, lacking)
+    ) as rows:
+        return days, by.stage(of_source(ARRIVALS, raw.source), rows)
+
+
+def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
+    """The sets of columns that tables read of the deliveries of this raw, not of other sources."""
+    others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
+    read_by = (c for c in contracts if c.name not in others)
+    return deliveries_read(read_by, (c for c in raw.column_names if c not in LANDED))
+
+
+def _signed(
+    provenance: Provenance, raw: Contract, view: LakeView, source: Source, version: int
+) -> Provenance:
+    """The provenance of the ledger, which names raw's head and the frontier that follows from
+    it."""
+    inputs = {**source.ledger.inputs, raw.name: version}
+    ledger = replace(source.ledger, version=max(source.ledger.version, 0), inputs=inputs)
+    frontiers = Frontiers([raw], replace(view, tables={**view.tables, source.ledger_name: ledger}))
+    tags = {**(provenance.tags or {}), **frontiers.tags_of(raw.name)}
+    return replace(
+        provenance, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags
+    )
+
+
+def _staged(
+    lake_session: LakeSession, raw: Contract, source: Source, moved: set[date], parts: Sets
+) -> tuple[set[date], Staged]:
+    """The arrival days whose rows a load may change, and their rows, staged: `moved`, and all days
+    of keys whose event days changed. Rows of days that were not loaded are the same before and
+    after; keys of other days that have other event days now are looked for again.
+    """
+    loaded, otherwise = (
+        {d for d, r in source.loaded.latest.items() if r.entry.rows},
+        _days_by_key(source),
+    )
+    ledger, head = of_source(ARRIVALS, raw.source), source.loaded.version
+    by = deliveries_of(lake_session, raw, parts, head, loaded)
+    lacking = {d for d in loaded if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
+    whole = source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded)
+    if whole or otherwise or source.doubted_arrivals():
+        with by.rows(head, loaded) as arrived:
+            return moved | loaded | otherwise, by.stage(
+                ledger, ledger_rows(arrived, None, parts, lacking)
+            )
+    # Where the ledger has nothing of these days, no key had an event day because of them.
+    known = (
+        moved
+        if any(a in moved for rows in source.arrivals.values() for a, _ in rows)
+        else set[date]()
+    )
+    with (
+        by.rows(source.loaded_version, known, placed_keys, altered=True) as before,
+        by.rows(head, moved, placed_keys) as after,
+        by.rows(
+            head, loaded - moved, lambda rows: of_keys(placed_keys(rows), before, after), kept=True
+        ) as near,
+    ):
+        touched = {day for (day,) in by.fetched(changed_days(before, after, near))} - moved
+        if not touched:
+            placed = f"SELECT * FROM ({after}) UNION ALL SELECT * FROM ({near})"
+            with by.rows(head, moved & loaded) as arrived:
+                return moved, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
+    days = moved | touched
+    with (
+        by.rows(head, days & loaded) as arrived,
+        by.rows(head, None, lambda rows: of_keys(placed_keys(rows), arrived)) as placed,
+    ):
+        return days, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))

@@ -1,0 +1,111 @@
+"""Kinds of the columns of landed contents, kept beside the content store, and columns whose kind
+changed between files.
+
+A number is exact in any type; its text is not (1 and 1.0, 1 and 1.00), so columns that become text
+are told of. Not here: values, and whether a file can be read at all (`casting`). The file may be
+lost with the store.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.kernel.core.column_types import ColumnType
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.place.port import Place, exists, read_json
+
+AT_FIRST = 20  # contents are looked at in a lake in which no kinds were noted
+FILE = "kinds.json"  # column in small letters -> kind -> path of the latest file that has it
+
+
+def note_kinds(
+    store: Place, contents: Sequence[tuple[str, StoredFile]], before: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Add the kinds of the columns of contents of the store, each with its landed path. A column
+    without a value has none. `before`: paths and names of contents, the newest last, to begin with
+    where nothing was ever noted."""
+    if not contents:
+        return
+    if not exists(store, FILE):
+        found = ((path, find(store, name)) for path, name in [*before][-AT_FIRST:])
+        contents = [*((path, content) for path, content in found if content is not None), *contents]
+    known = read_json(store, FILE)
+    for path, content in contents:
+        for name, kind in _kinds(content).items():
+            known.setdefault(name, {})[kind] = path
+    store.write(FILE, json.dumps(known, sort_keys=True).encode())
+
+
+def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, str]]:
+    """The columns, in small letters, that have several kinds in files of these landed paths: kind
+    -> one of them."""
+    found = {
+        name: {k: p for k, p in kinds.items() if p in paths}
+        for name, kinds in read_json(store, FILE).items()
+    }
+    return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
+
+
+def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
+    """The columns of files, in small letters, that `select` makes texts of, unless it casts them to
+    another type first; none if it cannot be read. `types` are of the delivery columns."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from backfill_assets.intake.select import expressions, names_of
+
+    def is_cast(node: Any) -> bool:
+        """Whether the value is cast to something else than a text."""
+        return isinstance(node, exp.Cast) and node.to.this not in exp.DataType.TEXT_TYPES
+
+    told = set()
+    with suppress(SettingsError, SqlglotError):
+        for name, expression in zip(names_of(select), expressions(select), strict=True):
+            parsed: Any = sqlglot.parse_one(expression, read="spark")
+            if name in types and types[name].kind == "STRING":
+                told |= {
+                    c.name.lower() for c in parsed.find_all(exp.Column) if not is_cast(c.parent)
+                }
+    return told
+
+
+def _kinds(content: StoredFile) -> dict[str, str]:
+    import pyarrow.parquet as pq
+
+    if content.refused is not None or not exists(content.store, content.name):
+        return {}
+    with (
+        content.store.open(content.name, at_end=True, at_hand=True) as opened,
+        pq.ParquetFile(opened) as file,
+    ):
+        footer, schema = file.metadata, file.schema_arrow
+    full = {name.lower() for name in schema.names}
+    for place in range(footer.num_columns):
+        chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
+        if all(c.num_values == (c.statistics.null_count if c.statistics else 0) for c in chunks):
+            full.discard(footer.schema.column(place).path.lower())
+    texts = {n.lower(): t for n, t in content.types.items()}
+    found = {f.name.lower(): texts.get(f.name.lower()) or _kind(f.type) for f in schema}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if kind and name in full and not name.startswith("__")
+    }
+
+
+def _kind(found: Any) -> str:
+    """The kind of a type, without what changes no text of a value."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(found):
+        return _kind(found.value_type)
+    if pa.types.is_null(found):
+        return ""
+    if pa.types.is_integer(found):
+        return "a whole number"
+    if pa.types.is_string(found) or pa.types.is_large_string(found):
+        return "a text"
+    return "a timestamp" if pa.types.is_timestamp(found) else str(found)

@@ -1,0 +1,404 @@
+"""Rows, bad rows and usable rows of landed contents per arrival day, by the rules of loads.
+
+Also getting a content from the content store. Not here: recording counts (`scan`), the rules
+(`deliveries`), and totals that manifests declare (`declared_totals`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.loss import is_disk_full, is_engine_loss
+from backfill_assets.engines.server import SERVERS, engine_named
+from backfill_assets.engines.session import explained, is_of_this_machine
+from backfill_assets.engines.workers import GIVE_FOLDER, worker_of
+from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
+from backfill_assets.erasure.heirs import origins
+from backfill_assets.intake.content_store import DIALECT, StoredFile, find, refuse_replaced
+from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
+from backfill_assets.intake.files import Hashes, LandedFile
+from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded
+from backfill_assets.intake.landed_changes import landed_by_content
+from backfill_assets.intake.ledger import FileRecord
+from backfill_assets.intake.mapping import is_of_the_data
+from backfill_assets.intake.parquet_files import undecoded
+from backfill_assets.intake.select import uses_path
+from backfill_assets.intake.source_log import TableFile
+from backfill_assets.intake.table_changes import commit_of, is_lost, nowhere, take_in
+from backfill_assets.intake.tasks import Intake
+from backfill_assets.intake.text_lines import Unreadable
+from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
+from backfill_assets.kernel.core.errors import BackfillError, LandingError, SettingsError
+from backfill_assets.kernel.core.scans import UNFIT
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import exists
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.settings import LakeSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Days = dict[date | None, tuple[int, int, int]]
+REASON_CHARS = 300
+# Queries over a file that a machine elsewhere could not read, before the file is judged by it.
+TRIED_AGAIN = 2
+DEADLY = "the engine ended over them twice, as it does where a file says too little of its pages"
+OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, operators, files
+
+
+@dataclass
+class Counted:
+    """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time)."""
+
+    days: Days = field(default_factory=dict)
+    refused: str | None = None  # why no row of it can be judged; it then counts as one bad row
+    example: str = ""  # why one of its rows is bad
+
+    @property
+    def usable_rows(self) -> int:
+        """Its usable rows of all days."""
+        return sum(usable for _, _, usable in self.days.values())
+
+
+def count_days(
+    engine: "Callable[[], SparkSession]",
+    files: Sequence[StoredFile],
+    settings: LakeSettings,
+    is_gone: str = "",
+) -> dict[str, Counted]:
+    """Count every content, by one query where all can be judged; else halving finds contents to be
+    refused. `engine` gives a session on a living engine, a new one if need be.
+
+    An error of a living engine over one content alone is its fault. So is the end of an engine over
+    one content alone whose pages nobody decoded before, if another ended over it just before.
+    Raises SettingsError where `select` fits no file, errors of the machine, and the error of all
+    contents if there are several and none is judged.
+    """
+    found, failed = _judged_by_halves(engine, files, settings, is_gone) if files else ({}, {})
+    are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
+    if len(failed) > 1 and not (found or are_faulty):
+        raise next(iter(failed.values()))
+    odd = {
+        f.sha256: _as_promised(found[f.sha256], f)
+        for f in files
+        if f.is_undecoded and f.sha256 in found
+    }
+    return (
+        found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
+    )
+
+
+def _as_promised(counted: Counted, file: StoredFile) -> Counted:
+    """`counted`, or one refused row in its place where it is not as many rows as the file's footer
+    promises."""
+    rows = sum(total for total, _, _ in counted.days.values())
+    why = f"its footer promises {file.rows} rows, its pages hold {rows}"
+    return counted if counted.refused or rows == file.rows else Counted({None: (1, 1, 0)}, why)
+
+
+def _judged_by_halves(
+    engine: "Callable[[], SparkSession]",
+    files: Sequence[StoredFile],
+    settings: LakeSettings,
+    is_gone: str,
+    has_ended_one: bool = False,
+) -> tuple[dict[str, Counted], dict[str, Exception]]:
+    """The counts of contents that can be judged, and the errors of the others, by content.
+    `has_ended_one`: an engine ended over them, perhaps with others, just before."""
+    session, ends = engine(), False
+    try:
+        return _count_files(session, files, settings, is_gone), {}
+    except Exception as error:
+        ends = is_engine_loss(error) and any(f.is_undecoded for f in files)
+        if ends:
+            explained(error)  # an engine that answers and yet fails for ever ends here
+        elif _is_of_the_machine(error):
+            raise
+        refuse_replaced(files)
+        if NOT_SEEN.search(str(error)) and (
+            seen_here := [f for f in files if exists(f.store, f.name)]
+        ):
+            raise _not_seen(seen_here[0], worker_of(error)) from None
+        if len(files) == 1 and (has_ended_one or not ends):
+            if is_of_the_data(error):
+                return {}, {files[0].sha256: error}
+            if not _lives(engine() if ends else session):
+                raise
+            if ends or is_of_this_machine(session):
+                return {}, {files[0].sha256: error}
+            return _judged_by_others(session, files[0], settings, is_gone, error)
+    ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
+    middle = len(ordered) // 2
+    halves = filter(None, (ordered[:middle], ordered[middle:]))
+    judged = [_judged_by_halves(engine, half, settings, is_gone, ends) for half in halves]
+    return {k: c for found, _ in judged for k, c in found.items()}, {
+        k: e for _, no in judged for k, e in no.items()
+    }
+
+
+def _judged_by_others(
+    session: "SparkSession",
+    file: StoredFile,
+    settings: LakeSettings,
+    is_gone: str,
+    error: Exception,
+) -> tuple[dict[str, Counted], dict[str, Exception]]:
+    """The counts of a content over which machines of an engine elsewhere failed, by whichever of
+    them can read it; else its error. Spark may have given all attempts of a task to one machine,
+    and chooses anew for each query."""
+    for _ in range(TRIED_AGAIN):
+        try:
+            return _count_files(session, [file], settings, is_gone), {}
+        except Exception as again:
+            if _is_of_the_machine(again) or NOT_SEEN.search(str(again)):
+                raise
+    return {}, {file.sha256: error}
+
+
+def _not_seen(file: StoredFile, worker: str) -> LandingError:
+    """The error for a file that lies here, and not for a machine of the engine."""
+    by = f"the engine's worker {worker}" if worker else "the engine"
+    if file.mark and not file.store.is_store:
+        what, path = f"{by} does not see it where it landed", str(file.parquet.resolve())
+        advice = (
+            "Let its machines read the landing folder under this path, or leave in_place out of "
+            "lake.toml"
+        )
+    else:
+        what, path = (
+            f"{by} does not see its copy {file.store.uri(file.name)}, which lies here",
+            file.path,
+        )
+        advice = GIVE_FOLDER
+    return LandingError(
+        f"the landed file {plain(path or file.sha256)}",
+        what,
+        "Nothing was recorded or loaded",
+        advice,
+    )
+
+
+def _is_of_the_machine(error: Exception) -> bool:
+    """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a
+    connection."""
+    if isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None):
+        return True
+    state = str(getattr(error, "getSqlState", lambda: None)())
+    is_engines = (
+        is_engine_loss(error)
+        or is_disk_full(error)
+        or SHORT_OF_MEMORY.search(str(error)) is not None
+    )
+    return is_engines or state.startswith(OF_THE_MACHINE)
+
+
+def _lives(session: "SparkSession") -> bool:
+    """Whether the engine still answers a query over nothing that landed."""
+    with suppress(Exception):  # the error before this one is raised
+        return bool(session.range(1).count())
+    return False
+
+
+def _count_files(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
+) -> dict[str, Counted]:
+    from pyspark.sql import functions as F
+
+    counts = (
+        read_deliveries(session, files, settings, is_gone)
+        .groupBy("sha256", "arrival_date")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count("reason").alias("bad_rows"),
+            F.count("text"),  # what a load will keep of a bad row: that must not fail there either
+            F.max(F.when(F.col("row_number") == 0, F.col("reason"))).alias("whole"),
+            F.max("reason").alias("example"),
+        )
+    )
+    found: dict[str, Counted] = {}
+    for row in counts.collect():
+        counted = found.setdefault(row["sha256"], Counted())
+        counted.days[row["arrival_date"]] = (
+            row["rows"],
+            row["bad_rows"],
+            row["rows"] - row["bad_rows"],
+        )
+        counted.refused = counted.refused or row["whole"]
+        counted.example = counted.example or row["example"] or ""
+    return found
+
+
+def refuse_rules_that_fit_nothing(
+    files: Sequence[StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
+) -> None:
+    """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
+    reasons = [
+        counted[f.sha256].refused or "" for f in files if f.refused is None and f.sha256 in counted
+    ]
+    if (
+        reasons
+        and all(r.startswith(UNFIT) for r in reasons)
+        and all(r.refused for r in known.values())
+    ):
+        raise SettingsError(
+            "[source] select in lake.toml",
+            f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
+            "Nothing was recorded",
+            "Correct the expression (it sees the files' columns only), or remove the files",
+        )
+
+
+def refuse_rules_that_leave_nothing(
+    counted: Mapping[str, Counted], again: Sequence[FileRecord]
+) -> None:
+    """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a
+    mistyped column would empty every day that is loaded again. An entity that was forgotten counts
+    as usable."""
+    before = {r.sha256: r.usable_rows for r in again if r.usable_rows and r.sha256 in counted}
+    now = [counted[sha] for sha in before]
+    if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
+        why = next(
+            (c.refused or c.example for c in now if c.refused or c.example), "nothing says why"
+        )
+        raise SettingsError(
+            "lake.toml",
+            f"by its rules of today none of {sum(before.values()):,} row(s) is usable that was: "
+            f"{why}",
+            "Nothing was recorded or loaded",
+            "Correct [source] select and payload, start_date and [lateness]",
+        )
+
+
+def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
+    """Raise LandingError unless the days of a landed file hold as many rows as it has."""
+    if (counted := sum(r for r, _, _ in days.values())) != expected:
+        raise LandingError(
+            f"the landed file {plain(path)}",
+            f"it has {expected} rows, Spark's reader gave {counted}",
+            "Nothing of it was recorded or loaded",
+            "Keep the file and report this: a reader lost rows",
+        )
+
+
+def unless_flooding(counted: Counted, size: int) -> Counted:
+    """`counted`, or one refused row in its place where a content of `size` bytes holds too many
+    unusable rows."""
+    why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
+    return Counted({None: (1, 1, 0)}, why) if why else counted
+
+
+def _refused(error: Exception, file: StoredFile) -> Counted:
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    if "FAILED_READ_FILE" in line and (why := undecoded(file.parquet)):
+        decoded_here = [
+            f'engine = "{name}"' for name, engine in SERVERS.items() if not engine.has_row_metadata
+        ]
+        line = f"{why}, or set {' or '.join(decoded_here)}"
+    line = DEADLY if is_engine_loss(error) else line
+    return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
+
+
+def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
+    """Rows without a usable arrival time go to the file's earliest usable day, else to `start`."""
+    days = {d: c for d, c in counted.items() if d is not None}
+    home = min(days, default=start)
+    homeless = counted.get(None)
+    if homeless:
+        before = days.get(home, (0, 0, 0))
+        days[home] = (before[0] + homeless[0], before[1] + homeless[1], before[2])
+    return days or {home: (0, 0, 0)}, home
+
+
+def stored_contents(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+    """Contents of the records in the content store. Lost or altered ones are ingested again from
+    the landing folder.
+
+    Refused contents come from the ledger alone.
+    """
+    found = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
+    return [
+        _refused_file(lake_session.lake, r) if r.refused is not None else next(found)
+        for r in records
+    ]
+
+
+def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
+    return StoredFile(
+        record.sha256,
+        lake.stock,
+        "",
+        {},
+        "",
+        record.first_scan,
+        record.home_day,
+        refused=record.refused,
+    )
+
+
+def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+    """Contents of the records in the content store, refused ones too. Lost ones are ingested again.
+
+    Lists the landing folder once, and only if one is lost. Raises LandingError where a content
+    exists nowhere.
+    """
+    stock, source = lake_session.lake.stock, lake_session.lake.settings.source
+    by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
+    found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
+    if (
+        source.table
+    ):  # what an earlier release took in, without its place in the log, is looked for once more
+        found = [file if file and file.rows_before is not None else None for file in found]
+    lost = [r for r, file in zip(records, found, strict=True) if file is None]
+    landed = landed_by_content(lake_session, lost) if lost else {}
+    hashes = Hashes(stock)
+    for record in lost:
+        for file in (f for f in landed[record.sha256] if f.size == record.size and not is_lost(f)):
+            # As `select` was when it landed.
+            named_by_path = not file.sha256 and hashes.sha256(file) != record.sha256
+            if ingested(lake_session, file, named_by_path).sha256 == record.sha256:
+                break
+    files, origins_of = [], origins(lake_session.lake)
+    for record, kept in zip(records, found, strict=True):
+        file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
+        if file_again is None:
+            raise nowhere(source.table, record)
+        if (
+            file_again.is_undecoded
+            and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata
+        ):
+            file_again = decoded(file_again, "delta" if source.table else source.format)
+        place = (record.path, record.path_day) if by_path else ("", None)
+        origin = origins_of.of(record.sha256, record.names, place[0])
+        commit = commit_of(record) if source.table else None
+        files.append(
+            replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit)
+        )
+    if (
+        stock.is_store and not lake_session.engine.computes_here
+    ):  # as it did when this machine kept them for itself
+        stock.sync_new([file.name for file in files])
+    return files
+
+
+def ingested(
+    lake_session: LakeSession, file: LandedFile, by_path: bool | None = None
+) -> StoredFile:
+    """Ingest a landed file into the lake's content store, named by its path, too, where rows depend
+    on that today, or as `by_path` says. Pages of copies are decoded in advance; those of others,
+    too, for some engines."""
+    lake = lake_session.lake
+    is_local = lake.stock.is_store and lake_session.engine.computes_here
+    if isinstance(file, TableFile):
+        return take_in(lake, file, is_local, lake_session.reads_undecoded())
+    return intake_of(lake_session, by_path).stored(file, lake.stock, is_local)
+
+
+def intake_of(lake_session: LakeSession, by_path: bool | None = None) -> Intake:
+    """How files of the lake's source are taken in; `by_path` as `ingested` says."""
+    source = lake_session.lake.settings.source
+    by_path = uses_path(source.select) if by_path is None else by_path
+    is_undecoded = bool(source.in_place) and lake_session.reads_undecoded()
+    return Intake(source.format, source.dialect, by_path, source.in_place, is_undecoded)

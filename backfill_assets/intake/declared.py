@@ -1,0 +1,200 @@
+"""Totals that deliveries declare: manifests `FILE.totals.json` and `_manifest.csv` of the landing
+folder, parsed.
+
+Not here: holding contents against them (`intake.declared_totals`). A manifest is never read as data.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from posixpath import dirname, normpath
+from typing import Any
+
+from backfill_assets.intake.files import LandedFile, opened
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import TransientError
+from backfill_assets.kernel.core.texts import plain
+
+TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
+SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
+MOST_DIGITS = (
+    400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
+)
+REASON_CHARS = 300
+MOST_BYTES = 16 << 20  # lines for some 200,000 files
+KEPT_BYTES = 16 << 10  # of a text that this process keeps
+
+
+@dataclass(frozen=True)
+class DeclaredTotals:
+    """What a manifest declares of a file."""
+
+    manifest: str  # its path
+    rows: int | None = None  # None: it declares none
+    sums: Mapping[str, Decimal] = field(default_factory=dict)  # by column
+    fault: str = ""  # why it cannot be read; it then declares nothing
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """What the manifests of a listing declare."""
+
+    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(
+        default_factory=dict
+    )  # by the path of the file
+    refused: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path of a manifest that cannot be read -> reason
+    absent: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path of a declared file that does not exist -> manifest
+
+
+def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:
+    """Read the manifests of a listing. A declared file that exists, and that this source does not
+    deliver, is left out.
+
+    Raises StillChanging where a `_manifest.csv` changes meanwhile, what a store says that does not
+    answer, and nothing for what a manifest holds.
+    """
+    by_file: dict[str, list[DeclaredTotals]] = {}
+    offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
+    for manifest in manifests:
+        try:
+            totals = list(_parsed(manifest))
+        except TransientError:
+            raise
+        except Exception as error:  # noqa: BLE001  # one manifest must not keep the files beside it from being read
+            refused[plain(manifest.name)] = f"it declares no totals: {_reason(error)}"
+            continue
+        for name, declared in totals:
+            if name in offered:
+                by_file.setdefault(name, []).append(declared)
+            elif not manifest.has_beside(name):
+                absent[name] = plain(manifest.name)
+    return Declarations(by_file, refused, absent)
+
+
+def of_contents(
+    found: Declarations, contents: Iterable[tuple[str, str]]
+) -> dict[str, list[DeclaredTotals]]:
+    """What is declared of each content, by (path, content): at whichever path it lies."""
+    declared: dict[str, list[DeclaredTotals]] = {}
+    for path, sha256 in sorted(contents) if found.by_file else ():
+        declared.setdefault(sha256, []).extend(found.by_file.get(path, ()))
+    return declared
+
+
+def name_of(declared: Sequence[DeclaredTotals]) -> str:
+    """A digest of what is declared of a content; empty for nothing."""
+    values = [
+        [d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault]
+        for d in declared
+    ]
+    return digest_of(values) if values else ""
+
+
+def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
+    """Yield paths of files and what the manifest declares of them. Raises ValueError for a
+    `_manifest.csv` of another kind; a `FILE.totals.json` that cannot be read, or a line, is a
+    declaration with a fault."""
+    beside = manifest.name.endswith(TOTALS_SUFFIX)
+    file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), plain(manifest.name)
+    try:
+        text = _text(manifest)
+        if beside:
+            body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+            if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
+                raise ValueError(
+                    'it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}'
+                )
+            yield file, _declared(shown, body.get("rows"), sums)
+    except Exception as error:
+        if not beside:
+            raise
+        yield file, DeclaredTotals(shown, fault=_reason(error))
+    if not beside:
+        yield from _lines(manifest.name, text)
+
+
+def _reason(error: Exception) -> str:
+    """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their
+    kind."""
+    return plain(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
+
+
+def _text(manifest: LandedFile) -> str:
+    if manifest.size > MOST_BYTES:
+        raise ValueError(f"it has {manifest.size} bytes, more than the limit of {MOST_BYTES}")
+    is_kept = manifest.place is not None and manifest.size <= KEPT_BYTES
+    return _kept(manifest) if is_kept else _read(manifest)
+
+
+def _read(manifest: LandedFile) -> str:
+    with opened(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
+        return source.read().decode("utf-8-sig")
+
+
+@lru_cache(maxsize=10_000)
+def _kept(manifest: LandedFile) -> str:
+    """The text of an object, which another look of this process need not fetch again while it is
+    the same."""
+    return _read(manifest)
+
+
+def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
+    """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left
+    out."""
+    try:
+        header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except csv.Error as error:
+        raise ValueError(f"it is no CSV: {error}") from None
+    wanted = [c for c in header if c == "rows" or c.startswith(SUM)]
+    if "file" not in header or not wanted:
+        raise ValueError("its header must name the columns file, and rows or sum_COLUMN")
+    for line in filter(None, lines):
+        cells = dict(zip(header, line, strict=False))
+        file = normpath(f"{dirname(name)}/{cells.get('file', '')}".lstrip("/"))
+        sums = {c.removeprefix(SUM): cells[c] for c in wanted if c != "rows" and cells.get(c)}
+        if len(line) == len(header):
+            yield file, _declared(plain(name), cells.get("rows") or None, sums)
+        else:
+            yield (
+                file,
+                DeclaredTotals(
+                    plain(name), fault=f"its line has {len(line)} cells, its header {len(header)}"
+                ),
+            )
+
+
+def _declared(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
+    try:
+        counted = None if rows is None else _number(rows)
+        if counted is not None and (counted < 0 or counted != counted.to_integral_value()):
+            raise ValueError(f"{plain(str(rows))[:80]} is no number of rows")
+        exact = {column: _number(value) for column, value in sums.items()}
+    except Exception as error:  # noqa: BLE001  # whatever a cell holds is a fault of its line
+        return DeclaredTotals(manifest, fault=_reason(error))
+    if counted is None and not exact:
+        return DeclaredTotals(manifest, fault="it names neither rows nor sums")
+    return DeclaredTotals(manifest, None if counted is None else int(counted), exact)
+
+
+def _number(value: Any) -> Decimal:
+    number = exact_number(value if isinstance(value, Decimal) else str(value))
+    if number is None or isinstance(value, bool):
+        raise ValueError(f"{plain(str(value))[:80]!r} is no number")
+    return number
+
+
+def exact_number(text: str | Decimal) -> Decimal | None:
+    """The number that a text is, exactly; None for any other text, NaN and infinity."""
+    try:
+        number = Decimal("NaN" if "_" in str(text) else text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS else None

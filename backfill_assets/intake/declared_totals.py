@@ -1,0 +1,98 @@
+"""Totals that manifests declare, held against contents of the content store, exactly and without a
+JVM.
+
+Not here: reading manifests (`intake.declared`), and what follows for a content that disagrees
+(`dumps`, `scan`).
+"""
+
+import re
+from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
+from typing import TYPE_CHECKING
+
+from backfill_assets.intake.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
+from backfill_assets.intake.content_store import StoredFile
+from backfill_assets.intake.declared import MOST_DIGITS, DeclaredTotals, exact_number
+from backfill_assets.kernel.core.scans import OF_TOTALS
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.write.embedded import connection, literal
+from backfill_assets.kernel.write.fingerprints import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
+EXACT_TYPES = re.compile(
+    r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)"
+)  # 38 digits hold their sums
+AT_ONCE = 10_000  # values
+
+
+def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
+    """Say how a content differs from the totals that its manifests declare; "" where it agrees.
+
+    Rows are all records of the file, quarantined ones too. A sum is over all values of a column of
+    the file that are numbers: a fraction counts as its shortest decimal, NULL and other texts count
+    for nothing.
+    """
+    if declared and file.refused is not None and file.is_undecoded:
+        return f"{OF_TOTALS}{declared[0].manifest}) are held against nothing: {file.refused}"
+    for one in declared:
+        if one.fault:
+            return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
+    reasons = [
+        (d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)
+    ]
+    return (
+        f"{OF_TOTALS}{reasons[0][0]}) disagree: {'; '.join(why for _, why in reasons)}"
+        if reasons
+        else ""
+    )
+
+
+def _differences_from_totals(
+    lake: LakeFolder, file: StoredFile, declared: DeclaredTotals
+) -> list[str]:
+    differences = []
+    if declared.rows not in (None, file.rows):
+        differences.append(f"the file has {file.rows} rows, declared are {declared.rows}")
+    if not declared.sums:
+        return differences
+    with connection(lake) as engine:
+        rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
+        kinds = {
+            n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+        }
+        there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
+        for column, wanted in declared.sums.items():
+            if column not in there:
+                differences.append(f"the file has no column {plain(column)!r}")
+                continue
+            found, others = _summed(engine, rows, column, kinds[column])
+            if found != wanted:
+                besides = f" and {others} value(s) that are no numbers" if others else ""
+                differences.append(
+                    f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}"
+                )
+    return differences
+
+
+def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:
+    """The exact sum of a column, and how many of its values are no numbers."""
+    name = quoted(column)
+    query = (
+        f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
+    )
+    if EXACT_TYPES.fullmatch(kind):
+        query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
+    result, total, others = engine.execute(query), Decimal(0), 0
+    with localcontext(EXACT):
+        while batch := result.fetchmany(AT_ONCE):
+            for text, times in batch:
+                number = exact_number(text)
+                if number is not None:
+                    total += number * times
+                elif text.strip():
+                    others += times
+    return total, others

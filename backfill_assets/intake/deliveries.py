@@ -1,0 +1,381 @@
+"""Landed rows as deliveries: read from the content store, mapped by `[source] select`, each with
+why it is unusable.
+
+Not here: parsing (`intake.ingest`), applying `select` (`intake.mapping`) and writing (`raw`).
+Every row of every file occurs exactly once. Columns: `sha256`, `row_number` (1-based), `text` and
+`reason` (NULL for a usable row), the columns of the delivery contract, `arrival_date` (NULL without
+a usable arrival time and home day) and `usable_arrival`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from backfill_assets.engines.lake_session import small_frame
+from backfill_assets.engines.session import engine_of, set_confs
+from backfill_assets.erasure.forgotten import REASON
+from backfill_assets.intake.batches import FRACTIONAL, folded_name
+from backfill_assets.intake.casting import NO_TEXT, UnfitSelect
+from backfill_assets.intake.content_store import StoredFile
+from backfill_assets.intake.key_texts import refuse_varying_keys
+from backfill_assets.intake.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
+from backfill_assets.intake.mapping import (
+    RAISED,
+    analysis_errors,
+    delivery_types,
+    mapped,
+    refusal,
+    settings_for,
+)
+from backfill_assets.intake.paths import day_text
+from backfill_assets.intake.select import (
+    FILE,
+    ORIGIN,
+    OURS,
+    PATH_DAY,
+    ROW,
+    clocks_of,
+    columns_of,
+    names_of,
+    reads_all,
+    words_of,
+)
+from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.ledgers import QUARANTINE
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns
+from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+NOT_SEEN = re.compile("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException")  # an engine's words
+PLACE = "__landed_row"  # the number of the row in the file as it landed
+TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
+NUMBERS = ("INT", "BIGINT", "DOUBLE", DECIMAL)
+GREATEST_VALUE = (
+    1 << 53
+)  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
+NO_ARRIVAL = (
+    "the path names no day such as dt=2024-03-01/ (or several), and select gives no arrival_ts"
+)
+CALENDAR = (
+    "0001-01-01",
+    "9999-12-31",
+)  # what Python, Delta's statistics and readers of tables have dates for
+
+
+def read_deliveries(
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+) -> "DataFrame":
+    """Read every row of the files as a delivery with its reason; a file that `select` does not fit
+    is one unusable row. Of rows for which `is_gone` holds (SQL, see `erasure.forgotten`) only their
+    number and reason are kept.
+
+    Raises SettingsError where `select` can fit no file at all.
+    """
+    from pyspark.sql import functions as F
+
+    payload = settings.source.payload_columns
+    _refuse_unlisted_numbers(settings.source)
+    set_confs(session, settings_for(settings.source.select, payload))
+    kinds: dict[tuple[object, ...], list[StoredFile]] = defaultdict(list)
+    whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
+    for file in (f for f in files if f.refused is None):
+        kinds[file.kind].append(file)
+    frames = []
+    selected = None if reads_all(settings.source.select) else words_of(settings.source.select)
+    for alike in files_by_kind(session, [files for _, files in sorted(kinds.items())], selected):
+        try:
+            frames.append(_alike(session, alike, settings))
+        except UnfitSelect as error:
+            whole += [(f.sha256, 0, "", str(error)) for f in alike.files]
+    if whole:
+        rows = small_frame(
+            session, whole, "sha256 string, row_number bigint, text string, reason string"
+        )
+        rows = rows.withColumns({ORIGIN: F.col("sha256"), PLACE: F.col("row_number")})
+        types = {n: t.spark for n, t in delivery_types(payload).items()} | _log_columns(
+            settings.source
+        )
+        empty = {name: F.lit(None).cast(kind) for name, kind in types.items()}
+        frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
+    frame = union_of(session, frames)
+    scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
+    scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
+    judged = _judged(frame.join(F.broadcast(scanned), "sha256"), settings)
+    if not is_gone:
+        return judged
+    kept = {"reason": REASON, "text": ""}  # not NULL: a row without a text is written out
+    return judged.withColumns(
+        {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
+    )
+
+
+def _log_columns(source: SourceSettings) -> dict[str, str]:
+    """What a row of a table has beside a delivery, with Spark's types; nothing of a file's."""
+    return log_columns(clocks_of(source.select)) if source.table else {}
+
+
+def _refuse_unlisted_numbers(source: SourceSettings) -> None:
+    """Raise SettingsError where a number is made of a column that `numbers` of a dialect lacks:
+    1.234 would be read as a fraction there."""
+    dialect, kinds = (
+        source.dialect,
+        {n.lower(): k.kind for n, k in delivery_types(source.payload_columns).items()},
+    )
+    listed = {*map(folded_name, dialect.numbers), *OURS}
+    for name, read in columns_of(source.select).items() if dialect.has_own_numbers else ():
+        if kinds.get(name) in NUMBERS and len({*read}) == 1 and folded_name(read[0]) not in listed:
+            raise SettingsError(
+                "[source] dialect in lake.toml",
+                f"{name} is a number made of {read[0]}, which its `numbers` lacks",
+                "Nothing was read",
+                f"Add {read[0]} to numbers, so that decimal and thousands hold for it",
+            )
+
+
+def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "DataFrame":
+    """The rows of files that are read together, with the delivery columns cast and a first
+    reason."""
+    from pyspark.sql import functions as F
+
+    try:
+        kept = landed_rows(session, alike)
+    except analysis_errors() as error:
+        if NOT_SEEN.search(str(error)):  # which is no fault of the file
+            raise
+        raise refusal(error) from None
+    kept = _placed(session, kept, alike.files)
+    payload = settings.source.payload_columns
+    first, engine = alike.files[0], engine_of(session)
+    if first.commit is None:  # the type of a table's column is the table's, and not a file's
+        numbers = {
+            name for file in alike.files for name, kind in file.types.items() if kind == FRACTIONAL
+        }
+        refuse_varying_keys(settings.source.select, dict(kept.dtypes), numbers)
+    chosen = mapped(
+        kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine
+    )
+    text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
+    return chosen.select(
+        F.col("__sha256").alias("sha256"),
+        F.col("__number").cast("bigint").alias("row_number"),
+        ORIGIN,
+        F.col(ROW).alias(PLACE),
+        text.alias("text"),
+        F.coalesce("__reason", "__lacking").alias("reason"),
+        *delivery_types(payload),
+        *_log_columns(settings.source),
+        RAISED,
+    )
+
+
+def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
+    """Add the path of the file and the number of the row in it, which `select` may name, as it
+    landed."""
+    from pyspark.sql import functions as F
+
+    number = F.col("__number").cast("bigint")
+    numbered = kept.withColumns({ROW: number, ORIGIN: F.col("__sha256")})
+    if spans := [(f.sha256, *span) for f in files if f.origin for span in _spans(*f.origin)]:
+        named = "__sha256 string, __first_content string, __from bigint, __to bigint, __lost bigint"
+        of_lines = F.broadcast(small_frame(session, spans, named))
+        moved = number.between(F.col("__from"), F.col("__to"))
+        numbered = (
+            numbered.withColumn("__at", number)
+            .join(of_lines, ["__sha256"], "left")
+            .where(F.col("__from").isNull() | moved)
+            .withColumns(
+                {
+                    ROW: F.col("__at") + F.coalesce("__lost", F.lit(0)),
+                    ORIGIN: F.coalesce("__first_content", "__sha256"),
+                }
+            )
+            .drop("__first_content", "__from", "__to", "__lost", "__at")
+        )
+    if not any(f.path for f in files):
+        return numbered
+    places = [(f.sha256, f.path, f.path_day) for f in files]
+    paths = small_frame(session, places, f"__sha256 string, {FILE} string, {PATH_DAY} date")
+    return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
+
+
+def _spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
+    """Runs of today's row numbers (both ends included), each with the number of rows before it that
+    are gone."""
+    ends = [number - 1 - before for before, number in enumerate(lost)] + [GREATEST_VALUE]
+    spans = [(first + 1, last, before) for before, (first, last) in enumerate(pairwise([0, *ends]))]
+    return [(first_content, *span) for span in spans if span[0] <= span[1]]
+
+
+def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
+    """Add every row's reason and arrival day. A delete needs no event time, entity, value or
+    flag."""
+    from pyspark.sql import functions as F
+
+    c, start = F.col, F.lit(settings.start_date)
+    upsert = c("op") == "upsert"
+    slack = F.expr(f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY")
+    early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
+    too_new = c("arrival_ts") > c("first_scan") + slack
+    far = _far_times(settings.source.payload_columns)
+    # Some engines end the query over a day that is none of the calendar.
+    arrived, happened = (F.when(~far[n], c(n)).cast("date") for n in ("arrival_ts", "event_ts"))
+    unusable = c("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
+    is_blank = c("event_key").isNull() | (F.trim("event_key") == "")
+    selected = "arrival_ts" in names_of(settings.source.select)
+    rules: list[tuple[Column, Column | str]] = [
+        (c(RAISED) != "", c(RAISED)),
+        *((beyond, f"{n} lies beyond {' .. '.join(CALENDAR)}") for n, beyond in far.items()),
+        (
+            c("arrival_ts").isNull(),
+            "arrival_ts is NULL or no timestamp" if selected else NO_ARRIVAL,
+        ),
+        (arrived < start, "arrival_ts lies before the lake's first day"),
+        (too_new, "arrival_ts is later than the file's first scan plus one day"),
+        (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
+        (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
+        (is_blank & ~c(RAISED).contains(NO_TEXT), "event_key is NULL or blank"),
+        (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
+        (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
+        *(
+            (upsert & broken, text)
+            for column in settings.source.payload_columns
+            for broken, text in _rules(column)
+        ),
+        (upsert & (happened < start), "the event date lies before the lake's first day"),
+        # Adding to an arrival time near the end of time would end the whole query.
+        (
+            upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
+            f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its "
+            "arrival",
+        ),
+        *_of_key_days(settings, ~is_blank, arrived, happened),
+    ]
+    broken = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
+    reason = F.coalesce(c("reason"), F.when(broken != "", broken))
+    day = F.when(unusable, c("home_day")).otherwise(arrived)
+    judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn(
+        "reason", reason
+    )
+    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop(
+        "home_day", "first_scan", RAISED
+    )
+
+
+def _of_key_days(
+    settings: LakeSettings, has_key: "Column", arrived: "Column", happened: "Column"
+) -> "list[tuple[Column, str]]":
+    """When a row breaks the promise `key_day`, and why. A delete is applied on the day of its key:
+    one that no upsert can have arrived before is set aside, too."""
+    from pyspark.sql import functions as F
+
+    template, early, upsert = (
+        settings.source.key_day,
+        settings.lateness.early_tolerance_days,
+        F.col("op") == "upsert",
+    )
+    if template is None:
+        return []
+    text = F.expr(day_text(template))
+    day = text.try_cast("date")
+    names_one = F.coalesce(day.cast("string") == text, F.lit(False))
+    promise = f'key_day = "{template}"'
+    return [
+        (has_key & ~names_one, f"event_key names no day, and {promise}"),
+        (
+            upsert & names_one & (day != happened),
+            f"the day of event_ts is another than its key's, and {promise}",
+        ),
+        (
+            ~upsert & names_one & (F.datediff(day, arrived) > early),
+            f"the day of its key lies more than {early} day(s) after its arrival",
+        ),
+    ]
+
+
+def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
+    """For each column of times and dates, a condition: the value lies beyond the calendar."""
+    from pyspark.sql import functions as F
+
+    times = {
+        n: t
+        for n, t in delivery_types(payload).items()
+        if (t.element or t).kind in ("DATE", "TIMESTAMP")
+    }
+    return {name: _is_far(F.col(name), kind) for name, kind in times.items()}
+
+
+def _is_far(value: "Column", kind: ColumnType) -> "Column":
+    """Whether a date or time, or one of an array of them, lies beyond the calendar (UTC, both ends
+    included)."""
+    from pyspark.sql import functions as F
+
+    if (element := kind.element) is not None:
+        return F.exists(value, lambda one: _is_far(one, element))
+    first, last = CALENDAR
+    ends = (first, f"{last} 23:59:59.999999") if kind.kind == "TIMESTAMP" else CALENDAR
+    return ~value.between(*(F.lit(end).cast(kind.spark) for end in ends))
+
+
+def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
+    """When an upsert's value of a payload column is unusable (undeclared ones have bounds), and
+    why."""
+    from pyspark.sql import functions as F
+
+    value = F.col(column.name)
+    if column.name == "value" and column in DEFAULT_PAYLOAD:
+        beyond = ~value.between(-GREATEST_VALUE, GREATEST_VALUE)
+        return [
+            (value.isNull(), "value is NULL or no whole number of 64 bits"),
+            (beyond, f"value lies beyond {GREATEST_VALUE} (2^53)"),
+        ]
+    if column.name == "flag" and column in DEFAULT_PAYLOAD:
+        return [(value.isNull() | ~value.isin(0, 1), "flag is neither 0 nor 1")]
+    return (
+        [] if column.nullable else [(value.isNull(), f"{column.name} is NULL or no {column.type}")]
+    )
+
+
+def split_day_rows(
+    judged: "DataFrame", too_late: "Column", landed: str, columns: Sequence[str]
+) -> "DataFrame":
+    """Add `outcome` to the rows of whole arrival days: the table they go to (the `landed` one,
+    quarantine), else `duplicate`, `too late`, `not due`. `columns` are a delivery's.
+
+    `seq` is unique within its arrival day: of rows with one seq the first by (content, row number),
+    as landed, stays that is not `too_late`; equal rows count as duplicates of it, and others go to
+    quarantine. Rows that are `too_late` would be landed otherwise. Rows not `due` (they arrived at
+    or after `as_of`) wait.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    content = F.struct(*columns)
+    good = F.col("reason").isNull() & F.col("due")
+    # A row that was released stays so when its like comes again in a file that was not.
+    peers = Window.partitionBy("arrival_date", "seq", good).orderBy(too_late, ORIGIN, PLACE)
+    first = F.first(content).over(peers.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    placed = judged.withColumns(
+        {"__place": F.row_number().over(peers), "__same": content.eqNullSafe(first)}
+    )
+    outcome = (
+        F.when(~F.col("due"), "not due")
+        .when(~good, QUARANTINE)
+        .when((F.col("__place") == 1) & too_late, "too late")
+        .when(F.col("__place") == 1, landed)
+        .when(F.col("__same"), "duplicate")
+        .otherwise(QUARANTINE)
+    )
+    clash = F.lit("another row of the same arrival day has this seq and other content")
+    taken = placed.withColumn("outcome", outcome).withColumn(
+        "reason", F.when(good & (F.col("outcome") == QUARANTINE), clash).otherwise(F.col("reason"))
+    )
+    as_text = row_text((f.name, F.col(f.name), f) for f in judged.select(*columns).schema.fields)
+    rest = F.when(F.col("outcome") == QUARANTINE, F.coalesce("text", as_text))
+    return taken.withColumn("text", rest).drop("__place", "__same")

@@ -1,0 +1,155 @@
+"""The types of the parts of Spark SQL, as far as they are known before an engine sees it.
+
+Here: a parsed text whose nodes have types, and what kinds of values a part holds. Not here: what
+follows from it for casts and comparisons (`session_free`, `casting`). sqlglot types most functions;
+here are columns, their fields, what a lambda gets, and functions that pass their arguments on.
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from backfill_assets.intake.select import NOT_PARSED, called
+
+Types = Mapping[str, str]  # of columns, by small letters
+Kinds = tuple[
+    str, ...
+]  # of the values in a part: `text`, `time`, `date`, `other`; several for a struct; none: unknown
+TEXT, TIME, DATE, OTHER = "text", "time", "date", "other"
+# Functions of arrays and maps, and choices, that give what an argument of theirs holds: the first
+# that is known.
+PASSING = re.compile(
+    r"(?:array|map)_(?!size|position|contains|join|keys)\w+|get|concat|flatten|generate_series|reverse|decode_case|nvl2|"
+    r"case|coalesce|lag|lead|safe_(?:add|subtract)|bracket|any_value"
+)
+MADE_BY_LAMBDAS = re.compile(r"transform(?:_values)?|zip_with|map_zip_with")
+OF_KINDS = {TEXT: "string", TIME: "timestamp", DATE: "date"}
+
+
+def typed(text: str, types: Types) -> Any:
+    """The tree of an expression or query with the types of its nodes, as far as they are known. A
+    text that cannot be parsed or typed, which an engine refuses, is a NULL."""
+    try:
+        parsed: Any = sqlglot.parse_one(text, read="spark")
+        for column in parsed.find_all(exp.Column):
+            if (known := _column_type(column, types)) is not None:
+                column.type = known
+        for function in parsed.find_all(exp.Lambda):
+            _bind(function)
+        for alias in reversed([*parsed.find_all(exp.Alias)]):
+            _name(alias, parsed)
+        annotate_types(parsed, dialect="spark", overwrite_types=False)
+    except NOT_PARSED:
+        return exp.Null()
+    return parsed
+
+
+def is_floating(node: Any) -> bool:
+    """Whether a typed node is a floating-point number."""
+    return node.type is not None and node.type.this in (
+        exp.DataType.Type.FLOAT,
+        exp.DataType.Type.DOUBLE,
+    )
+
+
+def kinds_of(node: Any) -> Kinds:
+    """The kinds of values that a typed part is, or holds: the elements of an array, the values of a
+    map, the fields of a struct. Empty if unknown."""
+    if isinstance(node, exp.Lambda):
+        return kinds_of(node.this)
+    if (known := _kinds_of_type(getattr(node, "type", None))) or not isinstance(node, exp.Expr):
+        return known
+    parts: list[Any] = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
+    if isinstance(node, exp.Bracket | exp.Map | exp.VarMap):  # not its index or keys
+        parts = [node.args["values"]] if "values" in node.args else parts[:1]
+    elif MADE_BY_LAMBDAS.fullmatch(called(node)):
+        parts = list(node.find_all(exp.Lambda))[:1]
+    elif isinstance(node, exp.DecodeCase):
+        parts = decoded(node)
+    elif isinstance(node, exp.Reduce):
+        parts = [node.args["initial"]]
+    elif not PASSING.fullmatch(called(node)):
+        return ()
+    return next((found for p in parts if (found := kinds_of(p))), ())
+
+
+def decoded(node: exp.DecodeCase) -> list[Any]:
+    """The results of `decode(value, one, result, …, otherwise)`."""
+    return [
+        *node.expressions[2::2],
+        *(node.expressions[-1:] if len(node.expressions) % 2 == 0 else []),
+    ]
+
+
+def _column_type(column: Any, types: Types) -> Any:
+    """The type of a column or of a field of a struct, as far as it is known."""
+    first, *fields = (part.name.lower() for part in column.parts)
+    if first not in types:  # fields are of a table's alias
+        first, fields = column.name.lower(), []
+    try:
+        found: Any = exp.DataType.build(types[first], dialect="spark") if types.get(first) else None
+    except SqlglotError:  # a field has a name that only Spark can read there
+        return None
+    for name in fields:
+        inner = (
+            f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name
+        )
+        if (found := next((f.args["kind"] for f in inner), None)) is None:
+            return None
+    return found
+
+
+def _bind(function: Any) -> None:
+    """Give the variables of a lambda the types of what its call hands to it."""
+    call = function.parent
+    given = [p for p in call.iter_expressions() if not isinstance(p, exp.Lambda)]
+    for part in given:
+        annotate_types(part, dialect="spark", overwrite_types=False)
+    held = [kinds_of(p) for p in given]
+    name, variables = called(call), [v.name for v in function.expressions]
+    if name == "reduce":
+        held = [held[1], held[0]]
+    elif name == "array_sort":
+        held = held * 2
+    elif name != "zip_with" and (name.startswith(("map_", "transform_")) or len(variables) == 3):
+        held = [(), *held]  # the key
+    elif name != "zip_with":
+        held = held[:1]  # the second is an index
+    for variable, kinds in zip(variables, held, strict=False):
+        if len(kinds) == 1 and kinds[0] in OF_KINDS:
+            for use in function.this.find_all(exp.Identifier):
+                if use.name == variable and not isinstance(use.parent, exp.Column | exp.Dot):
+                    use.type = exp.DataType.build(OF_KINDS[kinds[0]], dialect="spark")
+
+
+def _name(alias: Any, parsed: Any) -> None:
+    """Give the columns that a query names by an alias of its own the type of what the alias stands
+    for."""
+    annotate_types(alias.this, dialect="spark", overwrite_types=False)
+    if _kinds_of_type(alias.this.type):
+        for column in parsed.find_all(exp.Column):
+            if column.type is None and column.name.lower() == alias.alias.lower():
+                column.type = alias.this.type.copy()
+
+
+def _kinds_of_type(found: Any) -> Kinds:
+    kind, of = found.this if isinstance(found, exp.DataType) else None, exp.DataType
+    if kind is None or kind in (of.Type.UNKNOWN, of.Type.NULL):
+        return ()
+    if kind in of.NESTED_TYPES:
+        inner = [
+            f.args.get("kind") if isinstance(f, exp.ColumnDef) else f for f in found.expressions
+        ]
+        held = inner[-1:] if kind == of.Type.MAP else inner
+        return tuple(chain.from_iterable(_kinds_of_type(one) for one in held))
+    if kind in of.TEXT_TYPES:
+        return (TEXT,)
+    if kind in of.TEMPORAL_TYPES:
+        return (DATE if kind == of.Type.DATE else TIME,)
+    return (OTHER,)

@@ -1,0 +1,283 @@
+"""JSON lines, read strictly: one object per line and nothing after it; other lines are unusable,
+with a reason.
+
+Not here: lines (`text_lines`) and batches (`batches`). Blank lines are no records. Numbers keep
+their digits as written; nested values become compact JSON text. Names of unusable lines never
+become columns. Libraries change numbers or accept broken JSON; a regular expression reads lines
+like an earlier one (same names in order, simple values of the same types) as columns, and the
+parser here judges all others.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from json.encoder import encode_basestring
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from backfill_assets.intake.batches import (
+    FRACTIONAL,
+    BadRecord,
+    PlainLines,
+    TextParser,
+    Values,
+    refuse_mark,
+    shown,
+)
+from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
+from backfill_assets.intake.text_lines import Limits, Oversized, TextLines
+
+BLANKS = b" \t\r\n"
+BOOLEANS, INTEGERS, OTHERS, FRACTIONS = 1, 2, 4, 8
+TYPES = {BOOLEANS: "BOOLEAN", INTEGERS: "BIGINT"}
+INT64 = range(-(1 << 63), 1 << 63)
+# An unclosed string reaches to the end, so that the pattern reads no character twice.
+BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
+NULL = type(None)
+Shape = tuple[
+    tuple[str, type], ...
+]  # of a line: its names in order, each with the type of its value
+
+
+class _Integer(str):
+    """The digits of a JSON integer."""
+
+
+class _Number(str):
+    """The digits of a JSON number with a fraction or an exponent, or of -0: the number has other
+    texts, too."""
+
+
+def _whole(digits: str) -> str:
+    return _Number(digits) if digits == "-0" else _Integer(digits)
+
+
+class _PlainValue(NamedTuple):
+    """A simple value of a line."""
+
+    quote: str  # around it, if any
+    pattern: str  # of the value itself
+    kind: int  # of its column
+
+
+PLAIN: dict[type, _PlainValue] = {
+    str: _PlainValue('"', r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+', OTHERS),
+    bool: _PlainValue("", "true|false", BOOLEANS),
+    _Integer: _PlainValue("", "0|-?[1-9][0-9]{0,17}+", INTEGERS),  # all within 64 bits
+    _Number: _PlainValue(
+        "", r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)", FRACTIONS
+    ),
+}
+UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
+MOST_SHAPES, MOST_PLAIN_COLUMNS = (
+    8,
+    100,
+)  # patterns per file: compiling one costs as much as parsing 1,000 lines
+
+
+def _line_pattern(shape: Shape, group: str) -> bytes:
+    blank = r"[ \t\r]*+"
+    fields = [
+        f'"{re.escape(n)}"{blank}:{blank}{PLAIN[k].quote}{group}{PLAIN[k].pattern}){PLAIN[k].quote}{blank}'
+        for n, k in shape
+    ]
+    return (blank + r"\{" + blank + f",{blank}".join(fields) + r"\}" + blank + r"\n").encode()
+
+
+def _unescaped(text: bytes) -> bytes:
+    """The text of a JSON string's characters."""
+    found: str = json.loads(b'"' + text + b'"')
+    return found.encode()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(n for n, _ in pairs if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        raise BadRecord(f"the key {shown(twice)} occurs twice")
+    return made
+
+
+def _constant(name: str) -> Any:
+    raise BadRecord(f"{name} is not JSON")
+
+
+class JsonLines(TextParser[dict[str, Any]]):
+    """The parser of one file."""
+
+    def __init__(self, limits: Limits, dialect: Dialect = PLAIN_TEXT) -> None:
+        super().__init__(limits, {})
+        self._dialect = dialect
+        self._kinds = dict[str, int]()
+        self._shapes = dict[Shape, PlainLines | None]()
+        self._decoder = json.JSONDecoder(
+            object_pairs_hook=_object,
+            parse_int=_whole,
+            parse_float=_Number,
+            parse_constant=_constant,
+        )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name -> type: BOOLEAN or BIGINT if all its non-null values are; else NUMBER if one is a
+        number with a fraction or an exponent; else STRING."""
+        found = {name: self._kinds.get(name, 0) for name in self._names.known}
+        return {
+            n: TYPES.get(k) or (FRACTIONAL if k & FRACTIONS else "STRING") for n, k in found.items()
+        }
+
+    def judged(self, lines: TextLines) -> Iterator[None]:
+        """Add one line per step; the first of a batch shows what plain lines look like."""
+        for line in lines:
+            if isinstance(line, Oversized):
+                reason = (
+                    f"the line has {line.size} bytes, more than the limit of "
+                    f"{self._limits.max_row_bytes}"
+                )
+                self.add_bad(line.head, reason)
+            elif stripped := line.strip(BLANKS):
+                try:
+                    record = self._record(stripped)
+                    if not self._rows:
+                        self._plain = self._plain_like(record) or self._plain
+                    self.add(record, len(stripped))
+                except BadRecord as error:
+                    self.add_bad(stripped, str(error))
+            yield
+
+    def _plain_like(self, record: dict[str, Any]) -> PlainLines | None:
+        """The lines with the names of `record` in its order and values of its kinds; None unless
+        these are simple."""
+        shape: Shape = tuple((name, type(value)) for name, value in record.items())
+        if shape not in self._shapes and len(self._shapes) < MOST_SHAPES:
+            self._shapes[shape] = self._plain_lines(shape)
+        return self._shapes.get(shape)
+
+    def _plain_lines(self, shape: Shape) -> PlainLines | None:
+        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS or any(
+            k not in PLAIN or UNPLAIN_NAME.search(n) for n, k in shape
+        ):
+            return None
+        find = re.compile(_line_pattern(shape, "(")).findall
+        return PlainLines(
+            re.compile(b"(?:" + _line_pattern(shape, "(?:") + b")*+"),
+            lambda lines: self._read_plain(shape, find(lines)),
+        )
+
+    def _read_plain(self, shape: Shape, rows: list[tuple[bytes, ...]]) -> dict[str, Any]:
+        """The columns of rows of one shape, and their kinds added to the columns'."""
+        absent = pa.nulls(len(rows), pa.string())
+        columns = dict.fromkeys(self._names.known, absent)
+        for (name, kind), values in zip(shape, zip(*rows, strict=True), strict=True):
+            self._kinds[name] = self._kinds.get(name, 0) | PLAIN[kind].kind
+            columns[name] = pa.array(
+                [_unescaped(v) if b"\\" in v else v for v in values], pa.string()
+            )
+        return columns
+
+    def _record(self, line: bytes) -> dict[str, Any]:
+        refuse_mark(line)
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise BadRecord(self._dialect.undecodable(line, error, "line")) from None
+        if text.count("{") + text.count("[") > self._limits.max_depth:
+            _refuse_depth(text, self._limits.max_depth)
+        try:
+            record, end = self._decoder.raw_decode(text)
+        except json.JSONDecodeError as error:
+            raise BadRecord(_not_json(text, error)) from None
+        except RecursionError:
+            raise BadRecord("it is nested too deeply") from None
+        if end != len(text):
+            raise BadRecord(f"the JSON value ends at character {end}, but the line goes on")
+        if type(record) is not dict:
+            raise BadRecord("the line is JSON, but not an object")
+        if "\\ud" in text or "\\uD" in text:
+            _refuse_surrogates(record)
+        if not record.keys() <= self._names.known.keys():
+            self._names.admit(n for n in record if n not in self._names.known)
+        return record
+
+    def cut(self, rows: list[dict[str, Any]]) -> dict[str, Values]:
+        """The values of each known column as text, NULL where a line lacks it."""
+        return {name: self._column(name, _values(name, rows)) for name in self._names.known}
+
+    def _column(self, name: str, values: list[Any]) -> Values:
+        """The values as text; adds their kinds to the column's."""
+        kinds = set(map(type, values)) - {NULL}
+        found = 0
+        if bool in kinds:
+            found |= BOOLEANS
+        if _Integer in kinds:
+            found |= INTEGERS if _are_int64([v for v in values if type(v) is _Integer]) else OTHERS
+        if _Number in kinds:
+            found |= FRACTIONS
+        if kinds - {bool, _Integer, _Number}:
+            found |= OTHERS
+        self._kinds[name] = self._kinds.get(name, 0) | found
+        if kinds <= {str, _Integer, _Number}:
+            return values
+        return [v if v is None or isinstance(v, str) else _compact(v) for v in values]
+
+
+def _values(name: str, rows: list[dict[str, Any]]) -> list[Any]:
+    try:
+        return list(
+            map(itemgetter(name), rows)
+        )  # twice as fast as asking for a default, and the usual case
+    except KeyError:
+        return [r.get(name) for r in rows]
+
+
+def _are_int64(digits: list[str]) -> bool:
+    return max(map(len, digits)) <= 18 or all(len(d) <= 20 and int(d) in INT64 for d in digits)
+
+
+def _not_json(text: str, error: json.JSONDecodeError) -> str:
+    if "\0" in text:
+        return f"a NUL byte at character {text.index(chr(0)) + 1}"
+    return f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
+
+
+def _refuse_depth(text: str, most: int) -> None:
+    """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call
+    stack."""
+    if is_deeper(text, most):
+        raise BadRecord(f"it is nested more than {most} levels deep")
+
+
+def is_deeper(text: str, most: int) -> bool:
+    """Whether a text of JSON is nested more than `most` levels deep."""
+    depth = 0
+    for found in BRACKETS.finditer(text):
+        sign = found[0]
+        depth += (sign in "[{") - (sign in "]}")
+        if depth > most:
+            return True
+    return False
+
+
+def _refuse_surrogates(record: dict[str, Any]) -> None:
+    try:
+        _compact(record).encode()
+    except UnicodeEncodeError:
+        raise BadRecord("it has half of a surrogate pair, which is no character") from None
+
+
+def _compact(value: Any) -> str:
+    """A value as JSON text without blanks, numbers as written."""
+    if isinstance(value, dict):
+        return (
+            "{" + ",".join(f"{encode_basestring(n)}:{_compact(v)}" for n, v in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ",".join(map(_compact, value)) + "]"
+    if isinstance(value, (_Integer, _Number)):
+        return str(value)
+    if isinstance(value, str):
+        return str(encode_basestring(value))
+    return "null" if value is None else "true" if value else "false"

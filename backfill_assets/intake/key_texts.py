@@ -1,0 +1,169 @@
+"""Keys made of landed numbers and moments: refused where the text of one value depends on the type
+in the file.
+
+A sender's file may have a column as INT today and as DOUBLE, DECIMAL or TIMESTAMP tomorrow: 1
+becomes `1.0` or `1.00`, a day gets a time, and the key of an earlier file is not found again. Here:
+which expression for `event_key` would take such a text as it comes, in place of a form that
+`select` fixes. Not here: types (`expression_types`), payload columns of text (`casting`), and texts
+of a sender, which are keys as written.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from backfill_assets.intake.casting import UnfitSelect
+from backfill_assets.intake.expression_types import is_floating, typed
+from backfill_assets.intake.select import called, expressions, name_of
+
+KEY = "event_key"
+NUMBER, MOMENT = "number", "moment"
+# What passes a value on, perhaps changed, in a type that follows that of the value.
+PASSING = (
+    exp.Paren,
+    exp.Neg,
+    exp.Abs,
+    exp.Round,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.Coalesce,
+    exp.Case,
+    exp.If,
+    exp.Greatest,
+    exp.Least,
+    exp.Nullif,
+    exp.Nvl2,
+    exp.SafeAdd,
+    exp.SafeSubtract,
+    exp.TimeStrToTime,
+)
+# What gives a text in a form that `select` spells out, or says whether something is so.
+SPELLED_OUT = frozenset(
+    {
+        "time_to_str",
+        "to_char",
+        "format_number",
+        "regexp_replace",
+        "regexp_extract",
+        "timestamp_trunc",
+        "floor",
+        "ceil",
+        "isnull",
+        "isnotnull",
+    }
+)
+# What gives a number that depends on the text, or on the type, of its argument.
+OF_THE_FORM = frozenset(
+    {"hash", "xxhash64", "length", "crc32", "levenshtein", "ascii", "str_position"}
+)
+HASHES = OF_THE_FORM & {"hash", "xxhash64"}
+# Types that a call has whatever the type of its argument.
+DECIDED = (*exp.DataType.INTEGER_TYPES, exp.DataType.Type.DATE, exp.DataType.Type.BOOLEAN)
+FIXES = {
+    NUMBER: "write CAST(CAST({0} AS bigint) AS string), or DECIMAL(p,s) in place of bigint where "
+    "it "
+    "has a fraction",
+    MOMENT: "write CAST(CAST({0} AS timestamp) AS string), or unix_micros({0})",
+}
+EXAMPLES = {NUMBER: "1, 1.0, 1.00", MOMENT: "a day with a time and without"}
+
+
+def refuse_varying_keys(select: str, types: Mapping[str, str], numbers: Collection[str]) -> None:
+    """Raise UnfitSelect where `select` would give one value other keys of files in which its column
+    has another type.
+
+    `types`: of the columns of landed files of one schema; `numbers`: those of text that hold
+    numbers as a sender wrote them, such as 1.0 and 1e0.
+    """
+    known = {name.lower(): "double" if name in numbers else kind for name, kind in types.items()}
+    for expression in expressions(select):
+        if name_of(expression) == KEY and (why := key_fault(expression, known, numbers)):
+            raise UnfitSelect(why)
+
+
+def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] = ()) -> str:
+    """Why an expression for `event_key` gives one value several keys, and what to write; empty if
+    it does not.
+
+    `types`: of the file's columns, by small letters; `texts`: those of them that are texts to an
+    engine. A column whose type is unknown is no fault.
+    """
+    parsed = typed(expression, types).unalias()
+    for function in reversed(
+        [*parsed.find_all(exp.Func)]
+    ):  # within casts, whose own type is known, nothing has one
+        annotate_types(function, dialect="spark", overwrite_types=False)
+    for node in parsed.walk():
+        kind = _varying(node)
+        if kind and not _is_fixed(node):
+            what, name = _shown_type(node), node.sql("spark")
+            several = f"a {kind} has several texts then ({EXAMPLES[kind]})"
+            fixed = f"CAST({name} AS double)" if name in texts else name
+            return (
+                f"{KEY} takes {name}, which is {what}, as it comes, and {several}: "
+                f"{FIXES[kind].format(fixed)}"
+            )
+    return ""
+
+
+def _varying(node: Any) -> str:
+    """The kind of a part whose text depends on its type in the file; empty for others."""
+    if (
+        not isinstance(node, exp.Expression)
+        or node.type is None
+        or isinstance(node, exp.Literal | exp.DataType)
+    ):
+        return ""
+    if is_floating(node) and not isinstance(
+        node, exp.Round
+    ):  # to which the parser gives no other type
+        return NUMBER
+    if not isinstance(node, exp.Column | exp.Dot | exp.Bracket):
+        return ""
+    if node.is_type(*exp.DataType.INTEGER_TYPES):  # its text is one, a hash of it is not
+        return NUMBER if called(node.parent or node) in HASHES else ""
+    if node.is_type(exp.DataType.Type.DECIMAL):
+        return NUMBER if _scale(node.type) else ""
+    is_moment = node.is_type(*exp.DataType.TEMPORAL_TYPES) and not node.is_type(
+        exp.DataType.Type.DATE
+    )
+    return MOMENT if is_moment else ""
+
+
+def _is_fixed(node: Any) -> bool:
+    """Whether what stands around a part gives it a form of its own, or asks only whether something
+    is so."""
+    inner, outer = node, node.parent
+    while isinstance(outer, PASSING) or (isinstance(outer, exp.Cast) and is_floating(outer)):
+        if (
+            isinstance(outer, exp.If | exp.Case)
+            and outer.this is inner
+            and outer.args.get("ifs", True)
+        ):
+            return True  # a condition
+        inner, outer = outer, outer.parent
+    if isinstance(outer, exp.Cast):
+        return not outer.is_type(*exp.DataType.TEXT_TYPES)
+    if (
+        isinstance(outer, exp.Predicate | exp.Connector | exp.Not | exp.IntDiv)
+        or called(outer) in SPELLED_OUT
+    ):
+        return True
+    if outer is None or called(outer) in OF_THE_FORM:
+        return False
+    return isinstance(outer, exp.Func) and outer.is_type(*DECIDED)
+
+
+def _scale(kind: Any) -> int:
+    """The digits behind the point of a DECIMAL."""
+    parameters = [int(p.name) for p in kind.expressions]
+    return parameters[1] if len(parameters) > 1 else 0
+
+
+def _shown_type(node: Any) -> str:
+    return "a timestamp" if _varying(node) == MOMENT else str(node.type.sql("spark")).lower()

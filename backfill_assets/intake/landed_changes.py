@@ -1,0 +1,412 @@
+"""The landing folder against the ledger `files`: new, altered, missing, merely touched and
+uncounted files. No JVM.
+
+Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of files: light
+commands need none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.loss import failing_alone
+from backfill_assets.engines.server import engine_named
+from backfill_assets.intake.content_store import VERSION, StoredFile, copies, identity
+from backfill_assets.intake.declared import DeclaredTotals, name_of, of_contents, read_declared
+from backfill_assets.intake.files import Hashes, LandedFile
+from backfill_assets.intake.landings import table_of
+from backfill_assets.intake.ledger import KEYED, FileRecord, read_files, reads_by_position
+from backfill_assets.intake.listing import Listing, RefusedFile
+from backfill_assets.intake.paths import is_read_otherwise
+from backfill_assets.intake.select import uses_path
+from backfill_assets.intake.source_log import TableListing, list_source
+from backfill_assets.intake.table_changes import (
+    is_lost,
+    never_loaded,
+    note_read,
+    noted_version,
+    position_in,
+    refuse_altered_columns,
+    refuse_unknown_columns,
+    refuse_without_day,
+    vanished,
+    with_known,
+)
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    TransientError,
+    raise_first,
+    section_of,
+    telling_source,
+)
+from backfill_assets.kernel.core.payload import words
+from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import LakeSettings
+
+Intakes = Sequence[tuple[LandedFile, StoredFile]]
+# Of `deliveries`; a change that refuses other rows raises it, and every file is counted again.
+RULES = 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The landing folder, or a table's log, against the ledger."""
+
+    fresh: list[LandedFile]
+    altered: list[FileRecord]
+    missing: list[FileRecord]
+    # Their file changed or vanished, and raw never took a row of it, or the content lies at another
+    # path too.
+    lapsed: list[FileRecord]
+    # A scan would count them again or hold them against other manifests; with the name of the rules
+    # for it.
+    uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
+    contradicted: list[FileRecord] = field(
+        default_factory=list
+    )  # loaded ones whose manifests declare other totals
+    # Their contents have other names by today's `select`, so that their files are fresh. Only a
+    # scan looks for them.
+    renamed: list[FileRecord] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)  # never read
+    vanished: list[FileRecord] = field(
+        default_factory=list
+    )  # a table's log has them, and vacuum took their rows
+    held: list[LandedFile] = field(
+        default_factory=list
+    )  # new in a table that is no longer the one that was read
+
+    @property
+    def disputed(self) -> list[FileRecord]:
+        """Records that raw may hold rows of and that the landing folder contradicts."""
+        return [*self.altered, *self.missing, *self.contradicted]
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether a scan would have the engine count rows."""
+        return bool(self.fresh or self.uncounted)
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a scan would record nothing."""
+        return not (self.counts_rows or self.disputed or self.lapsed)
+
+
+def landed(lake_session: LakeSession) -> Comparison:
+    """Compare the landing folders of all sources with their ledgers now. A file that is still
+    written counts as new.
+
+    Raises the first error of a source that cannot be listed.
+    """
+    comparisons, failed = landed_each(lake_session)
+    raise_first(failed)
+    return joined(comparisons.values())
+
+
+def landed_each(lake_session: LakeSession) -> tuple[dict[str, Comparison], list[BackfillError]]:
+    """The comparisons of the sources that can be listed, by their names, and an error for each
+    other one. Raises TransientError of the machine."""
+    found, failed = dict[str, Comparison](), list[BackfillError]()
+    for lake in lake_session.lake.by_source():
+        try:
+            with failing_alone(delivered_by(lake)), telling_source(lake.source):
+                found[lake.source], _, _ = compared(LakeSession(lake))
+        except TransientError:
+            raise
+        except BackfillError as error:
+            failed.append(error)
+    return found, failed
+
+
+def joined(comparisons: Iterable[Comparison]) -> Comparison:
+    """The comparisons of several sources as one."""
+    total = Comparison([], [], [], [])
+    for comparison in comparisons:
+        for name, paths in vars(comparison).items():
+            getattr(total, name).extend(paths)
+    return total
+
+
+def delivered_by(lake: Lake) -> str:
+    """What a lake's source is called in errors about its deliveries."""
+    return (
+        f"the deliveries of {section_of(lake.source)} in lake.toml "
+        f"({plain(lake.settings.source.files)})"
+    )
+
+
+def listing_and_ledger(
+    lake_session: LakeSession, *, whole: bool = False
+) -> tuple[Listing, list[FileRecord]]:
+    """What the lake's source delivers, with what manifests declare of it, and its ledger `files`.
+    `whole`: a table's log is read from its beginning, so that its contents say where their rows
+    lie."""
+    source, lake = lake_session.lake.settings.source, lake_session.lake
+    base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
+    known = position_in(lake.stock, records) if source.table and not whole else None
+    read_before = noted_version(lake.stock) if source.table else -1
+    listing = list_source(source, base, known, read_before)
+    if isinstance(listing, TableListing):
+        listing = with_known(
+            listing, table_of(source, base), records, lake.stock, source.first_version
+        )
+    if not listing.manifests:
+        return listing, records
+    declared = read_declared(listing.manifests, listing.files)
+    refused = (RefusedFile(name, why) for name, why in declared.refused.items())
+    return replace(listing, declared=declared, refused=(*listing.refused, *refused)), records
+
+
+def landed_by_content(
+    lake_session: LakeSession, lost: Sequence[FileRecord]
+) -> dict[str, list[LandedFile]]:
+    """The landed files by the contents recorded for their path, today's or an earlier one."""
+    listing, records = listing_and_ledger(lake_session, whole=True)
+    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
+    for record in (*lost, *records):
+        if record.path in files:
+            found[record.sha256].append(files[record.path])
+    return found
+
+
+def compared(
+    lake_session: LakeSession, to_scan: bool = False
+) -> tuple[Comparison, Listing, list[FileRecord]]:
+    """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also
+    the renamed contents, for which files are hashed that were counted under other settings."""
+    listing, records = listing_and_ledger(lake_session)
+    hashes = Hashes(lake_session.lake.stock)
+    others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
+    comparison = compare(listing, records, hashes, others)
+    hashes.keep()
+    listing = _named_if_not_there(lake_session.lake, listing, comparison)
+    if isinstance(listing, TableListing):
+        live, lake = [r for r in records if not r.withdrawn], lake_session.lake
+        note_read(listing, records, lake.stock)
+        table = table_of(lake.settings.source, lake.shared or lake.root)
+        gone = vanished(listing, live, lake.stock, table)
+        comparison = replace(_of_table(comparison), vanished=gone)
+        if to_scan and not comparison.held:
+            refuse_unknown_columns(listing, lake_session.lake.settings.source)
+            refuse_without_day(lake_session.lake.settings.source.select, comparison.missing)
+    apart = (
+        *comparison.altered,
+        *comparison.missing,
+        *comparison.lapsed,
+        *comparison.vanished,
+        *others,
+    )
+    blocked = {r.path for r in apart}
+    now = utc_now()
+    live = [r for r in records if not r.withdrawn and r.path not in blocked]
+    declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
+    today = counting_digest(lake_session.lake.settings)
+    wanted = [(r, counted_by(today, r, declared.get(r.sha256, ()))) for r in live]
+    uncounted = [(r, by) for r, by in wanted if r.counted_by != by or _is_scanned_too_early(r, now)]
+    to_recount = {id(r) for r, _ in uncounted}
+    if to_scan and isinstance(listing, TableListing) and not comparison.held:
+        again = {r.path for r, _ in uncounted}
+        whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
+        names = again.union(f.name for f in comparison.fresh)
+        refuse_altered_columns(whole, names, lake_session.lake.settings.source)
+    contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
+    found = replace(
+        comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused]
+    )
+    return found, listing, records
+
+
+def _named_if_not_there(lake: Lake, listing: Listing, found: Comparison) -> Listing:
+    """The listing, which says where the table of lost contents was looked for if nothing lies
+    there: a lake that was copied elsewhere takes its relative paths along."""
+    source = lake.settings.source
+    if source.table is None or not listing.root_missing or not found.missing:
+        return listing
+    address = table_of(source, lake.shared or lake.root).uri()
+    why = (
+        f"nothing lies at {address}: put the table there, or correct {section_of(lake.source)} "
+        "table in lake.toml"
+    )
+    return replace(listing, refused=(*listing.refused, RefusedFile(plain(source.table), why)))
+
+
+def _of_table(found: Comparison) -> Comparison:
+    """The comparison of a table. One that is not the table that was read brings nothing until a
+    person looks at it."""
+    if found.altered or found.missing:
+        return replace(found, fresh=[], held=found.fresh)
+    lost = [never_loaded(f) for f in found.fresh if is_lost(f)]
+    return replace(found, fresh=[f for f in found.fresh if not is_lost(f)], missing=lost)
+
+
+def renamed(
+    settings: LakeSettings, listing: Listing, records: Sequence[FileRecord], hashes: Hashes
+) -> list[FileRecord]:
+    """The records of contents that are named by their path though today's `select` gives rows that
+    do not depend on it, or the other way round. Records counted under today's settings keep their
+    names, except copies that have one name and depend on their paths."""
+    files, live = (
+        {f.name: f for f in listing.files if not f.sha256},
+        [r for r in records if not r.withdrawn],
+    )
+    today, by_path = counting_digest(settings), uses_path(settings.source.select)
+    paths, found = Counter(r.sha256 for r in live), list[FileRecord]()
+    for record in (r for r in live if r.path in files):
+        if record.counted_under != today or (by_path and paths[record.sha256] > 1):
+            sha256 = hashes.sha256(files[record.path])
+            if record.sha256 == (sha256 if by_path else identity(sha256, record.path)):
+                found.append(record)
+    return found
+
+
+def compare(
+    listing: Listing,
+    records: Sequence[FileRecord],
+    hashes: Hashes,
+    others: Sequence[FileRecord] = (),
+) -> Comparison:
+    """Sort files and records; `others` are the renamed ones. Hashes only files of equal size whose
+    time changed, each once.
+
+    The file of a record that never had a usable row may change or vanish freely: raw holds no row
+    of it. Today's settings do not matter here, because raw holds rows made under earlier ones. A
+    missing file is not missing while the same content lies at another path.
+    """
+    listed = {f.name: f for f in listing.files}
+    live = [r for r in records if not r.withdrawn]
+    gone = [r for r in live if r.path not in listed]
+    same = {
+        (r.path, r.sha256)
+        for r in live
+        if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)
+    }
+    altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
+    taken, present = (
+        {path for path, _ in same} | {r.path for r in altered if r.may_be_in_raw},
+        {sha for _, sha in same},
+    )
+    taken -= {r.path for r in others}
+    return Comparison(
+        fresh=[f for f in listing.files if f.name not in taken],
+        altered=[r for r in altered if r.may_be_in_raw],
+        missing=[r for r in gone if r.may_be_in_raw and r.sha256 not in present],
+        lapsed=[
+            *(r for r in altered if not r.may_be_in_raw),
+            *(r for r in gone if not r.may_be_in_raw or r.sha256 in present),
+        ],
+        renamed=[*others],
+    )
+
+
+def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
+    """The contents whose copies in the content store can go, with their bytes: all their days lie
+    before that day, and a file of the landing folder still has the content, by its size and time.
+    The next reader ingests it from there again."""
+    listing, records = listing_and_ledger(lake_session)
+    here = {
+        (f.name, f.size, f.mtime_ns) for f in listing.files if not f.sha256
+    }  # vacuum may take a table's any time
+    landed_still = {
+        r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn
+    }
+    needed = {
+        r.sha256
+        for r in records
+        if r.sha256 not in landed_still or max(r.days, default=before) >= before
+    }
+    return {
+        name: size
+        for name, size in copies(lake_session.lake.stock).items()
+        if name in landed_still - needed
+    }
+
+
+def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
+    if file.sha256:
+        return file.sha256 == record.sha256
+    if file.size != record.size or file.mtime_ns == record.mtime_ns:
+        return file.size == record.size
+    sha256 = hashes.sha256(file)
+    return record.sha256 in (
+        sha256,
+        identity(sha256, file.name),
+    )  # the content's name may contain its path
+
+
+def counted_by(today: str, record: FileRecord, declared: Sequence[DeclaredTotals]) -> str:
+    """Name of the rules that count a content: the digest of `today`'s settings, how the record
+    reads its path where that matters, and a digest of the totals that manifests declare for it."""
+    keyed = KEYED if KEYED in record.counted_by and is_read_otherwise(record.path) else ""
+    return " ".join(filter(None, (today + keyed, name_of(declared))))
+
+
+def path_rule(records: Sequence[FileRecord]) -> str:
+    """How new files of the source read days from their paths: KEYED, or as its ledger of an earlier
+    release does."""
+    return "" if reads_by_position(records) else KEYED
+
+
+def copied_from(
+    new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: Sequence[FileRecord]
+) -> dict[str, str]:
+    """The new paths whose content was known at another path already, with that path."""
+    owners = {r.sha256: r.path for r in reversed(records) if not r.withdrawn}
+    for record in recorded:
+        owners.setdefault(record.sha256, record.path)
+    return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
+
+
+def by_new_names(
+    renamed: Sequence[FileRecord], intakes: Intakes, records: Sequence[FileRecord]
+) -> list[FileRecord]:
+    """The renamed records by the names that their contents have now, the first scanned of each,
+    unless it is known."""
+    names, known = (
+        {f.name: i.sha256 for f, i in intakes},
+        {r.sha256 for r in records if not r.withdrawn},
+    )
+    latest_first = sorted(
+        (r for r in renamed if r.path in names), key=lambda r: r.first_scan, reverse=True
+    )
+    found = {names[r.path]: replace(r, sha256=names[r.path], counted_by="") for r in latest_first}
+    return [r for name, r in found.items() if name not in known]
+
+
+def scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
+    """The contents whose first scan lies before the time of their file, or of the file in which
+    they land again."""
+    live = {r.sha256 for r in records if not r.withdrawn}
+    ended = {r.sha256: r for r in records if r.sha256 not in live}
+    again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
+    return {
+        r.sha256
+        for r in (*(r for r in records if not r.withdrawn), *again)
+        if _is_scanned_too_early(r, now)
+    }
+
+
+def _is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
+    """Whether the first scan lies before the file's own time, which is over: the clock of that scan
+    was behind."""
+    latest = (record.first_scan + timedelta(days=FIRST_SCAN_SLACK_DAYS)).timestamp()
+    return latest < record.mtime_ns / 1e9 <= now.timestamp()
+
+
+def counting_digest(settings: LakeSettings) -> str:
+    """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether
+    it is usable."""
+    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    own: list[object] = [] if source.payload is None else [words(source.payload_columns)]
+    own += [source.dialect.declared] if source.dialect.declared else []
+    own += [f"key_day {source.key_day}"] if source.key_day is not None else []
+    own += [source.kind, source.max_vanished_share] if source.kind != "changes" else []
+    engine = engine_named(settings.spark.engine)
+    own += [] if engine.reads_all_landed else [engine.name.lower()]
+    return digest_of(
+        [source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own]
+    )

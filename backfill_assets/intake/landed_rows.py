@@ -1,0 +1,382 @@
+"""The landed rows of files that are read together, each with its file's content and its number in
+it, and as text.
+
+Files of one kind are; of many kinds, too, as far as their columns agree, since an engine has a
+bound of frames in one query. Not here: deliveries (`deliveries`) and ingest (`intake.ingest`). An
+engine without `_metadata` gets links that name the content and copies with numbered rows, in the
+folder for temporary files of its server.
+"""
+
+import atexit
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from backfill_assets.engines.engine_paths import engine_path, linked, refuse_lost
+from backfill_assets.engines.lake_session import small_frame
+from backfill_assets.engines.session import engine_of, own_server, written_rows
+from backfill_assets.intake.batches import (
+    BAD_REASON,
+    BAD_TEXT,
+    FRACTIONAL,
+    ROW_NUMBER,
+    folded_name,
+    shown,
+)
+from backfill_assets.intake.content_store import StoredFile, refuse_replaced
+from backfill_assets.intake.mapping import quoted
+from backfill_assets.intake.parquet_files import grouped, read_micros
+from backfill_assets.intake.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, OF_COMMITS
+from backfill_assets.intake.text_lines import Limits, Unreadable
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField
+
+INTAKE_COLUMNS = (ROW_NUMBER, BAD_TEXT, BAD_REASON)
+CONTENT, NUMBER = "__sha256", "__number"  # names that no landed column may have
+SIGN = "c"  # before a content's name in a folder's: digits alone would be taken for a number
+DIGITS = 64
+# Of pages that have one; copies were decoded when they were made.
+CHECKSUMS = "parquet.page.verify-checksum.enabled"
+MANY_KINDS = 8  # more sets of columns than that in one query are joined
+MOST_FRAMES = 64  # of one query: a server may end at some 250, and Spark takes two seconds for each
+MOST_COLUMNS = 1_000  # of a frame of files that were joined
+# As Spark reads them; pyarrow's names.
+EPOCH, FIRST_GREGORIAN = date(1970, 1, 1), date(1582, 10, 15)
+LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+WIDENED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.large_string(): pa.string(),
+}
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Files that one frame reads."""
+
+    files: Sequence[StoredFile]
+    # The columns of all, in an order that is each file's; none: files of one kind.
+    fields: "Sequence[StructField]" = ()
+
+
+def files_by_kind(
+    session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
+) -> list[Alike]:
+    """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected`
+    columns (None: never) and agree in the order, types and spelling of all others: the text of a
+    row depends on its file.
+
+    Raises what the engine raises over a file.
+    """
+    if len(kinds) <= MANY_KINDS or selected is None:
+        return [Alike(files) for files in kinds]
+    done, open_ones, names = list[Alike](), dict[object, Alike](), {*map(folded_name, selected)}
+    for files in kinds:
+        first, fields = files[0], _fields(session, files[0])
+        types = {f.name: (f.dataType.simpleString(), first.types.get(f.name)) for f in fields}
+        wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
+        key = (*first.kind[2:], ROW_NUMBER in types, str(wanted))
+        before = open_ones.get(key)
+        if before is not None and (merged := _merged(before.fields, fields)):
+            open_ones[key] = Alike([*before.files, *files], merged)
+        else:
+            done += [before] if before else []
+            open_ones[key] = Alike(files, fields)
+    return [*done, *open_ones.values()]
+
+
+def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
+    """The columns of a file, as the engine reads them."""
+    from pyspark.sql import types as T
+
+    server, engine = own_server(session), engine_of(session)
+    if file.types:
+        with file.store.open(file.name, at_end=True, at_hand=True) as opened:
+            names = pq.read_schema(opened).names
+        return [
+            T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names
+        ]
+    if server is not None and not engine.has_row_metadata:
+        path = str(_copy(server.scratch, file))
+    else:
+        path = engine_path(session, file.store, file.name)
+    return [T.StructField(f.name, f.dataType) for f in session.read.parquet(path).schema.fields]
+
+
+def _merged(
+    fields: "Sequence[StructField]", more: "Sequence[StructField]"
+) -> "list[StructField] | None":
+    """The columns of both, each side in its order; None where that cannot be, where a name has two
+    types or spellings, or where they are too many."""
+    merged, names, place = [*fields], [f.name for f in fields], 0
+    known = {folded_name(f.name): (f.name, f.dataType) for f in fields}
+    for field in more:
+        same = known.get(folded_name(field.name))
+        if same is None:
+            merged.insert(place, field)
+            names.insert(place, field.name)
+            found = place
+        elif same != (field.name, field.dataType) or (found := names.index(field.name)) < place:
+            return None
+        place = found + 1
+    return merged if len(merged) <= MOST_COLUMNS else None
+
+
+def union_of(
+    session: "SparkSession", frames: "Sequence[DataFrame]", most: int = MOST_FRAMES
+) -> "DataFrame":
+    """The rows of all frames. More than `most` are first written to the folder for temporary files
+    of the lake's server, so many at once."""
+    server = own_server(session)
+    while server is not None and len(frames) > most:
+        groups = (frames[i : i + most] for i in range(0, len(frames), most))
+        frames = [_spilled(session, server.scratch, union_of(session, group)) for group in groups]
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
+    place, name = Folder(str(scratch)), f"rows-{uuid.uuid4().hex}"
+    folder = place.prepared(name)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(str(folder)))
+    files = [file for file in place.below(name) if file.endswith(".parquet")]
+    refuse_lost(session, place, place, files, counted)
+    return session.read.schema(frame.schema).parquet(str(folder))
+
+
+def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
+    """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
+    `__reason` (of unusable records of text), and the files' own columns in their types, NULL where
+    a file has none.
+
+    Raises what the engine raises over them.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    server, engine, files = own_server(session), engine_of(session), alike.files
+    by_metadata = server is None or engine.has_row_metadata
+    of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
+    read = (
+        session.read.schema(T.StructType([*alike.fields, *of_folders]))
+        if alike.fields
+        else session.read
+    )
+    if server is None or engine.has_row_metadata:
+        read = read.option(CHECKSUMS, "true") if any(f.is_undecoded for f in files) else read
+        frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
+        content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
+    else:
+        named = [
+            (SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files
+        ]
+        frame = read.parquet(str(linked(server.scratch, CONTENT, named)))
+        content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
+    if files[0].commit:
+        frame = frame.withColumns({CONTENT: F.substring(content, start, DIGITS), NUMBER: number})
+        frame, content, number, start = (
+            _of_commits(session, frame, files),
+            F.col(CONTENT),
+            F.col(NUMBER),
+            1,
+        )
+    is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
+    ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
+    own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
+    columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
+    of_texts = (item for f in (files if alike.fields else files[:1]) for item in f.types.items())
+    types = {n: t.lower() for n, t in of_texts if t != FRACTIONAL}
+    return frame.select(
+        (row_text(columns) if columns else F.lit("")).alias("__json"),
+        F.substring(content, start, DIGITS).alias(CONTENT),
+        (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
+        (F.col(BAD_TEXT) if is_text else none).alias("__text"),
+        (
+            F.col(BAD_REASON)
+            if is_text
+            else _too_long(own)
+            if any(f.is_undecoded for f in files)
+            else none
+        ).alias("__reason"),
+        *(
+            value.try_cast(types.get(n, "string")).alias(n) if is_text else value
+            for n, value, _ in columns
+        ),
+        *(n for n in (*OF_COMMITS, LOG_PLACE) if files[0].commit),
+    )
+
+
+def _too_long(fields: "Sequence[StructField]") -> "Column":
+    """Why a row of files that nobody decoded before is unusable: a value longer than one may be;
+    else NULL."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
+    most, why = Limits.max_row_bytes, "{} has a value of %d bytes, more than the limit of {}"
+    reasons: list[Column] = []
+    for name, size in ((name, F.octet_length(quoted(name))) for name in texts):
+        reason = F.format_string(why.format(shown(name).replace("%", "%%"), most), size)
+        reasons.append(F.when(size > most, reason))
+    return F.coalesce(F.lit(None).cast("string"), *reasons)
+
+
+def _of_commits(
+    session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]
+) -> "DataFrame":
+    """Add what the log of a table says of each file: its values of partition columns, its commit,
+    its place in it."""
+    from pyspark.sql import functions as F
+
+    names = [*files[0].partition]
+    places = {name: f"__p{place}" for place, name in enumerate(names)}
+    rows = [
+        (f.sha256, *(f.commit or ()), f.rows_before, *(f.partition[n][1] or None for n in names))
+        for f in files
+    ]
+    texts = "".join(f", {place} string" for place in places.values())
+    told = small_frame(
+        session,
+        rows,
+        f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}",
+    )
+    joined_to = frame.join(F.broadcast(told), CONTENT)
+    values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
+    change = F.col(CHANGE) if CHANGE in frame.columns else F.lit("insert")
+    return joined_to.withColumns({**values, CHANGE: change}).drop(*places.values())
+
+
+def _copy(scratch: Path, file: StoredFile) -> Path:
+    """Number the file's rows in a copy, written once per life of the engine's server. Raises
+    StillChanging."""
+    numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
+    partial = f"{name}.{os.getpid()}"
+    if exists(numbered, name):
+        return numbered.local(name)
+    if ROW_NUMBER in pq.read_schema(file.parquet).names:
+        return file.parquet
+    try:
+        _write(file, numbered.prepared("") / partial)
+        refuse_replaced([file])  # the copy outlives this load
+        # Of 150,000 rows 56 MiB, kept for as long as we live otherwise.
+        pa.default_memory_pool().release_unused()
+        numbered.put(name, numbered.local(partial), is_synced=False)
+    finally:
+        numbered.delete(partial)
+    return numbered.local(name)
+
+
+def _write(file: StoredFile, target: Path) -> None:
+    """Raises Unreadable for a value that has no place in the type Spark would give it."""
+    with read_micros(file.parquet) as source:
+        julian = _is_julian(source.metadata.metadata or {})
+        schema = pa.schema(
+            [pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow]
+        )
+        first, number = 1, pa.field(NUMBER, pa.int64())
+        with pq.ParquetWriter(
+            target, schema.append(number), compression="zstd", store_schema=False
+        ) as writer:
+            try:
+                for table in grouped(source, schema):
+                    if julian and (
+                        early := next(
+                            filter(None, map(_early, table.columns, table.column_names)), ""
+                        )
+                    ):
+                        raise Unreadable(early)
+                    numbers = pa.array(range(first, first + table.num_rows), pa.int64())
+                    writer.write_table(table.append_column(number, numbers))
+                    first += table.num_rows
+            except pa.ArrowInvalid as error:
+                raise Unreadable(str(error).splitlines()[0]) from None
+
+
+def _is_julian(footer: Mapping[bytes, bytes]) -> bool:
+    """Whether days before 1582-10-15 are Julian in a file with this metadata: of Spark 2, and of
+    its `LEGACY` mode."""
+    return footer.get(b"org.apache.spark.version", b"3") < b"3" or any(
+        key in footer for key in LEGACY_CALENDAR
+    )
+
+
+def _early(column: pa.ChunkedArray, name: str) -> str:
+    """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian;
+    empty if it can."""
+    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+        return ""
+    first = pc.min(
+        column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())
+    ).as_py()
+    micros = 86_400_000_000 if pa.types.is_timestamp(column.type) else 1
+    if first is None or first // micros >= (FIRST_GREGORIAN - EPOCH).days:
+        return ""
+    return (
+        f'{name} has Julian days before {FIRST_GREGORIAN}, which only engine = "embedded" reads '
+        "as they are meant"
+    )
+
+
+def _type(found: Any) -> Any:
+    """The type as Spark would read it."""
+    if found in WIDENED:
+        return WIDENED[found]
+    if pa.types.is_timestamp(found):
+        return pa.timestamp("us", None if found.tz is None else "UTC")
+    if pa.types.is_dictionary(found):
+        return _type(found.value_type)
+    if pa.types.is_list(found):
+        return pa.list_(found.value_field.with_type(_type(found.value_type)))
+    if pa.types.is_struct(found):
+        return pa.struct([f.with_type(_type(f.type)) for f in found.fields])
+    return found
+
+
+def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
+    """The values as a JSON object by these names; leaves out NULLs. Decimals, fractions and times
+    are texts in it."""
+    from pyspark.sql import functions as F
+
+    return F.to_json(
+        F.struct(
+            *(_json_value(column, field.dataType).alias(name) for name, column, field in columns)
+        )
+    )
+
+
+def _json_value(value: "Column", kind: "DataType") -> "Column":
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.FractionalType | T.TimestampType | T.TimestampNTZType):
+        return value.cast("string")
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda one: _json_value(one, kind.elementType))
+    if isinstance(kind, T.MapType) and not isinstance(
+        kind.keyType, T.StringType
+    ):  # else bytes show as an address
+        is_bytes = isinstance(kind.keyType, T.BinaryType)
+        keys = F.transform(
+            F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string")
+        )
+        return F.map_from_arrays(keys, F.map_values(value))
+    if isinstance(kind, T.StructType):
+        parts = (_json_value(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*parts))
+    return value

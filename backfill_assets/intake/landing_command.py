@@ -1,0 +1,267 @@
+"""`backfill-assets scan`, `landing accept` and `adopt`: what landed, what changed there, tables of
+others.
+
+Not here: comparing folder and ledger (`intake.scan`), and what is adopted or refused
+(`foreign.adopting`, `foreign.adoptable`).
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+import click
+
+from backfill_assets.cli.common import (
+    TEXT,
+    json_and_lake,
+    lake_root,
+    named_lake,
+    opened,
+    say_unusable,
+)
+from backfill_assets.cli.drawing import number, remark
+from backfill_assets.cli.output import answer
+from backfill_assets.dagster.lakes import lake_for
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_apart
+from backfill_assets.foreign.adopting import adopt as adopt_table
+from backfill_assets.foreign.adopting import is_followed
+from backfill_assets.foreign.external import place_of
+from backfill_assets.foreign.observing import observe_each
+from backfill_assets.intake.landed_changes import joined, landed_each
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError, raise_first
+from backfill_assets.kernel.core.scans import ScanReport, shown
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.folder import readers_of
+from backfill_assets.kernel.tables.home import Lake, access_of, look_at
+from backfill_assets.kernel.tables.settings import AccessSettings
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
+
+UNDISPUTED = (
+    "neither altered nor missing, and no scan found that it contradicts its declared totals"
+)
+
+
+@click.command()
+@json_and_lake
+@click.pass_context
+def scan(ctx: click.Context) -> None:
+    """Take stock of the landing folder, and of tables that others write. Exit code 1 if a file is
+    altered, missing, refused or unreadable, or not one row of a source is usable. A source that
+    cannot be scanned holds up no other."""
+    from backfill_assets.intake.scan import scan_each
+
+    lake = named_lake()
+    report, failed = scan_each(LakeSession(lake))
+    observed, unread = observe_each(lake, _contracts(lake))
+    document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
+    answer(document, [*_report_lines(report), *observed])
+    raise_first([*failed, *unread])
+    if say_unusable(lake).fruitless or not report.is_clean:
+        ctx.exit(1)
+
+
+def _contracts(lake: Lake) -> Sequence[Contract]:
+    """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened:
+    files are scanned all the same."""
+    try:
+        return chosen_pipeline(lake).contracts
+    except BackfillError as error:
+        remark(f"Tables that others write were not looked at. {error}")
+        return ()
+
+
+def _report_lines(report: ScanReport) -> Iterator[str]:
+    for name, (rows, bad) in report.new.items():
+        yield f"new        {plain(name)}: {number(rows)} rows" + (
+            f", {number(bad)} unusable" if bad else ""
+        )
+    gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")
+    for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
+        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+    if report.vanished:
+        yield (
+            f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days "
+            "stay as loaded"
+        )
+    yield from findings(report)
+    if report.example:
+        yield f"unusable because e.g. {plain(report.example)}"
+    yield f"{len(report.new)} new file(s), {report.known} known before"
+
+
+def findings(report: ScanReport) -> Iterator[str]:
+    """Yield lines about files that hold days back, and files that are not read."""
+    notes = (
+        ("refused", report.refused),
+        ("unusable", report.unreadable),
+        ("disagrees", report.contradicted),
+    )
+    for word, files in notes:
+        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+    yield from (f"clock      {plain(name)}: {plain(why)}" for name, why in report.ahead.items())
+    for word, names in (("altered", report.altered), ("missing", report.missing)):
+        yield from (f"{word:10s} {plain(name)}" for name in names)
+    if report.blocked:
+        yield (
+            f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the "
+            "files are back, or you "
+            'say `backfill-assets landing accept --note "why"`'
+        )
+
+
+def scan_as_needed(lake: Lake) -> frozenset[date]:
+    """Scan what landed since the last scan, if anything did; return the days whose files are
+    altered or missing. Raises, at the end, the error of a source that cannot be scanned."""
+    blocked, failed = scan_what_can_be(lake)
+    raise_first(failed)
+    return blocked
+
+
+def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
+    """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
+    session = LakeSession(lake)
+    unread = _observe(lake, chosen_pipeline(lake))
+    comparisons, unlisted = landed_each(session)
+    comparison = joined(comparisons.values())
+    if comparison.is_scanned:
+        for first in comparison.refused[:1]:
+            why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
+            remark(
+                f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` "
+                "lists them"
+            )
+        return frozenset(), [*unlisted, *unread]
+    if comparison.counts_rows:
+        session.begin()  # while files are read and parsed
+    from backfill_assets.intake.scan import scan_each
+
+    report, failed = scan_each(session)
+    for line in findings(report):
+        remark(line)
+    return report.blocked, [*failed, *unread]
+
+
+def opened_now() -> tuple[Lake, Pipeline]:
+    """Open the chosen lake and its pipeline after a look at the tables that others write; say what
+    changed there, and what cannot be read, of which the days that the lake has seen stand."""
+    lake, pipeline = opened()
+    if not any(is_followed(lake, c) for c in pipeline.contracts):
+        return lake, pipeline
+    for error in _observe(lake, pipeline):
+        remark(f"Error: {error}")
+    return opened()
+
+
+def _observe(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
+    """Look at the tables that others write, and say what changed there; return why some cannot be
+    read."""
+    observed, failed = observe_each(lake, pipeline.contracts)
+    for found in observed:
+        if found.days:
+            remark(str(found))
+    return failed
+
+
+@click.group()
+def landing() -> None:
+    """What to do with landed files."""
+
+
+@landing.command(short_help="Follow what lies there now.")
+@click.option("--note", type=TEXT, required=True, help="Why; it is kept in the ledger.")
+@click.argument("paths", nargs=-1)
+@json_and_lake
+@click.pass_context
+def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
+    """Follow what lies in the landing folder now: files that are altered, missing, or disagree with
+    their manifests (all, or PATHS as `scan` prints them)."""
+    from backfill_assets.intake.scan import accept_all
+
+    if not note.strip():
+        raise click.BadParameter("say why, in a few words", param_hint="--note")
+    lake = named_lake()
+    followed = accept_all(LakeSession(lake), note.strip(), paths)
+    refused = _refused_for_totals(lake)
+    unknown = {path: refused.get(path, UNDISPUTED) for path in sorted(set(paths) - set(followed))}
+    as_they_are = [path for path in unknown if path not in refused]
+    document = {
+        "accepted": followed,
+        "unchanged": unknown,
+        "neither altered nor missing": as_they_are,
+    }
+    stale = "its days are stale now, `backfill-assets status --stale` lists them"
+    lines = [f"accepted   {path}: {stale}" for path in followed]
+    lines += [f"unchanged  {path}: {why}" for path, why in unknown.items()]
+    answer(document, lines, "Nothing is altered or missing, or loaded against its declared totals.")
+    if unknown:
+        ctx.exit(1)
+
+
+def _refused_for_totals(lake: Lake) -> dict[str, str]:
+    """The files of which nothing was loaded because of what their manifests declare, with the
+    reason and the fix."""
+    found = (
+        (each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source)
+    )
+    fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
+    refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
+    return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in refused}
+
+
+@click.command()
+@click.argument("table", type=TEXT)
+@click.option(
+    "--from",
+    "place",
+    required=True,
+    metavar="PLACE",
+    type=TEXT,
+    help="Its folder, or its address in a bucket.",
+)
+@click.option(
+    "--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day."
+)
+@click.option(
+    "--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL."
+)
+@click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
+@json_and_lake
+def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
+    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its
+    name there.
+
+    No data file is touched or copied. One commit to the table's own log gives each day a receipt;
+    from then on days are rebuilt, put back, compared and watched as of any table, and readers of
+    the folder see them. Where there is no lake, one is made. Killed at any moment, the same command
+    goes on. Tables that cannot be kept so are refused by name.
+    """
+    if not NAME.fullmatch(table):
+        raise click.BadParameter(
+            "use small letters, digits and _, a letter first", param_hint="TABLE"
+        )
+    columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
+    wanted = Adoption(table, place_of(table, place, Path.cwd()), day, columns, note)
+    refuse_apart(wanted, address_of(lake_root()))
+    start = first_day(wanted)
+    is_far = wanted.there.is_store
+    lake = lake_for(
+        lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
+    )
+    with access_of(lake):
+        adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
+        lake = look_at(lake.root)  # which knows now where the table lies
+        pipeline = chosen_pipeline(lake)
+        record(lake, pipeline.contracts, f"adopt {table}")
+    maker = pipeline.table(table).contract.made_by
+    who = (
+        f"the asset {maker} makes its days, by a LakeIOManager"
+        if maker
+        else "the lake makes its days"
+    )
+    answer(adopted, [adopted, f"from now on {who}"])

@@ -1,0 +1,334 @@
+"""The machinery's own tables: contracts of `files`, `quarantine` and `arrivals`, read without a
+JVM.
+
+Not here: writing them (`intake.scan`, `intake.raw`), splitting a load's rows (`intake.deliveries`), and
+the table `too_late`. `files` holds append-only events; the newest per content wins.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.paths import day_by_position, day_of, is_read_otherwise
+from backfill_assets.kernel.core import ledgers
+from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.scans import OF_DUMP, OF_TOTALS
+from backfill_assets.kernel.core.view import LandedDay
+from backfill_assets.kernel.tables.store import TableStore
+
+WITHDRAWN = "withdrawn"
+LANDED = "landed"
+LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the file
+KEYED = "+"  # in `counted_by`, where `is_read_otherwise`: `day_of` its path is its day
+LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
+
+FILES = Contract(
+    ledgers.FILES,
+    "What has landed: one row per file and arrival day; of a path and content the newest event "
+    "wins.",
+    (
+        Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
+        Column("path", "STRING", "below the folder that [source] files names"),
+        Column("sha256", "STRING", "of the file's bytes: the identity that input digests use"),
+        Column("arrival_date", "DATE", "a day on which rows of the file arrived", nullable=True),
+        Column(
+            "rows",
+            "BIGINT",
+            "rows of the file on that day, counted apart from Spark's readers in total",
+        ),
+        Column("bad_rows", "BIGINT", "of these, rows that cannot become a delivery by themselves"),
+        Column("usable_rows", "BIGINT", "the others"),
+        Column("size", "BIGINT", "bytes"),
+        Column("mtime_ns", "BIGINT", "modification time when scanned, nanoseconds since 1970"),
+        Column(
+            "first_scan",
+            "TIMESTAMP",
+            "when this content was first seen; bounds plausible arrival times",
+        ),
+        Column(
+            "home_day",
+            "DATE",
+            "the day of rows without a usable arrival time, fixed at the first scan",
+        ),
+        Column(
+            "recorded_at",
+            "TIMESTAMP",
+            "when this event was appended, and after all before it; the newest wins",
+        ),
+        Column(
+            "counted_by", "STRING", "digest of the settings under which days and rows were counted"
+        ),
+        Column(
+            "note",
+            "STRING",
+            "the note given to `landing accept`; why a file is refused as a whole",
+            nullable=True,
+        ),
+    ),
+    "arrival_date",
+    ("path", "sha256", "arrival_date"),
+    (),
+    partition_by="",
+)
+
+QUARANTINE = Contract(
+    ledgers.QUARANTINE,
+    "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
+    (
+        Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
+        Column("source_file", "STRING", "sha256 of the file; its path is in `files`"),
+        Column("row_number", "BIGINT", "1-based position in the file; 0: the file as a whole"),
+        Column("text", "STRING", "the row as it stands in the file (cut to 8 KiB)", nullable=True),
+        Column("reason", "STRING", "why it is unusable"),
+    ),
+    "arrival_date",
+    ("source_file", "row_number"),
+    (Input(LANDING, kind=InputKind.FILES),),
+)
+
+ARRIVALS = Contract(
+    ledgers.ARRIVALS,
+    "Which arrival day touches which event day: a row iff a key of the one has a delivery for the "
+    "other.",
+    (
+        Column("arrival_date", "DATE", "the day of arrival"),
+        Column("event_date", "DATE", "an event day that keys delivered then have or had"),
+        Column("deliveries", "BIGINT", "deliveries of that arrival day of such keys"),
+        Column("keys", "BIGINT", "such keys"),
+        Column("moved_keys", "BIGINT", "of these, keys with more than one event day"),
+        Column(
+            "greatest_lateness_s",
+            "BIGINT",
+            "greatest arrival minus event time, seconds",
+            nullable=True,
+        ),
+        Column("fingerprint", "STRING", "of these deliveries, source file apart"),
+        Column(
+            "arrival_month", "STRING", "YYYY-MM: the table's layout, few files to read for all days"
+        ),
+    ),
+    "arrival_date",
+    ("event_date",),
+    (),
+    partition_by="arrival_month",
+)
+
+
+def of_source(ledger: Contract, source: str) -> Contract:
+    """Contract of a source's ledger: the same columns, with a name of its own where the source has
+    a name."""
+    inputs = tuple(replace(i, table=ledgers.named(i.table, source)) for i in ledger.inputs)
+    return replace(ledger, name=ledgers.named(ledger.name, source), inputs=inputs)
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One content at one path, as the ledger knows it now."""
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    first_scan: datetime
+    home_day: date
+    days: Mapping[date, tuple[int, int, int]]  # (rows, bad rows, usable rows) per arrival day
+    withdrawn: bool = False
+    counted_by: str = ""
+    refused: str | None = None  # why no row of it can be judged; it counts as one unusable row
+    # days on which the content ever had usable rows, at any path, under any settings: raw may still
+    # hold them
+    used_days: frozenset[date] = frozenset()
+    recorded_at: datetime = LONG_BEFORE  # of its newest event
+    rescanned: bool = False  # its first scan was refuted and taken again
+    contradicted: str = ""  # why the file, whose rows may be loaded, differs from a later manifest
+    # all names that its bytes had at its path, by `select` (`intake.content_store.identity`)
+    names: tuple[str, ...] = ()
+    first_name: str = ""  # the first of `names`, unless another path had one of them, too
+
+    @property
+    def path_day(self) -> date | None:
+        """The day that its path names, as the release read it that first counted the file."""
+        return day_of(self.path) if KEYED in self.counted_by else day_by_position(self.path)
+
+    @property
+    def counted_under(self) -> str:
+        """The digest of the settings that counted it."""
+        return self.counted_by.partition(" ")[0].removesuffix(KEYED)
+
+    @property
+    def as_input(self) -> str:
+        """Content id used in input digests: the first name (else SHA-256) seen for this file, plus
+        markers if it was scanned again or its manifest refuses it, because its rows may then
+        change. Another name without copies changes nothing here: another `select` makes days
+        outdated, never stale."""
+        name = self.first_name or self.sha256
+        name = f"{name} refused for its totals" if self.is_refused_for_totals else name
+        return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
+
+    @property
+    def is_refused_for_totals(self) -> bool:
+        """Whether the totals that its manifest declares refuse it, or the dump before it, not the
+        file itself."""
+        return (self.refused or "").startswith(OF_TOTALS) or self.is_refused_as_dump
+
+    @property
+    def is_refused_as_dump(self) -> bool:
+        """Whether the dump before it refuses it: beside another one it may be whole."""
+        return (self.refused or "").startswith(OF_DUMP)
+
+    @property
+    def is_as_declared(self) -> bool:
+        """Whether it was held against a manifest and is what that declares."""
+        return " " in self.counted_by and self.refused is None and not self.contradicted
+
+    @property
+    def may_be_in_raw(self) -> bool:
+        """Whether raw may hold rows of it: true until `landing accept`, also where a recount finds
+        no usable row."""
+        return bool(self.used_days) or self.usable_rows > 0
+
+    @property
+    def rows(self) -> int:
+        """All rows of the file."""
+        return sum(r for r, _, _ in self.days.values())
+
+    @property
+    def usable_rows(self) -> int:
+        """The rows of the file that can become deliveries by themselves."""
+        return sum(u for _, _, u in self.days.values())
+
+
+def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
+    """The ledger `files` of a source as we wrote it: the newest event per path and content.
+
+    Commits of other programs are not read. Raises BackfillError if a data file of ours is gone.
+    """
+    events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    used: dict[str, set[date]] = defaultdict(set)
+    scans: dict[str, set[datetime]] = defaultdict(set)
+    for row in store.own_rows(ledgers.named(FILES.name, source), FILES.day_column):
+        events[row["path"], row["sha256"]].append(row)
+        scans[row["sha256"]].add(row["first_scan"])
+        if row["event"] == LANDED and row["usable_rows"]:
+            used[row["sha256"]].add(row["arrival_date"])
+    landed = {
+        key: rows for key, rows in events.items() if any(r["event"] == LANDED for r in rows)
+    }  # not lost
+    names, paths, found = _names(landed), Counter(sha for _, sha in landed), list[FileRecord]()
+    for key, rows in landed.items():
+        record, known = _newest_record(rows), names[key]
+        own_names = known if max(paths[n] for n in known) == 1 else (record.sha256,)
+        days = frozenset[date]().union(*(used[n] for n in known))
+        rescanned = record.first_scan > min(min(scans[n]) for n in own_names)
+        found.append(
+            replace(
+                record, used_days=days, rescanned=rescanned, names=known, first_name=own_names[0]
+            )
+        )
+    return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
+
+
+def _names(
+    events: Mapping[tuple[str, str], list[dict[str, Any]]],
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Per path and content all names of these bytes at this path, in the order in which they were
+    first recorded."""
+    at: dict[str, list[str]] = defaultdict(list)
+    for path, sha256 in sorted(events, key=lambda key: min(r["recorded_at"] for r in events[key])):
+        at[path].append(sha256)
+    return {
+        (path, own): tuple(
+            n for n in at[path] if own in (n, identity(n, path)) or n == identity(own, path)
+        )
+        for path, own in events
+    }
+
+
+def _newest_record(rows: list[dict[str, Any]]) -> FileRecord:
+    event = max(rows, key=lambda r: r["recorded_at"])
+    landings = [r for r in rows if r["event"] == LANDED]
+    newest = max(r["recorded_at"] for r in landings)
+    counted = [r for r in landings if r["recorded_at"] == newest]
+    last = counted[0]
+    days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in counted}
+    is_loaded = (last["note"] or "").startswith(LOADED_BEFORE)
+    return FileRecord(
+        **{
+            key: last[key]
+            for key in ("path", "sha256", "size", "mtime_ns", "first_scan", "home_day")
+        },
+        days=days,
+        withdrawn=event["event"] == WITHDRAWN,
+        counted_by=last.get("counted_by")
+        or "",  # older lakes lack this column and count their files again
+        refused=None if is_loaded else last["note"],
+        contradicted=last["note"].removeprefix(LOADED_BEFORE) if is_loaded else "",
+        recorded_at=event["recorded_at"],
+    )
+
+
+def reads_by_position(records: Iterable[FileRecord]) -> list[str]:
+    """The paths whose days an earlier release read by position, and took for other days than
+    today's rule does. While a source has one, new files of such paths are read so, too: a
+    correction must not seem to arrive before its row.
+    """
+    return [
+        r.path
+        for r in records
+        if r.counted_by and KEYED not in r.counted_by and is_read_otherwise(r.path)
+    ]
+
+
+def dumps_of(records: Iterable[FileRecord]) -> dict[date, frozenset[str]]:
+    """Per day the contents of the dump that its paths name; files that are refused are none."""
+    found: dict[date, set[str]] = defaultdict(set)
+    for record in records:
+        day = record.path_day
+        if (
+            not record.withdrawn
+            and record.refused is None
+            and day is not None
+            and day in record.days
+        ):
+            found[day].add(record.sha256)
+    return {day: frozenset(contents) for day, contents in found.items()}
+
+
+def dump_before(day: date, dumps: Iterable[date]) -> date | None:
+    """The newest day before `day` that has a dump."""
+    return max((d for d in dumps if d < day), default=None)
+
+
+def landed_days(records: Sequence[FileRecord], are_dumps: bool = False) -> dict[date, LandedDay]:
+    """Per arrival day the contents that name it and their usable rows; a content at two paths
+    counts once. Of dumps (`are_dumps`) those of the dump before it, too: what vanished follows from
+    both."""
+    shas: dict[date, set[str]] = defaultdict(set)
+    usable: dict[date, int] = defaultdict(int)
+    for record in records:
+        for day, (_, _, good) in record.days.items():
+            if not record.withdrawn and record.as_input not in shas[day]:
+                shas[day].add(record.as_input)
+                usable[day] += good
+    names, dumps = {r.sha256: r.as_input for r in records}, dumps_of(records) if are_dumps else {}
+    for day in dumps:
+        earlier = dump_before(day, dumps)
+        shas[day] |= (
+            {f"{names[sha]} before" for sha in dumps[earlier]} if earlier is not None else set()
+        )
+    return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
+
+
+def read_arrivals(
+    store: TableStore, version: int, source: str = ""
+) -> dict[date, tuple[tuple[date, str], ...]]:
+    """The ledger `arrivals` of a source per event day, as (arrival day, fingerprint) ascending."""
+    found: dict[date, list[tuple[date, str]]] = defaultdict(list)
+    columns = ("arrival_date", "event_date", "fingerprint")
+    name = ledgers.named(ARRIVALS.name, source)
+    for row in store.rows(name, version, columns) if version >= 0 else []:
+        found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
+    return {day: tuple(sorted(rows)) for day, rows in found.items()}

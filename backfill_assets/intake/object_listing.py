@@ -1,0 +1,120 @@
+"""The objects below a prefix of a bucket that `[source] files` offers for reading, and a reason for
+each other object.
+
+Not here: the pattern and the rules of names (`listing`), and reading the objects (`files`).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+
+from backfill_assets.buckets.store_errors import OddKeys
+from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX
+from backfill_assets.intake.files import LandedFile, landed_object
+from backfill_assets.intake.listing import (
+    EXTENSIONS,
+    Glob,
+    Listing,
+    RefusedFile,
+    bad_name,
+    is_manifest,
+    unfit,
+)
+from backfill_assets.intake.paths import day_of
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import Place, Token
+
+NO_PATH = "its key is no path: it has an empty part, dots alone, or control characters"
+MANY = 10_000  # objects: listing them takes ten requests and about a second
+WHOLE_SECONDS = 600.0  # between two whole listings of many objects by one process
+LATE_DAYS = 7  # before the newest day; what lands in an older one is seen by the next whole listing
+
+
+@dataclass
+class _Known:
+    """What the last whole listing of a prefix by this process found, if there was much."""
+
+    tokens: dict[str, Token] = field(default_factory=dict)
+    after: str = ""  # the last name of the days that are not listed again; empty: all are
+    at: float = 0.0  # `time.monotonic`
+
+
+def list_objects(glob: Glob, root: Place, format: str) -> Listing:
+    """List the objects that a parsed pattern offers for reading; `root` is its fixed root.
+
+    Every other object below the root is refused with a reason, all of a folder at once where
+    `list_landing` does not enter one. A pattern without wildcard ignores the object's neighbours.
+    Requests: see `listed`.
+    """
+    refused, files, manifests = dict[str, str](), list[LandedFile](), list[LandedFile]()
+    try:
+        tokens = _named(glob, root) if glob.names_file else listed(root, time.monotonic())
+    except OddKeys as error:
+        if not error.odd:
+            raise
+        tokens, refused = dict(error.good), {plain(key): NO_PATH for key in error.odd}
+    for name, token in sorted(tokens.items()):
+        if not token.size and "." not in name.rpartition("/")[2]:
+            continue  # some programs put an empty object in place of a folder
+        not_read, why = _not_entered(name, glob) or (name, _unfit(name, token, glob, format))
+        if why is not None:
+            refused[plain(not_read)] = why
+        else:
+            (manifests if is_manifest(name) else files).append(landed_object(root, name, token))
+    others = tuple(RefusedFile(name, why) for name, why in refused.items())
+    is_missing = not tokens and not refused and not glob.names_file
+    return Listing(tuple(files), others, is_missing, tuple(manifests))
+
+
+def listed(root: Place, now: float) -> dict[str, Token]:
+    """The tokens of the objects below a root; a request for each thousand. Of many whose names
+    ascend by the days in them a process lists the last days alone, and all of them once in ten
+    minutes. `now`: `time.monotonic`."""
+    known = _known(root)
+    if known.after and now - known.at < WHOLE_SECONDS:
+        return {n: token for n, token in known.tokens.items() if n <= known.after} | root.tokens(
+            after=known.after
+        )
+    tokens = root.tokens()
+    known.after, known.at = _last_of_old_days(sorted(tokens)) if len(tokens) >= MANY else "", now
+    known.tokens = tokens if known.after else {}
+    return tokens
+
+
+@lru_cache(maxsize=16)
+def _known(_root: Place) -> _Known:
+    return _Known()
+
+
+def _last_of_old_days(names: Sequence[str]) -> str:
+    days = [day for name in names if (day := day_of(name))]
+    if len(days) < len(names) or days != sorted(days):
+        return ""
+    line = days[-1] - timedelta(LATE_DAYS)
+    return max((name for name, day in zip(names, days, strict=True) if day < line), default="")
+
+
+def _named(glob: Glob, root: Place) -> dict[str, Token]:
+    (name,) = glob.segments
+    found = {n: root.token(n) for n in (name, name + TOTALS_SUFFIX, FOLDER)}
+    return {n: token for n, token in found.items() if token is not None}
+
+
+def _not_entered(name: str, glob: Glob) -> tuple[str, str] | None:
+    """The first folder in an object's name that is not entered, and why; None if all are."""
+    *folders, _ = name.split("/")
+    for depth, folder in enumerate(folders, 1):
+        why = bad_name(folder)
+        if why is None and not glob.reaches(depth):
+            why = "a folder that the pattern does not reach into (** reaches into all)"
+        if why is not None:
+            return "/".join(folders[:depth]) + "/", why
+    return None
+
+
+def _unfit(name: str, token: Token, glob: Glob, format: str) -> str | None:
+    last = name.rpartition("/")[2]
+    why = None if last == FOLDER else bad_name(last)
+    return why or unfit(name, token.size, glob, EXTENSIONS[format])

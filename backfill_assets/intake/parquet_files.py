@@ -1,0 +1,404 @@
+"""Landed Parquet files: decoded once from end to end, within bounds, and timestamps finer than
+Spark's converted.
+
+Not here: the child process that runs `examine` (`limited_decoding`), and the meaning of columns
+(`mapping`). A few kilobytes can stand for terabytes. Spark refuses INT64 nanoseconds, and cuts
+digits of INT96.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from backfill_assets.intake.batches import folded_name, name_fault, shown
+from backfill_assets.intake.text_lines import Limits, Unreadable
+
+WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
+WIDTHS = {
+    "BOOLEAN": 1,
+    "INT32": 4,
+    "FLOAT": 4,
+    "INT64": 8,
+    "DOUBLE": 8,
+    "INT96": 12,
+    "BYTE_ARRAY": 4,
+}
+GROUP_ROWS, GROUP_BYTES = (
+    131_072,
+    32 << 20,
+)  # of a row group: enough for compression, little enough for one Spark task
+VIEWS = (
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+)  # which a file's own Arrow schema may ask for
+TEXTS = (
+    pa.types.is_binary,
+    pa.types.is_string,
+    pa.types.is_large_binary,
+    pa.types.is_large_string,
+    *VIEWS,
+)
+LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+FLAT = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary, pa.types.is_null)
+# Of types within types: a client of Spark Connect reads no more than some 45 levels of a schema.
+MAX_DEPTH = 20
+DECIMAL_DIGITS = 38  # Spark's most
+NANOS_PER_MICRO = 1_000
+READ_TYPES = frozenset(
+    {"None", "String", "Enum", "Decimal", "Date", "Timestamp", "Int", "Null", "JSON", "BSON"}
+)
+PLAIN_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+# pyarrow raises these over hostile files; an OSError with a number is the machine's fault.
+CORRUPT = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+)
+
+
+def examine(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True) -> int:
+    """Judge the footer of a parquet file of `size` bytes, decode all of it if `is_decoded`, and
+    return its number of rows, or raise Unreadable with the reason.
+
+    Flipped bits that still decode go unseen in files without page checksums; the content's SHA-256
+    keeps them as read.
+    """
+    if size == 0:
+        raise Unreadable("the file has 0 bytes")
+    try:
+        with pq.ParquetFile(source, pre_buffer=False) as file:
+            _refuse_schema(file.schema_arrow)
+            _refuse_footer(file.metadata, file.schema, size, limits)
+            _refuse_unknown_to_spark(file.schema, file.metadata)
+            expected = file.metadata.num_rows
+        rows = _decoded(source, limits) if is_decoded else expected
+    except Unreadable:
+        raise
+    except MemoryError:
+        raise Unreadable("decoding it takes more memory than a file may") from None
+    except CORRUPT as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise Unreadable(f"not a whole parquet file: {lines[0]}") from None
+    if rows != expected:
+        raise Unreadable(f"its footer promises {expected} rows, its pages hold {rows}")
+    return rows
+
+
+def _decoded(source: BinaryIO, limits: Limits) -> int:
+    """Decode every row and return their number; raises Unreadable where they expand beyond the
+    limits."""
+    rows = expanded = 0
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
+        for batch in file.iter_batches(WINDOW_ROWS, use_threads=False):
+            rows += batch.num_rows
+            expanded += _window_bytes(batch, limits)
+            if expanded > limits.max_bytes:
+                raise Unreadable(
+                    f"its rows expand to more than the limit of {limits.max_bytes} bytes"
+                )
+    return rows
+
+
+def _window_bytes(batch: pa.RecordBatch, limits: Limits) -> int:
+    """The expanded size of at most WINDOW_ROWS rows."""
+    window = 0
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        size, longest = _value_bytes(column)
+        window += size
+        if longest > limits.max_row_bytes:
+            most = limits.max_row_bytes
+            raise Unreadable(
+                f"{shown(name)} has a value of {longest} bytes, more than the limit of {most}"
+            )
+    if window > limits.max_window_bytes:
+        most = limits.max_window_bytes
+        raise Unreadable(
+            f"{batch.num_rows} rows in turn expand to {window} bytes, more than the limit of {most}"
+        )
+    return window
+
+
+def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) -> None:
+    """Refuse types and codecs over which Spark 4.2.0 ends the whole job, so that other files could
+    not be read either.
+
+    Nanoseconds in a column of their own pass, as `in_microseconds` converts them; those in lists
+    and structs do not.
+    """
+    for column in (schema.column(i) for i in range(footer.num_columns)):
+        kind = json.loads(column.logical_type.to_json())
+        name, unit = kind["Type"], kind.get("timeUnit")
+        if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
+            raise Unreadable(
+                f"{shown(column.path)} counts nanoseconds, which Spark does not read; write "
+                "microseconds"
+            )
+        if name not in READ_TYPES or kind.get("precision", 0) > DECIMAL_DIGITS:
+            raise Unreadable(
+                f"{shown(column.path)} has a type that Spark does not read: {column.logical_type}"
+            )
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        for chunk in (group.column(c) for c in range(group.num_columns)):
+            if chunk.compression in ("BROTLI", "LZO"):
+                raise Unreadable(
+                    f"it is compressed with {chunk.compression}, which Spark does not read"
+                )
+
+
+def _refuse_schema(schema: pa.Schema) -> None:
+    if not schema.names:
+        raise Unreadable("it has no columns")
+    for name in schema.names:
+        if why := name_fault(name):
+            raise Unreadable(why)
+    for names in _levels(list(schema)):
+        seen: set[str] = set()
+        for name in names:
+            if folded_name(name) in seen:
+                raise Unreadable(f"the name {shown(name)} occurs twice, case aside")
+            seen.add(folded_name(name))
+
+
+def undecoded(path: Path) -> str:
+    """Why an engine may not read a file that pyarrow decodes: columns in encodings that some
+    engines lack, and how to write them; empty without such a column."""
+    with pq.ParquetFile(path) as file:
+        found = {
+            c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS for _, _, c in _chunks(file.metadata)
+        }
+    odd = [
+        f"{shown(name)} is encoded as {'/'.join(sorted(kinds))}"
+        for name, kinds in found.items()
+        if kinds
+    ]
+    return (
+        f"{', '.join(odd)}, which the engine does not decode: write it plain or by dictionary"
+        if odd
+        else ""
+    )
+
+
+def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
+    """Yield each set of names that must differ: those of the file, then those of each struct in
+    it."""
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"a column has types nested more than {MAX_DEPTH} levels deep")
+    yield [f.name for f in fields]
+    for field in fields:
+        kind = field.type
+        if kind.num_fields:
+            inner = [kind.field(i) for i in range(kind.num_fields)]
+            yield from _levels(inner, depth + 1)
+
+
+def _refuse_footer(
+    footer: pq.FileMetaData, schema: pq.ParquetSchema, size: int, limits: Limits
+) -> None:
+    """Raise Unreadable for a file of `size` bytes whose footer promises more than the limits
+    allow."""
+    if footer.num_columns > limits.max_columns:
+        raise Unreadable(
+            f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}"
+        )
+    chunks = list(_chunks(footer))
+    total = sum(c.total_uncompressed_size for _, _, c in chunks)
+    if total > limits.max_bytes:
+        raise Unreadable(
+            f"it decompresses to {total} bytes, more than the limit of {limits.max_bytes}"
+        )
+    if total > limits.bomb_floor_bytes and total > limits.max_ratio * size:
+        raise Unreadable(f"it decompresses more than {limits.max_ratio} fold: a decompression bomb")
+    cells = 0
+    for index, rows, chunk in chunks:
+        column = schema.column(index)
+        width = WIDTHS.get(column.physical_type) or max(1, column.length)
+        cells += width * chunk.num_values
+        if (
+            max(width, _mean_bytes(chunk, limits), width * chunk.num_values // max(1, rows))
+            > limits.max_row_bytes
+        ):
+            raise Unreadable(
+                f"{shown(column.path)} has values of more than the limit of "
+                f"{limits.max_row_bytes} bytes"
+            )
+    if cells > limits.max_bytes:
+        raise Unreadable(
+            f"its {footer.num_rows} rows expand to more than the limit of {limits.max_bytes} bytes"
+        )
+
+
+def grouped(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator[pa.Table]:
+    """Yield all rows in order as row groups, cast to `schema`; reads WINDOW_ROWS in turn, as
+    `examine` did."""
+    waiting: list[pa.Table] = []
+    for batch in source.iter_batches(WINDOW_ROWS, use_threads=False):
+        table = pa.Table.from_batches([batch])
+        waiting.append(table.cast(schema) if schema is not None else table)
+        if (
+            len(waiting) * WINDOW_ROWS >= GROUP_ROWS
+            or sum(t.nbytes for t in waiting) >= GROUP_BYTES
+        ):
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        yield from ((c, group.num_rows, group.column(c)) for c in range(group.num_columns))
+
+
+def _mean_bytes(chunk: Any, limits: Limits) -> int:
+    """A lower bound of the mean size of its values; leaves out page headers."""
+    return int(
+        max(0, chunk.total_uncompressed_size - limits.max_row_bytes) // max(1, chunk.num_values)
+    )
+
+
+def _value_bytes(column: pa.Array) -> tuple[int, int]:
+    """The size of the values as plain bytes, and of the longest of them (0 for fixed widths)."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.take(_lengths(column.dictionary), column.indices)
+    elif any(says(kind) for says in TEXTS):
+        lengths = _lengths(column)
+    else:
+        inner = [_value_bytes(child) for child in _children(column)]
+        longest = max((longest for _, longest in inner), default=0)
+        if inner and hasattr(kind, "value_type"):  # a list: its elements take a byte each at least
+            longest = max(
+                longest,
+                (pc.max(pc.list_value_length(column)).as_py() or 0) * _width(kind.value_type),
+            )
+        return column.nbytes + sum(size for size, _ in inner), longest
+    return pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
+
+
+def _lengths(texts: pa.Array) -> pa.Array:
+    return pc.binary_length(
+        texts.cast(pa.large_binary()) if any(says(texts.type) for says in VIEWS) else texts
+    )
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 1
+
+
+def _children(column: pa.Array) -> list[pa.Array]:
+    kind = column.type
+    if isinstance(column, pa.ExtensionArray):
+        return [column.storage]
+    if pa.types.is_struct(kind):
+        return list(column.flatten())
+    if pa.types.is_map(kind):
+        start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        return [part.slice(start, end - start) for part in (column.keys, column.items)]
+    if any(says(kind) for says in LISTS):
+        return [column.flatten()]
+    if not any(says(kind) for says in FLAT):
+        raise Unreadable(
+            f"it has values of the Arrow type {kind}, whose size no bound knows; write a plain type"
+        )
+    return []
+
+
+def read_micros(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file whose INT96 become microseconds, as Spark reads them, without what is
+    finer. Nanoseconds in 64 bits, the default of pyarrow, hold the years 1678 to 2261 alone."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
+    """Return the parquet for Spark (`landed`, or `target`, written from it) and its inexact columns
+    with reasons."""
+    with read_micros(landed) as source:
+        old, top = _finer(source)
+        inexact = _cut_int96(landed, old) if old else {}
+        if not top:
+            return landed, inexact
+        inexact |= _convert(source, target, top)
+    return target, inexact
+
+
+def counts_finer(landed: Path) -> bool:
+    """Whether a file has timestamps finer than Spark's, which `in_microseconds` looks through."""
+    with pq.ParquetFile(landed) as source:
+        return any(_finer(source))
+
+
+def _finer(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
+    """The paths of columns in INT96, and the columns that count nanoseconds otherwise."""
+    leaves = [source.schema.column(i) for i in range(len(source.schema))]
+    old = [c.path for c in leaves if c.physical_type == "INT96"]
+    return old, [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
+
+
+def _is_nanos(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
+    """Write the rows in the same order, the named columns in microseconds."""
+    fields = [
+        pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f
+        for f in source.schema_arrow
+    ]
+    wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
+    with pq.ParquetWriter(target, wanted) as writer:
+        for table in grouped(source):
+            for name in names:
+                nanos = table.column(name).cast(pa.int64())
+                whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
+                cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
+            writer.write_table(table.cast(wanted, safe=False))
+    return _reasons(cut)
+
+
+def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
+    """Read both units and compare: they agree unless digits are cut, even if 64 bits of nanoseconds
+    wrap."""
+    top = list(dict.fromkeys(path.split(".")[0] for path in paths))
+    cut = dict.fromkeys(top, 0)
+    with (
+        read_micros(landed) as micros,
+        pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
+    ):
+        pairs = zip(
+            micros.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
+            nanos.iter_batches(WINDOW_ROWS, columns=paths, use_threads=False),
+            strict=True,
+        )
+        for coarse, fine in pairs:
+            for name in (n for n in top if pa.types.is_timestamp(coarse.schema.field(n).type)):
+                whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
+                cut[name] += (
+                    pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
+                )
+    return _reasons(cut)
+
+
+def _reasons(cut: dict[str, int]) -> dict[str, str]:
+    why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
+    return {name: why.format(rows) for name, rows in cut.items() if rows}

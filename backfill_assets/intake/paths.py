@@ -1,0 +1,183 @@
+"""What names say by themselves: the path of a landed file its day of arrival and its number, a key
+its event's day.
+
+Not here: listing files (`listing`), judging rows by their keys (`intake.deliveries`), and the arrival
+of a row, which `[source] select` decides where it gives one (`select`). A number in a path is taken
+for a part of a day only where nothing else can be meant: otherwise `select` has to name
+`arrival_ts`, because rows that count as arrived too early are known before they came. Keys name the
+day of their event where `[source] key_day` says so, such as ord-YYYYMMDD.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_WHOLE = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?![0-9])")
+_KEY = re.compile(r"(\w+)=[^=]*$")  # of the value that follows
+_PART = re.compile(r"(?:(\w+)=)?([0-9]{4}|[0-9]{1,2})")
+_PART_KEYS = (
+    frozenset({"year", "yyyy", "y"}),
+    frozenset({"month", "mm", "m"}),
+    frozenset({"day", "dd", "d"}),
+)
+_DAY_KEYS = frozenset(
+    {
+        "d",
+        "day",
+        "date",
+        "dt",
+        "ds",
+        "at",
+        "on",
+        "ts",
+        "time",
+        "hour",
+        "arrival",
+        "arrived",
+        "batch",
+        "delivered",
+        "delivery",
+        "export",
+        "exported",
+        "ingest",
+        "ingested",
+        "ingestion",
+        "landed",
+        "load",
+        "loaded",
+        "received",
+        "run",
+        "snapshot",
+    }
+)
+# The first three numbers that may be a day, whatever the keys beside them.
+_BY_POSITION = re.compile(
+    r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)",
+    re.ASCII,
+)
+# The last run of digits in the file's own name, if it is a whole number that leaves room for a
+# row's: no part of a longer one and no fraction. Without look-around, which not every engine's
+# regular expressions have.
+NUMBER = r"(?:^|[^0-9.,]|[^0-9][.,])([0-9]{1,9})[^0-9/]*$"
+BY_NUMBER = (
+    f"CAST(concat(nullif(regexp_extract(_file, '{NUMBER}', 1), ''), lpad(CAST(_row AS string), 9, "
+    "'0')) AS bigint) "
+    "AS seq"
+)
+
+
+def day_of(path: str) -> date | None:
+    """The one day that the folders of a path name, else the one that the file's name does; None
+    without any, or with several.
+
+    Forms: `2024-03-01` (behind `KEY=` only where KEY names a day, a time or an arrival), and the
+    whole names `2024/03/01` or `year=2024/month=3/day=1` of three folders, or of two folders and
+    the file.
+    """
+    *folders, name = path.split("/")
+    in_folders = {*_whole_days(folders), *_days_in_parts(folders)}
+    found = in_folders or {
+        *_whole_days([name]),
+        *_days_in_parts([*folders[-2:], name.partition(".")[0]]),
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def day_by_position(path: str) -> date | None:
+    """The day that releases up to 0.2 read from a path: its first three numbers that may be one, so
+    that `year=2024/region=12/store=7` was December 7. Ledgers of such releases keep it
+    (`intake.ledger.FileRecord.path_day`).
+    """
+    found = _BY_POSITION.search(path)
+    return _day(*found.groups()) if found else None
+
+
+def is_read_otherwise(path: str) -> bool:
+    """Whether releases up to 0.2 read another day from this path, or one where today's read
+    none."""
+    return day_of(path) != day_by_position(path)
+
+
+def are_numbered(paths: Iterable[str]) -> bool:
+    """Whether some files are of one day, and the paths of each day differ in NUMBER only, which
+    then orders them."""
+    by_day = defaultdict[date, list[tuple[str, str]]](list)
+    for path in paths:
+        if day := day_of(path):
+            number = re.search(NUMBER, path)
+            by_day[day].append(
+                (path[: number.start(1)] + path[number.end(1) :], number[1])
+                if number
+                else (path, "")
+            )
+    ordered = [
+        len({int(n) for _, n in alike if n}) == len(alike)
+        for alike in by_day.values()
+        if len(alike) > 1
+    ]
+    return (
+        bool(ordered)
+        and all(ordered)
+        and all(len({rest for rest, _ in alike}) == 1 for alike in by_day.values())
+    )
+
+
+def _whole_days(names: Iterable[str]) -> Iterable[date]:
+    for name in names:
+        for found in _WHOLE.finditer(name):
+            key = _KEY.search(name[: found.start()])
+            day = _day(*found.groups())
+            if day and (key is None or _names_a_day(key[1])):
+                yield day
+
+
+def _names_a_day(key: str) -> bool:
+    return re.split(r"[^a-z]+", key.lower())[-1] in _DAY_KEYS or key.lower().endswith("date")
+
+
+def _days_in_parts(names: Sequence[str]) -> Iterable[date]:
+    for at in range(len(names) - 2):
+        found = [part for name in names[at : at + 3] if (part := _PART.fullmatch(name))]
+        keys, numbers = [part[1] for part in found], [part[2] for part in found]
+        named = not any(keys) or all(
+            (k or "").lower() in known for k, known in zip(keys, _PART_KEYS, strict=False)
+        )
+        if (
+            named
+            and [len(n) == 4 for n in numbers] == [True, False, False]
+            and (day := _day(*numbers))
+        ):
+            yield day
+
+
+def _day(year: str, month: str, day: str) -> date | None:
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None
+
+
+PARTS = ("YYYY", "MM", "DD")
+
+
+def _with_each_part(template: str) -> str:
+    if any(template.count(part) != 1 for part in PARTS):
+        raise ValueError(
+            "it shows where keys have their day, with each of YYYY, MM and DD once: ord-YYYYMMDD"
+        )
+    return template
+
+
+KeyDay = Annotated[str, AfterValidator(_with_each_part)]
+
+
+def day_text(template: str) -> str:
+    """SQL, for Spark and DuckDB alike, of the ISO text of the day that `event_key` has where the
+    template has its letters; all other letters of the template stand for any one. It need not be
+    the text of a day."""
+    found = (f"substring(event_key, {template.index(part) + 1}, {len(part)})" for part in PARTS)
+    return "concat(" + ", '-', ".join(found) + ")"

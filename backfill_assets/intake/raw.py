@@ -1,0 +1,206 @@
+"""Loading raw: each landed row of some days ends in raw, quarantine, `too_late` or as a duplicate,
+and is counted.
+
+Not here: judging rows and where they go (`deliveries`). The caller holds the load lock from the
+first read to the last commit. The commits are quarantine, `too_late`, raw whose receipt names both,
+arrivals which names raw.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.intake.arrivals import commit_arrivals
+from backfill_assets.intake.ledger import QUARANTINE
+from backfill_assets.intake.placing import Accounts, Placed, PlacedPart, placed_again
+from backfill_assets.intake.scan import scan
+from backfill_assets.intake.table_changes import VACUUMED
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import LandingError, telling_source
+from backfill_assets.kernel.core.profiles import DayProfile, kept_counts
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.scans import ScanReport
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.view import Source
+from backfill_assets.kernel.write.candidate import (
+    Candidate,
+    RebuildRequest,
+    day_facts,
+    settled_candidate,
+)
+from backfill_assets.kernel.write.derived import refuse_lowered
+from backfill_assets.kernel.write.judging import without_refused
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.write.steadiness import refuse_expressions
+
+# Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
+VANISHED = "vanished"  # a count of raw's receipts: deletes that follow from a full dump
+AS_DECLARED = "files as declared"  # a count of raw's receipts, where a file has a manifest
+REJECTED = {
+    "duplicates": "duplicate",
+    QUARANTINE.name: QUARANTINE.name,
+    "too late": "too late",
+    "not due": "not due",
+}
+
+
+def load(request: RebuildRequest) -> Candidate:
+    """Scan the landing folder, then the candidate of these arrival days of raw. The caller holds
+    the load lock.
+
+    Raises LandingError while a file that one of the days was made from is altered or missing;
+    SettingsError where `as_of` was lowered below what is loaded.
+    """
+    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
+    source = request.table.contract.source
+    with telling_source(source):
+        return _load(replace(request, lake_session=request.lake_session.of_source(source)))
+
+
+def _load(request: RebuildRequest) -> Candidate:
+    contract = request.table.contract
+    with request.phases.phase("scan"):
+        report = scan(request.lake_session)
+    with request.phases.phase("states"):
+        request.known.wrote(
+            contract.name
+        )  # the scan did, and loads of others before we held the lock
+        states = request.known.states
+    source = states.view.source(contract.name)
+    request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
+    refuse_lowered(states, contract)
+    open_days = {*request.days} - {*settled_candidate(request, states).settled}
+    request, lost = without_refused(
+        request, lambda days: _refuse_vanished(report, source, open_days.intersection(days))
+    )
+    settled = replace(settled_candidate(request, states), unready={**unready, **lost})
+    todo = [d for d in request.days if d not in settled.settled]
+    if not todo and not states.awaits_repair(contract.name):
+        return settled
+    placed = placed_again(request, states, todo)
+    raw = placed.raw
+    try:
+        with request.phases.phase("facts"):
+            facts = day_facts(request.lake_session, states, request.table, raw.staged, raw.profiles)
+    except BaseException:
+        placed.drop()
+        raise
+    loading = _Loading(request, states, todo, placed)
+    return replace(
+        settled,
+        profiles={**settled.profiles, **raw.profiles},
+        entries={**settled.entries, **loading.entries(raw)},
+        staged=raw.staged,
+        commit=loading.commit_but,
+        release=placed.drop,
+        accounts={d: {"by_file": f, "facts": facts.get(d, {})} for d, f in placed.accounts.items()},
+    )
+
+
+def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
+    blocked = sorted(d for d in report.blocked if d in days)
+    if blocked:
+        changed = {"altered": report.altered, "missing": report.missing}
+        files = [f"{plain(p)} ({word})" for word, paths in changed.items() for p in paths]
+        files += [f"{plain(path)} ({plain(why)})" for path, why in report.contradicted.items()]
+        raise LandingError(
+            f"the table {source.table}",
+            f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} need it",
+            "Nothing was written",
+            "Put the file back or correct its manifest, or "
+            'say `backfill-assets landing accept --note "why"` to follow what lies there now',
+        )
+
+
+def _refuse_vanished(report: ScanReport, source: Source, days: Collection[date]) -> None:
+    """Raise LandingError where days are to be loaded from contents of a table whose rows are
+    gone."""
+    lost = {
+        plain(path): sorted(found)
+        for path, of in report.vanished.items()
+        if (found := of.intersection(days))
+    }
+    if lost:
+        first = min(d for found in lost.values() for d in found)
+        raise LandingError(
+            f"the table {source.table}",
+            f"{', '.join([*lost][:10])}: {VACUUMED}, for {first}",
+            "Nothing was written",
+            "Put the data files back from a copy, or give each content up, with its rows in raw: "
+            f'`backfill-assets landing accept --note "why" {next(iter(lost))}`',
+        )
+
+
+def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
+    """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
+    return {
+        day: {
+            name: sum(counts.get(outcome, 0) for counts in files.values())
+            for name, outcome in REJECTED.items()
+        }
+        for day, files in accounts.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """A load whose rows are staged, and its commits."""
+
+    request: RebuildRequest
+    states: States
+    todo: Sequence[date]
+    placed: Placed
+
+    def commit_but(self, kept_back: Collection[date] = ()) -> Published:
+        """Commit the load without the days kept back: no table gets a row or receipt of them."""
+        return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
+
+    def entries(self, part: PlacedPart) -> dict[date, DayEntry]:
+        """The entries of a part. Entries of raw also count the rows that landed and went
+        elsewhere."""
+        none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
+        counts = _counts(self.placed.accounts) if part is self.placed.raw else {}
+        entries = dict[date, DayEntry]()
+        for day in self.todo:
+            found = part.profiles.get(day, none)
+            counted = {**kept_counts(found, part.contract.nullable_columns), **counts.get(day, {})}
+            if part is self.placed.raw and self.placed.declared.get(day):
+                counted[AS_DECLARED] = self.placed.declared[day]
+            if part is self.placed.raw and self.placed.vanished.get(day):
+                counted[VANISHED] = self.placed.vanished[day]
+            entries[day] = DayEntry(
+                found.rows, found.fingerprint, digest(name, day), counts=counted
+            )
+        return entries
+
+    def commit(self) -> Published:
+        """Commit quarantine, `too_late`, raw and the ledger arrivals."""
+        rejected = (self.placed.quarantine, self.placed.late)
+        published = self._write(
+            self.placed.raw, {p.contract.name: self._write(p, {}).version for p in rejected}
+        )
+        with self.request.phases.phase("ledger"):
+            self.request.known.wrote(self.request.table.name)
+            provenance, after = self.request.signed(self.states, {}), self.request.known.states.view
+            commit_arrivals(
+                self.request.lake_session, self.request.pipeline.contracts, after, provenance
+            )
+        return published
+
+    def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
+        lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
+        before = lake.store.view(contract.name, contract.day_column)
+        concerned = any(
+            d in part.profiles or d in before.latest or d in before.foreign for d in self.todo
+        )
+        if (
+            part is not self.placed.raw and not concerned
+        ):  # days that have no row there and never had one
+            return Published(before.version, "")
+        provenance = self.request.signed(self.states, inputs)
+        write = Write(
+            contract, part.staged, entries, before.version, provenance, force=self.request.force
+        )
+        # The load lock keeps every other load out, so that nothing can have overtaken this one.
+        return replace_days(lake, write, lambda days: {d: entries[d].input_digest for d in days})

@@ -1,0 +1,400 @@
+"""SQL freed of its session: what would bring the clock, an account, a path or a setting into rows
+of landed values.
+
+Two ways lead there without a function's name. A text that holds no day becomes a time of today
+where it is cast, and `'now'` becomes one where it is a literal; a name that no column bears is a
+function to the engine (`user`), or tells of the file (`_metadata`). Here: the casts and calls of a
+text guarded, literals refused, and such names. Not here: the functions that have brackets
+(`kernel.core.unsteady`), and what else `select` may hold (`select`).
+"""
+
+import itertools
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from backfill_assets.intake.expression_types import (
+    DATE,
+    TEXT,
+    TIME,
+    Kinds,
+    Types,
+    decoded,
+    kinds_of,
+    typed,
+)
+from backfill_assets.intake.select import NOT_PARSED, called
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+# What an engine makes of a bare name, in backticks too, where no column has it.
+NAMES = frozenset(
+    {
+        "_metadata",
+        "current_catalog",
+        "current_database",
+        "current_date",
+        "current_path",
+        "current_schema",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "grouping__id",
+        "localtimestamp",
+        "session_user",
+        "user",
+    }
+)
+# A text that begins with no day (a time, or a word for a day), or has a character that no time has,
+# such as a thin space, which one engine skips. No look-around and no backslash: engines differ in
+# these.
+NO_DAY = "^[^0-9A-Za-z]*([0-9]+:|[TtNnYy])|[^\t-~]"
+CLOCK = re.compile(r"\W*(?:\d+:|T\d|(?:now|today|tomorrow|yesterday)\b)", re.IGNORECASE)
+DAY_FIRST = re.compile(r"\s*[+-]?\d{4,}(?:-|\s*$)|\s*epoch\s*$", re.IGNORECASE)
+CASTS = frozenset({"cast", "try_cast"})
+TIMES = re.compile(r"(?:timestamp(?:_ltz)?|date)\s*", re.IGNORECASE)
+NESTED_TIMES = re.compile(r"\w+\s*<.*timestamp", re.IGNORECASE | re.DOTALL)
+# Functions that make a time of a text given to them, and those that make a date of it, which no
+# time of a day gives.
+TO_TIME = frozenset(
+    {
+        "date_diff",
+        "date_format",
+        "date_trunc",
+        "dateadd",
+        "datediff",
+        "from_utc_timestamp",
+        "months_between",
+        "time_bucket",
+        "timestamp",
+        "timestampadd",
+        "timestampdiff",
+        "to_timestamp",
+        "to_timestamp_ltz",
+        "to_utc_timestamp",
+        "try_to_timestamp",
+        "unix_micros",
+        "unix_millis",
+        "unix_seconds",
+    }
+)
+BEFORE_ANOTHER = {
+    "date_format": 1,
+    "from_utc_timestamp": 1,
+    "months_between": 2,
+    "to_utc_timestamp": 1,
+}
+TO_DATE = frozenset(
+    {
+        "add_months",
+        "convert_timezone",
+        "date",
+        "date_add",
+        "date_part",
+        "date_sub",
+        "datepart",
+        "day",
+        "dayname",
+        "dayofmonth",
+        "dayofweek",
+        "dayofyear",
+        "extract",
+        "hour",
+        "last_day",
+        "minute",
+        "month",
+        "monthname",
+        "next_day",
+        "quarter",
+        "second",
+        "to_date",
+        "to_timestamp_ntz",
+        "trunc",
+        "try_to_date",
+        "unix_date",
+        "weekday",
+        "weekofyear",
+        "year",
+    }
+)
+MADE_TIMES = frozenset(
+    {"try_to_date", "try_to_timestamp"}
+)  # a call of its own, whose text is judged there
+PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
+MEETING = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.Between,
+    exp.In,
+    exp.Coalesce,
+    exp.Case,
+    exp.If,
+    exp.Greatest,
+    exp.Least,
+    exp.Nullif,
+    exp.Nvl2,
+    exp.Array,
+    exp.EqualNull,
+    exp.Lag,
+    exp.Lead,
+)
+SHIFTING = (exp.Add, exp.Sub, exp.SafeAdd, exp.SafeSubtract)
+FIELD = re.compile(r"\w+\s+from\s+", re.IGNORECASE)  # of `extract`
+NO_RAISE, RAISE = "NULL", "raise_error('a time without a day')"
+# Functions whose arguments, or the elements of these, become one type.
+MERGING = re.compile(
+    r"array_(?:append|prepend|insert|remove|position|contains|union|except|intersect)|arrays_overlap|concat|map_concat|"
+    r"generate_series|stack|nanvl|map_contains_key"
+)
+
+
+@lru_cache(maxsize=16)
+def session_names(expressions: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns that an engine would make functions of, or find by itself, if no column
+    had them."""
+    names = []
+    for parsed in (sqlglot.parse_one(e, read="spark") for e in expressions):
+        names += [c.parts[0].name for c in parsed.find_all(exp.Column)]
+    return tuple(name for name in dict.fromkeys(names) if name.lower() in NAMES)
+
+
+def unborne(query: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Those of `session_names` that neither the inputs of a query (`columns`, by small letters) nor
+    the query gives; none of a query that only Spark can read."""
+    given = set(columns)
+    try:
+        named = session_names((query,))
+        parsed = sqlglot.parse_one(query, read="spark")
+    except NOT_PARSED:
+        return ()
+    aliases, columns_named = list(parsed.find_all(exp.Alias)), list(parsed.find_all(exp.Column))
+    tables = {table.alias_or_name.lower() for table in parsed.find_all(exp.Table, exp.Subquery)}
+    bare = {
+        c.parts[0].name.lower()
+        for c in columns_named
+        if len(c.parts) == 1 or c.parts[0].name.lower() not in tables
+    }
+    for alias in aliases:
+        if all(
+            column.name.lower() != alias.alias.lower() for column in alias.this.find_all(exp.Column)
+        ):
+            given.add(alias.alias.lower())
+    return tuple(name for name in named if name.lower() in bare - given)
+
+
+def has_no_day(text: "Column") -> "Column":
+    """Whether a text would become a time of today; NULL for NULL."""
+    return text.rlike(NO_DAY)
+
+
+def fault(text: str, types: Types) -> str:
+    """Why an expression or a query takes a date from the clock whatever the rows; empty if it does
+    not, and for text that cannot be parsed. `types`: see `typed`."""
+    parsed = typed(text, types)
+    return next((why for node in parsed.walk() if (why := _met(node))), "") or next(
+        _faults_of_calls(text), ""
+    )
+
+
+def freed(text: str, types: Types, strict: bool = False) -> str:
+    """The text with a guard around what it casts, or gives to functions, to be a time. A value
+    without a day is NULL to `try_` forms (to all, unless `strict`), an error to others. What is
+    known to be no text stays as written."""
+    calls = [c for c in _calls(text) if c.name in CASTS | TO_TIME]
+    for call in reversed([c for c in calls if not any(o.start < c.start < o.end for o in calls)]):
+        otherwise = RAISE if strict and not call.name.startswith("try_") else NO_RAISE
+        for start, end in reversed(call.guarded()):
+            inner = freed(text[start:end], types, strict)
+            if _may_be_text(text[start:end], types):
+                timeless = f"regexp_like(try_cast({inner} AS string), '{NO_DAY}')"
+                inner = f"CASE WHEN {timeless} THEN {otherwise} ELSE {inner} END"
+            text = text[:start] + inner + text[end:]
+    return text
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call in a text."""
+
+    name: str  # in small letters
+    start: int  # its place in the text, `end` not included
+    end: int
+    arguments: tuple[tuple[int, int], ...]  # the place of each
+    type: str = ""  # of a cast
+
+    def has_literal_type(self, text: str) -> bool:
+        """Whether a parser's type is written out: no function finds it, as `schema_of_csv` does in
+        a sample."""
+        place = 2 if self.name.endswith("variant_get") else 1
+        return (
+            len(self.arguments) <= place or text[slice(*self.arguments[place])].strip()[:1] in "'\""
+        )
+
+    def guarded(self) -> list[tuple[int, int]]:
+        """The places of arguments that become times: no zone, pattern or unit, which may begin as
+        `+02:00` or `year` do. A unit such as DAY is a bare word before two others."""
+        given = [*self.arguments]
+        if self.name in CASTS:
+            return given if TIMES.fullmatch(self.type) else []
+        if self.name in ("to_timestamp", "to_timestamp_ltz", "try_to_timestamp"):
+            return given if len(given) == 1 else []
+        if self.name in BEFORE_ANOTHER:
+            return given[: BEFORE_ANOTHER[self.name]]
+        return given[1:] if len(given) == 3 or self.name in ("date_trunc", "time_bucket") else given
+
+
+def _calls(text: str) -> Iterator[_Call]:
+    """Yield the calls of a text in order."""
+    tokens = list(Spark().tokenize(text))
+    for index, (token, following) in enumerate(itertools.pairwise(tokens)):
+        if following.token_type is TokenType.L_PAREN and text[token.start].isalpha():
+            yield _call(text, token, tokens[index + 1 :])
+
+
+def _call(text: str, token: Token, rest: list[Token]) -> _Call:
+    """The call whose bracket opens with the first token of the `rest`."""
+    depth, start, found, kind = 0, rest[0].end + 1, [], ""
+    for inner in rest:
+        opens = inner.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
+        closes = inner.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
+        depth += opens - closes
+        if depth == 0 or (depth == 1 and inner.token_type in (TokenType.COMMA, TokenType.ALIAS)):
+            place = start, start + len(text[start : inner.start].rstrip())
+            if kind:
+                kind = text[place[0] : place[1]].strip()
+            elif text[place[0] : place[1]].strip():
+                found.append(place)
+            kind = kind or (" " if inner.token_type is TokenType.ALIAS else "")
+            start = inner.end + 1
+        if depth == 0:
+            name = token.text.lower()
+            if name == "date_add" and len(found) == 3:
+                name = "dateadd"  # of times, too
+            return _Call(name, token.start, inner.end, tuple(found), kind.strip())
+    return _Call(token.text.lower(), token.start, len(text), ())
+
+
+def _may_be_text(text: str, types: Types) -> bool:
+    """Whether an argument may be a text; a literal is judged by `fault`."""
+    parsed = typed(text, types)
+    return not isinstance(parsed, exp.Literal) and kinds_of(parsed) in ((), (TEXT,))
+
+
+def _faults_of_calls(text: str) -> Iterator[str]:
+    for call in _calls(text):
+        literals = [
+            t.text
+            for t in Spark().tokenize(text[call.start : call.end])
+            if t.token_type is TokenType.STRING
+        ]
+        shown = " ".join(text[call.start : call.end + 1].split())[:80]
+        if call.name in PARSERS and any(
+            re.search(r"\btimestamp\b", one, re.IGNORECASE) for one in literals
+        ):
+            yield (
+                f"{shown} makes times of texts without a day: read them as string, and cast what "
+                "comes out"
+            )
+        elif call.name in PARSERS and not call.has_literal_type(text):
+            yield (
+                f"{shown} may make times of texts without a day: write the type as a text in quotes"
+            )
+        if call.name in CASTS and NESTED_TIMES.match(call.type):
+            yield f"{shown} makes times of texts without a day: cast each value"
+        if call.name in CASTS | TO_TIME | TO_DATE and (
+            call.name not in CASTS or TIMES.match(call.type)
+        ):
+            places = call.guarded() if call.name in TO_TIME else call.arguments
+            given = [text[a:b].strip() for a, b in places]
+            literal = any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g)
+            if literal or (
+                call.name in TO_DATE
+                and any(is_constant(typed(FIELD.sub("", g), {})) for g in given)
+            ):
+                yield f"{shown} takes its date from the clock"
+
+
+def _met(node: Any) -> str:
+    """Why a part of a tree makes a text a time without a cast; empty if it does not."""
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+        clock = node.to.this in exp.DataType.TEMPORAL_TYPES and CLOCK.match(node.this.name)
+        return f"{node.sql('spark')} takes its date from the clock" if clock else ""
+    for parts in _meetings(node):
+        held = [kinds_of(p) for p in parts]
+        if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
+            held[1] = (TIME,)
+        kinds = set(itertools.chain.from_iterable(held))
+        texts = [
+            p for p, kind in zip(parts, held, strict=True) if TEXT in kind and not _names_a_day(p)
+        ]
+        if TIME not in kinds:
+            texts = [p for p in texts if DATE in kinds and is_constant(p)]
+        if texts and kinds & {TIME, DATE} and not _alike(held):
+            text = texts[0].sql("spark")
+            return (
+                f"{node.sql('spark')} makes a time of the text {text}: cast it, as timestamp or "
+                "as string"
+            )
+    return ""
+
+
+def _alike(held: list[Kinds]) -> bool:
+    """Whether no part becomes another type than its own: each holds the same kinds in the same
+    order."""
+    return len({kinds for kinds in held if {*kinds} & {TEXT, TIME, DATE}}) < 2
+
+
+def _names_a_day(part: Any) -> bool:
+    return isinstance(part, exp.Literal) and DAY_FIRST.match(part.name) is not None
+
+
+def is_constant(part: Any) -> bool:
+    """Whether a part is a text that no row decides, which Spark may read as a word for a day, such
+    as `now`."""
+    if isinstance(part, exp.Literal):
+        return CLOCK.match(part.name) is not None
+    if called(part) in MADE_TIMES:
+        return False
+    of_rows = (exp.Column, exp.Identifier, exp.Query)
+    texts = any(one.is_string for one in part.find_all(exp.Literal))
+    return texts and kinds_of(part) in ((), (TEXT,)) and part.find(*of_rows) is None
+
+
+def _meetings(node: Any) -> Iterator[list[Any]]:
+    """Yield the groups of parts of a comparison, choice or function that each become one type."""
+    parts = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
+    if isinstance(node, exp.Case):
+        chosen = [i.args["true"] for i in node.args["ifs"]], node.args.get("default")
+        yield [p for p in (*chosen[0], chosen[1]) if p is not None]
+        if node.this is not None:
+            yield [node.this, *(i.this for i in node.args["ifs"])]
+    elif isinstance(node, exp.If | exp.Nvl2):
+        yield [] if isinstance(node.parent, exp.Case) else parts[1:]
+    elif isinstance(node, exp.DecodeCase):
+        yield decoded(node)
+        yield [node.expressions[0], *node.expressions[1:-1:2]]
+    elif isinstance(node, exp.Reduce):
+        yield [node.args["initial"], node.args["merge"]]
+    elif isinstance(node, exp.SetOperation):
+        yield from map(list, zip(node.left.selects, node.right.selects, strict=False))
+    elif isinstance(node, exp.In) and (query := node.args.get("query")):
+        yield [node.this, *query.selects]
+    elif isinstance(node, exp.Concat) and any(
+        p.type and not p.is_type(*exp.DataType.NESTED_TYPES) for p in parts
+    ):
+        return  # a text of texts
+    elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(called(node)):
+        yield parts

@@ -1,0 +1,578 @@
+"""What a source delivers: landed files, or what each commit of a Delta table brought, by its log,
+without its rows.
+
+Not here: its rows and the ledger (`intake.table_changes`), the lake's own tables (`log`). A commit
+that only adds files brings each file as a content, read where it lies; one that also removes files,
+or has a change feed, brings one content: the rows that it changed. What a commit rewrites without
+changing data brings nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from backfill_assets.buckets.store_errors import refuse_lost
+from backfill_assets.intake.files import NOT_HERE, LandedFile
+from backfill_assets.intake.landings import list_files, table_of
+from backfill_assets.intake.listing import Listing
+from backfill_assets.intake.select import COMMIT_BITS, PLACE_BITS
+from backfill_assets.intake.source_position import (
+    Position,
+    TableState,
+    column_names,
+    column_types,
+    log_digest,
+)
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.log.file_names import file_fault, name_of, shown
+from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
+from backfill_assets.kernel.log.log_bounds import checkpoint_versions, commit_fault, log_fault
+from backfill_assets.kernel.place.port import Place, exists, read, sizes
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.write.embedded import is_delta, not_delta
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+CHANGES = "changes"  # the name of the content that holds the changed rows of a version
+NOTHING = "Nothing of it was read"
+RESTORE = "Wait for its writer, or have its owner restore the log"
+OWN_FILES = "Name the table that holds the file itself, or deliver files"
+# What a reader must know (Delta's protocol) and that this one does, or that changes no row of a
+# data file.
+KNOWN = {
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "typeWidening",
+    "typeWidening-preview",
+}
+DELETION_VECTORS = "deletionVectors"
+REFUSED_WHERE_USED = {DELETION_VECTORS, "columnMapping"}
+PURGE = (
+    "Set delta.enableDeletionVectors = false and rewrite the table (REORG … APPLY (PURGE)), or "
+    "deliver files"
+)
+MILLISECOND = 1_000_000  # in nanoseconds
+AHEAD_MS = (
+    FIRST_SCAN_SLACK_DAYS * 86_400_000
+)  # so far ahead of a look a commit's own time is believed
+FOREVER = 1 << 62
+EARLIER = (
+    "earlier"  # the mark of a file that the table held before the commit with which reading begins
+)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a table, and the values of the table's partition columns in all of its rows,
+    as texts."""
+
+    path: Path  # of an object: of its copy on this machine; empty until it is fetched
+    size: int
+    partition: Mapping[str, str | None]
+    name: str = ""  # of an object, in the table's place
+
+
+@dataclass(frozen=True)
+class TableFile(LandedFile):
+    """A content that a commit brought: `name` is VERSION/FILE or VERSION/changes, `mtime_ns` the
+    commit's time, `place` that of a table in a bucket."""
+
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+    feed: tuple[DataFile, ...] = ()  # of the change feed, which then says what the commit changed
+    partition_types: Mapping[str, str] = field(
+        default_factory=dict
+    )  # partition column -> type of Spark SQL
+    schemas: tuple[
+        str, ...
+    ] = ()  # of the table after the commit and before it, as Delta writes them
+    lacking: frozenset[str] = (
+        frozenset()
+    )  # columns that the table had before and has no more after the commit
+    rows_before: int = (
+        0  # of the same commit: at least so many rows come before its own in the order of the log
+    )
+    committed_ms: int = (
+        0  # the time that the commit itself says, where that lies too far ahead to be believed
+    )
+    is_there: bool = True  # whether the listing found all its objects
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The data files that its rows come from."""
+        return self.feed or (*self.added, *self.removed)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all data files are still there: vacuum takes those that the table no longer
+        has."""
+        return (
+            bool(self.files)
+            and self.is_there
+            and all(f.name or f.path.exists() for f in self.files)
+        )
+
+
+@dataclass(frozen=True)
+class TableListing(Listing):
+    """The contents that the commits of a log brought after a position, by version."""
+
+    commits: range = range(0)  # versions that the log tells of
+    read: range = range(
+        0
+    )  # versions whose commits were read; earlier ones in the log are as they were
+    position: Position | None = None  # the end of the log; None for a log without a commit
+
+
+def list_source(
+    source: SourceSettings, base: Path, known: Position | None = None, read_before: int = -1
+) -> Listing:
+    """The landed files of a source, or the contents of its table by version; `base`: the lake's
+    folder. Of a table whose log is as it was at the `known` position, only later commits are
+    opened. `read_before`: the version that an earlier look reached (-1: none), though the log may
+    have been cleaned since.
+
+    Raises SettingsError for an unusable pattern and where no table lies, LandingError for a table
+    that cannot be read without loss.
+    """
+    if source.table is None:
+        return list_files(source.files, base, source.format)
+    table = table_of(source, base)
+    if not is_delta(table):
+        if not (table.names() if table.is_store else table.local().exists()):
+            return Listing(root_missing=True)
+        culprit, fix = not_delta(table)
+        raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
+    commits, first, look = (
+        versions(table),
+        source.first_version,
+        round(utc_now().timestamp() * 1000),
+    )
+    if commits and read_before >= commits.start and not exists(table, commit_name(commits.start)):
+        commits = commits[1:]  # what only a checkpoint tells was read as a commit
+    known = known if known and known.first == first and known.holds(table, commits) else None
+    read = range(known.version + 1, commits.stop) if known else commits
+    files, state = contents(table, read, first, known.state if known else None, look)
+    is_told = bool(read) and exists(table, commit_name(commits[-1]))
+    end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
+    return TableListing(
+        _looked_up(table, files) if table.is_store else files,
+        commits=commits,
+        read=read,
+        position=end,
+    )
+
+
+def version_of(name: str) -> int:
+    """The version of the table that brought the content of this name."""
+    return int(name.partition("/")[0])
+
+
+def are_there(table: Place, names: Sequence[str]) -> list[bool]:
+    """Whether the data files of appended contents are still there, by the contents' names."""
+    of_data = [name.partition("/")[2] for name in names]
+    found = sizes(table, of_data)
+    return [found[name] is not None for name in of_data]
+
+
+def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str) -> TableFile:
+    """A content whose commit is not read again: nobody knows the data files that its rows come
+    from."""
+    here, there = (NOT_HERE, table) if table.is_store else (table.local(), None)
+    return TableFile(name, here, size, mtime_ns, sha256, there)
+
+
+def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
+    """The contents of a table in a bucket, with whether their objects are there, which one listing
+    tells."""
+    found = sizes(table, [f.name for content in files for f in content.files])
+    return tuple(
+        replace(c, is_there=all(found[f.name] is not None for f in c.files)) for c in files
+    )
+
+
+def versions(table: Place) -> range:
+    """The versions that the log tells of: from the first one on that can be opened, by commits from
+    the table's beginning or by a checkpoint, whose own commit may be cleaned away. Raises
+    LandingError where one between the first and the last lacks."""
+    names = table.names(LOG)
+    found, checkpoints = versions_in(names, 0), checkpoint_versions(names)
+    if not found:
+        return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
+    if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
+        raise missing_versions(table, *gaps[0])
+    start, last = found[0], found[-1]
+    openable = [start] if start == 0 else sorted(v for v in checkpoints if start - 1 <= v <= last)
+    return range(openable[0] if openable else start, last + 1)
+
+
+def missing_versions(table: Place, first: int, last: int) -> LandingError:
+    """The error for versions, `last` included, whose commits the log lost before they were read."""
+    named = (
+        f"version {first}, which was"
+        if first == last
+        else f"versions {first} to {last}, which were"
+    )
+    return LandingError(
+        f"the Delta table {plain(str(table))}",
+        f"its log lacks {named} not read yet",
+        NOTHING,
+        "Put the commits back from a copy, and read the table more often than its log is cleaned "
+        f"(delta.logRetentionDuration); or begin with what it holds: first_version = {last + 1} "
+        "beside table",
+    )
+
+
+def contents(
+    table: Place,
+    commits: range,
+    first: int = 0,
+    state: TableState | None = None,
+    look: int = FOREVER,
+) -> tuple[tuple[TableFile, ...], TableState]:
+    """What these commits brought, by version, and the state after them; the one of version `first`,
+    if that is not 0, brought all that the table holds then, and earlier ones nothing. `state`:
+    before them, None if it is not known. A commit counts as later than the one before it, and one
+    that says a time beyond a day after `look` (milliseconds since 1970) as of the look, which holds
+    no later commit up.
+    Raises LandingError for what cannot be read without loss."""
+    found = list[TableFile]()
+    if state is None:
+        state = _state_at(table, commits.start) if commits.start > 0 else TableState()
+    for version in commits:
+        if not exists(table, commit_name(version)):  # only its checkpoint is left
+            state = replace(_state_at(table, version), time=_newest_file(table, version))
+            if version == first:
+                found += _brought(table, version, _held(table, version, ()), "", (state, state))
+            continue
+        actions, digest = _actions(table, version)
+        before, state = state, _next(table, version, state, actions)
+        said = _committed_ms(table, version, actions)
+        if is_ahead := said > look + AHEAD_MS:
+            counts = replace(state, time=look)
+        else:
+            counts = state = replace(
+                state, time=max(said, state.time + 1) if version >= first else 0
+            )
+        if version == first > 0:
+            actions = _held(table, version, actions)
+        elif any(_lacks_partition(a, before) for a in actions):
+            actions = _with_partitions(table, commits.start, version, actions)
+        if version >= first:
+            brought = _brought(table, version, actions, digest, (before, counts))
+            found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
+    return tuple(found), state
+
+
+def _actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
+    """The actions of a commit, and the digest of its bytes. Raises LandingError for one that no log
+    has."""
+    if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
+        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
+    raw = read(table, commit_name(version))
+    try:
+        actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
+    except ValueError as error:
+        raise _refused(table, version, f"is no JSON ({error})", RESTORE) from None
+    if odd := [a for a in actions if not isinstance(a, dict)]:
+        raise _refused(
+            table, version, f"has a line that is no JSON object ({type(odd[0]).__name__})", RESTORE
+        )
+    return actions, hashlib.sha256(raw).hexdigest()
+
+
+def _lacks_partition(action: Mapping[str, Any], state: TableState) -> bool:
+    """Whether a file is removed whose partition is not told, as by old writers."""
+    gone = action.get("remove")
+    return (
+        bool(state.partitioned_by)
+        and isinstance(gone, dict)
+        and gone.get("partitionValues") is None
+    )
+
+
+def _with_partitions(
+    table: Place, start: int, version: int, actions: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The actions of a commit, in which removed files have the partitions that the log told when
+    they were added."""
+    log_of_table = versions(table)
+    added = dict[str, Any]()
+    for earlier in range(min(start, log_of_table.start), version):
+        if exists(table, commit_name(earlier)):
+            found = (a["add"] for a in _actions(table, earlier)[0] if a.get("add"))
+            added |= {a["path"]: a.get("partitionValues") for a in found}
+    if log_of_table.start > 0:  # files of a checkpoint
+        held = _held(table, log_of_table.start, ())
+        added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
+    completed = list[Mapping[str, Any]]()
+    for action in actions:
+        gone = action.get("remove")
+        if gone and gone.get("partitionValues") is None and gone["path"] in added:
+            action = {**action, "remove": {**gone, "partitionValues": added[gone["path"]]}}
+        completed.append(action)
+    return completed
+
+
+def _newest_file(table: Place, version: int) -> int:
+    """When the newest file of a version was written, in milliseconds: no later than its commit,
+    which is gone."""
+    import pyarrow as pa
+
+    times = pa.table(_opened(table, version).get_add_actions())["modification_time"].to_pylist()
+    return max((int(t) for t in times if t is not None), default=0)
+
+
+def _refused(table: Place, version: int, culprit: str, advice: str) -> LandingError:
+    return LandingError(
+        f"the Delta table {plain(str(table))}", f"version {version} {culprit}", NOTHING, advice
+    )
+
+
+def _state_at(table: Place, version: int) -> TableState:
+    """What the table's checkpoint says of it, where the first commits are cleaned away."""
+    opened = _opened(table, version)
+    metadata, protocol = opened.metadata(), opened.protocol()
+    _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
+    schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
+    return TableState(
+        str(metadata.id), schema, partitioned_by, columns=frozenset(column_names(schema))
+    )
+
+
+def _opened(table: Place, version: int) -> "DeltaTable":
+    """The table at a version, whose files delta-rs knows by a checkpoint or by all commits
+    before."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if why := log_fault(table, version):
+        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
+    try:
+        return DeltaTable(table.uri(), version=version)
+    except (DeltaError, OSError) as error:
+        refuse_lost(table, error)
+        culprit = (
+            "cannot be opened, as by a lost commit before it "
+            f"({' '.join(str(error).split())[:200]})"
+        )
+        raise _refused(table, version, culprit, "Put _delta_log back from a copy") from None
+
+
+def _held(
+    table: Place, version: int, actions: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The files of the table at a version, as if one commit had added them: last those that its own
+    commit added."""
+    import pyarrow as pa
+
+    opened = _opened(table, version)
+    if DELETION_VECTORS in (opened.protocol().reader_features or ()):
+        raise _refused(table, version, "may have deletion vectors, which are not read yet", PURGE)
+    files = pa.table(opened.get_add_actions()).to_pylist()
+    held = sorted(files, key=lambda f: (str(f["modification_time"]), f["path"]))
+    own = [action["add"]["path"] for action in actions if action.get("add")]
+    by_path: dict[str, dict[str, Any]] = {unquote(f["path"]): {"add": _as_added(f)} for f in held}
+    last = [by_path.pop(name) for name in map(unquote, own) if name in by_path]
+    return [*({EARLIER: True, **added} for added in by_path.values()), *last]
+
+
+def _as_added(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that the table holds, as a commit would add it."""
+    added = {
+        "path": file["path"],
+        "size": file["size_bytes"],
+        "partitionValues": _texts(file.get("partition")),
+    }
+    rows = file.get("num_records")
+    return added if rows is None else {**added, "stats": json.dumps({"numRecords": rows})}
+
+
+def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {
+        name: None if value is None else str(value) for name, value in (partition or {}).items()
+    }
+
+
+def _next(
+    table: Place, version: int, state: TableState, actions: Sequence[Mapping[str, Any]]
+) -> TableState:
+    """The state after a commit."""
+    for action in actions:
+        if protocol := action.get("protocol"):
+            _refuse_features(table, version, protocol.get("readerFeatures") or (), {})
+        if metadata := action.get("metaData"):
+            _refuse_features(table, version, (), metadata.get("configuration") or {})
+            partitioned_by = tuple(metadata.get("partitionColumns") or ())
+            schema = (
+                metadata.get("schemaString") or ""
+            )  # a pipeline makes a table before it knows its columns
+            columns = state.columns.union(column_names(schema) if schema else ())
+            state = TableState(
+                str(metadata.get("id") or ""), schema, partitioned_by, state.time, columns
+            )
+    return state
+
+
+def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any]]) -> int:
+    """The time that a commit says, milliseconds since 1970."""
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if a.get("commitInfo")), {})
+    time = info.get("inCommitTimestamp", info.get("timestamp"))
+    if time is None:
+        advice = (
+            "Have the table written by a writer that notes it: a file's own time says nothing of "
+            "its commit"
+        )
+        raise _refused(table, version, "does not say when it was committed", advice)
+    return int(time)
+
+
+def _refuse_features(
+    table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]
+) -> None:
+    if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
+        raise _refused(
+            table,
+            version,
+            f"needs the feature {unknown[0]}, which is not known here",
+            "Drop the feature, or deliver files",
+        )
+    if (mode := configuration.get("delta.columnMapping.mode", "none")) != "none":
+        advice = (
+            "Write a copy without it (its columns have other names in the files), or deliver files"
+        )
+        raise _refused(
+            table, version, f"has column mapping by {mode}, which is not read yet", advice
+        )
+
+
+def _brought(
+    table: Place,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    digest: str,
+    states: tuple[TableState, TableState],
+) -> Iterator[TableFile]:
+    """The contents of a commit; `states`: before and after it."""
+    before, after = states
+    found = {kind: [a[kind] for a in actions if a.get(kind)] for kind in ("add", "remove", "cdc")}
+    added, removed = (
+        [a for a in found[kind] if a.get("dataChange", True)] for kind in ("add", "remove")
+    )
+    if any(a.get("deletionVector") for a in (*added, *removed)):
+        raise _refused(table, version, "has deletion vectors, which are not read yet", PURGE)
+    news, gone, feed = (
+        _data_files(table, version, a, s)
+        for a, s in ((added, after), (removed, before), (found["cdc"], after))
+    )
+    if not after.schema and (news or gone or feed):
+        raise _refused(table, version, "has files of a table without columns", RESTORE)
+    schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
+    kinds = column_types(after.schema) if after.schema else {}
+    types = {n: t for n, t in kinds.items() if n in after.partitioned_by}
+    if binary := sorted(n for n, t in types.items() if t == "binary"):
+        culprit = (
+            f"has the partition column {plain(binary[0])} of type BINARY, which logs name in "
+            "several ways"
+        )
+        raise _refused(
+            table,
+            version,
+            culprit,
+            "Lay the table out by a text or another column, or deliver files",
+        )
+    whole = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
+    present = {name.lower() for name in column_names(after.schema)} if after.schema else set[str]()
+    lacking = frozenset(
+        name for name in after.columns if after.schema and name.lower() not in present
+    )
+    whole = replace(
+        whole, removed=gone, feed=feed, partition_types=types, schemas=schemas, lacking=lacking
+    )
+    parts = (
+        [(CHANGES, news)]
+        if gone or feed
+        else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
+    )
+    places = _places(
+        table, version, added, sum(_most_rows(a["add"]) for a in actions if EARLIER in a)
+    )
+    for (name, files), rows_before in zip(
+        parts if (added or removed or feed) else (), places, strict=False
+    ):
+        one = replace(
+            whole, name=f"{version}/{unquote(name)}", added=files, rows_before=rows_before
+        )
+        identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
+        yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+
+
+def _places(
+    table: Place, version: int, added: Sequence[Mapping[str, Any]], earlier: int
+) -> list[int]:
+    """The number of rows of a commit that come before those of each file added; below zero for the
+    `earlier` rows that the table held before."""
+    before_each = [*accumulate(map(_most_rows, added), initial=-earlier)]
+    if version >> COMMIT_BITS or max(earlier, before_each[-1]) >> PLACE_BITS:
+        advice = "Begin with a copy of the table, whose log is short"
+        raise _refused(table, version, "has rows that no number of 63 bits can order", advice)
+    return before_each
+
+
+def _most_rows(action: Mapping[str, Any]) -> int:
+    """The number of rows of a data file, by its statistics; without these no row takes less than a
+    bit."""
+    with suppress(ValueError, TypeError, LookupError):  # statistics may be left out, or cut off
+        return max(0, int(json.loads(action.get("stats") or "")["numRecords"]))
+    return int(action.get("size") or 0) * 8
+
+
+def _data_files(
+    table: Place, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
+) -> tuple[DataFile, ...]:
+    found = []
+    for action in actions:
+        given = action.get("partitionValues", None if state.partitioned_by else {})
+        if given is None or {*given} - {*state.partitioned_by}:
+            advice = (
+                f"Begin with what the table holds then: first_version = {version} beside table; "
+                "or deliver files"
+            )
+            raise _refused(
+                table,
+                version,
+                f"does not say of which partition {shown(action['path'])} is",
+                advice,
+            )
+        partition = {
+            column: given.get(column) for column in state.partitioned_by
+        }  # Spark leaves NULLs out
+        found.append(
+            _data_file(table, version, action["path"], int(action.get("size") or 0), partition)
+        )
+    if why := file_fault(table, [name_of(action["path"]) for action in actions]):
+        raise _refused(table, version, why, OWN_FILES)
+    return tuple(found)
+
+
+def _data_file(
+    table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]
+) -> DataFile:
+    try:
+        name = name_of(named)
+    except ValueError as error:
+        raise _refused(table, version, str(error), OWN_FILES) from None
+    if table.is_store:
+        return DataFile(NOT_HERE, size, partition, name)
+    return DataFile(table.local(name), size, partition)

@@ -1,0 +1,500 @@
+"""A Delta table that others write as a source: its commits against the ledger `files`, its contents
+taken in.
+
+Contents are links to data files, and changed rows: those that a commit took from the table and
+those that it put there, without what is in both, because a rewritten file repeats most of its rows.
+Not here: reading the log (`intake.source_log`), reading the store (`landed_rows`), and landed files
+(`landed_changes`).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from backfill_assets.intake.content_store import (
+    StoredFile,
+    copy_name,
+    discard_described,
+    find,
+    is_in,
+    put,
+    scratch,
+)
+from backfill_assets.intake.files import LandedFile, at_hand, landed_object
+from backfill_assets.intake.ingest import refer, table_rules
+from backfill_assets.intake.ledger import FileRecord, read_files
+from backfill_assets.intake.listing import Listing
+from backfill_assets.intake.select import CHANGE, FILE, OF_COMMITS, ROW, names_of, roots_of
+from backfill_assets.intake.source_log import (
+    CHANGES,
+    MILLISECOND,
+    DataFile,
+    TableFile,
+    TableListing,
+    are_there,
+    known_content,
+    missing_versions,
+    version_of,
+)
+from backfill_assets.intake.source_position import (
+    NAMES,
+    Position,
+    column_types,
+    empty_table,
+    position_of,
+)
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import LandingError, SettingsError
+from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import Place, read_json, write_json
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.embedded import connection, literal
+from backfill_assets.kernel.write.fingerprints import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+# In the content store: the version up to which the log was read; versions may bring nothing.
+READ = "table.json"
+POSITION, LEDGER = (
+    "position",
+    "ledger",
+)  # keys there: where the next look goes on, and a digest of what the ledger had
+VACUUMED = "vacuum took its rows"
+
+
+def noted_version(stock: Place) -> int:
+    """The version up to which an earlier scan read the source's log; -1 before the first."""
+    return int(read_json(stock, READ).get("version", -1))
+
+
+def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
+    """The position up to which the source's log need not be read, since the ledger has what came
+    before; None without one."""
+    kept = read_json(stock, READ)
+    position = position_of(kept.get(POSITION) or {})
+    if position is None or kept.get(LEDGER) != _named(records, position.version):
+        return None
+    changed, stored = (
+        [r for r in records if r.path.endswith(f"/{CHANGES}") and not r.withdrawn],
+        {*stock.names()},
+    )
+    return (
+        position if all(is_in(stock, r.sha256, stored) for r in changed) else None
+    )  # else from the table again
+
+
+def with_known(
+    listing: TableListing, table: Place, records: Sequence[FileRecord], stock: Place, begun: int = 0
+) -> TableListing:
+    """The listing, with the recorded contents of versions that were not read, or that the log no
+    longer has. `begun`: the first version that is read at all.
+
+    Raises LandingError where versions are gone that were not read.
+    """
+    first = listing.commits.start
+    seen = [noted_version(stock), *(version_of(r.path) for r in records), begun - 1]
+    if first > (last := max(seen)) + 1:
+        raise missing_versions(table, last + 1, first - 1)
+    known = [
+        known_content(table, r.path, r.size, r.mtime_ns, r.sha256)
+        for r in records
+        if not r.withdrawn and version_of(r.path) < listing.read.start
+    ]
+    later = _after_those_noted(listing, records)
+    return replace(later, files=(*known, *later.files))
+
+
+def _after_those_noted(listing: TableListing, records: Sequence[FileRecord]) -> TableListing:
+    """The listing with the times that the ledger has, and later ones for later commits: where the
+    log was cleaned, its beginning no longer tells how late the commits before it were."""
+    noted = {version_of(r.path): r.mtime_ns for r in records if not r.withdrawn}
+    is_cut = (
+        listing.read.start == listing.commits.start
+    )  # else the state of the position knows the time before it
+    latest = (
+        max((time for version, time in noted.items() if version < listing.read.start), default=0)
+        if is_cut
+        else 0
+    )
+    files = list[LandedFile]()
+    for version, group in groupby(listing.files, lambda file: version_of(file.name)):
+        brought = [*group]
+        time, is_ahead = (
+            noted.get(version),
+            any(isinstance(f, TableFile) and f.committed_ms for f in brought),
+        )
+        if is_ahead:
+            time = time or brought[0].mtime_ns
+        else:
+            time = latest = time or max(brought[0].mtime_ns, latest + MILLISECOND)
+        files += [replace(file, mtime_ns=time) for file in brought]
+    if (position := listing.position) is not None:
+        state = replace(position.state, time=max(position.state.time, latest // MILLISECOND))
+        position = replace(position, state=state)
+    return replace(listing, files=tuple(files), position=position)
+
+
+def note_read(
+    listing: TableListing, records: Sequence[FileRecord], stock: Place, *, is_scanned: bool = False
+) -> None:
+    """Note that a scan read the log to its end; and, where the ledger has exactly what is listed,
+    the position from which the next look goes on."""
+    if listing.position is None:
+        return
+    position, kept = listing.position, read_json(stock, READ)
+    now = kept | ({"version": position.version} if is_scanned else {})
+    if {(f.name, f.sha256) for f in listing.files} == {
+        (r.path, r.sha256) for r in records if not r.withdrawn
+    }:
+        now |= {
+            "version": position.version,
+            POSITION: position.to_dict(),
+            LEDGER: _named(records, position.version),
+        }
+    if now != kept:
+        write_json(stock, READ, now)
+
+
+def note_scanned(lake: Lake, listing: Listing) -> None:
+    """Note that a scan took in what a table's log says, so that the next look reads on from
+    there."""
+    if isinstance(listing, TableListing):
+        note_read(listing, read_files(lake.store, lake.source), lake.stock, is_scanned=True)
+
+
+def _named(records: Sequence[FileRecord], last: int) -> str:
+    """A digest of the contents up to a version that the ledger has."""
+    return digest_of(
+        sorted(
+            [r.path, r.sha256] for r in records if not r.withdrawn and version_of(r.path) <= last
+        )
+    )
+
+
+def is_lost(file: LandedFile) -> bool:
+    """Whether rows of a table's content are gone from the disk."""
+    return isinstance(file, TableFile) and not file.is_readable
+
+
+def committed_at(mtime_ns: int) -> datetime:
+    """The time of a commit, in UTC."""
+    return datetime.fromtimestamp(mtime_ns // 1000 / 1e6, UTC)
+
+
+def far_ahead(files: Iterable[LandedFile]) -> dict[str, str]:
+    """By path why contents count as of the look that found them, and not as of the time that their
+    commit says."""
+    of_commits = (f for f in files if isinstance(f, TableFile) and f.committed_ms)
+    return {
+        f.name: f"its commit says {_said(f.committed_ms)}: it counts as of this look"
+        for f in of_commits
+    }
+
+
+def _said(milliseconds: int) -> str:
+    """The time that a commit says, whatever that is."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms after 1970"
+
+
+def never_loaded(file: LandedFile) -> FileRecord:
+    """The record of a content that was gone before it was read: it holds the day of its commit
+    back."""
+    day = committed_at(file.mtime_ns).date()
+    return FileRecord(
+        file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)}
+    )
+
+
+def vanished(
+    listing: Listing, live: Sequence[FileRecord], stock: Place, table: Place
+) -> list[FileRecord]:
+    """Recorded contents whose rows neither the table nor the content store has any more."""
+    readable, stored = {f.name for f in listing.files if not is_lost(f)}, {*stock.names()}
+    gone = [r for r in live if r.path not in readable and not is_in(stock, r.sha256, stored)]
+    there = are_there(table, [r.path for r in gone])
+    return [r for r, is_there in zip(gone, there, strict=True) if not is_there]
+
+
+def given_up(
+    chosen: Sequence[FileRecord], records: Sequence[FileRecord]
+) -> tuple[list[FileRecord], list[FileRecord]]:
+    """The chosen records that the ledger lacks, made by `never_loaded`, as refused ones; and the
+    other chosen ones."""
+    known = {(r.path, r.sha256) for r in records}
+    lost = [r for r in chosen if (r.path, r.sha256) not in known]
+    refused = [replace(r, days={r.home_day: (1, 1, 0)}, refused=VACUUMED) for r in lost]
+    return refused, [r for r in chosen if r not in lost]
+
+
+def first_day(record: FileRecord, settings: LakeSettings) -> date:
+    """The day of rows without a usable arrival time, if no row has one: of tables the commit's, of
+    dumps the path's."""
+    is_dump = settings.source.kind == "snapshot"
+    named = (
+        committed_at(record.mtime_ns).date()
+        if settings.source.table
+        else record.path_day
+        if is_dump
+        else None
+    )
+    return max(settings.start_date, named or settings.start_date)
+
+
+def waiting(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, str]:
+    """By path why contents of a table, and files that a manifest declares, are not read."""
+    of_another = {
+        f.name: "it is of another table than was read, or of a rewritten log" for f in held
+    }
+    return of_another | {
+        path: f"{manifest} declares it, and it is not there" for path, manifest in absent.items()
+    }
+
+
+def refuse_without_day(select: str, lost: Sequence[FileRecord]) -> None:
+    """Raise LandingError for contents that were gone before they were read, where `select` decides
+    on their days."""
+    if lost and "arrival_ts" in names_of(select):
+        raise LandingError(
+            f"the landed file {plain(lost[0].path)}",
+            f"{VACUUMED}, and nobody knows which days they belong to",
+            "Nothing of the table was recorded",
+            "Put its data files back from a copy, or give them up with `backfill-assets landing "
+            'accept --note "why"`',
+        )
+
+
+def commit_of(record: FileRecord) -> tuple[int, datetime]:
+    """The version that brought a recorded content, and its time."""
+    return version_of(record.path), committed_at(record.mtime_ns)
+
+
+def nowhere(table: str | None, record: FileRecord) -> LandingError:
+    """The error for a content of a table, or of files, of which neither the landing nor the store
+    has the rows."""
+    culprit, fix = (
+        "its content is neither in the stock nor in the landing folder",
+        "Put the file back, then run again",
+    )
+    if table:
+        culprit = f"version {version_of(record.path)} of the table {table} has lost it: {VACUUMED}"
+        fix = (
+            'Put its data files back, or give it up: `backfill-assets landing accept --note "why" '
+            "PATH`"
+        )
+    return LandingError(
+        f"the landed file {plain(record.path)}", culprit, "Nothing was written", fix
+    )
+
+
+def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
+    """Raise SettingsError where `select` reads a column that the table never had in the commits of
+    its log: it would be NULL in every row, because older files may lack a column."""
+    columns = (
+        listing.position.state.columns
+        if isinstance(listing, TableListing) and listing.position
+        else ()
+    )
+    known = {name.lower() for name in columns} | {FILE, ROW, *OF_COMMITS}
+    if columns and (
+        unknown := sorted({c for c in roots_of(source.select) if c.lower() not in known})
+    ):
+        raise SettingsError(
+            "[source] select in lake.toml",
+            f"the table {source.table} has no column {unknown[0]}",
+            "Nothing was read",
+            f"Name one of {', '.join(sorted(known - {FILE, ROW}))}",
+        )
+
+
+def refuse_altered_columns(
+    listing: Listing, names: Collection[str], source: SourceSettings
+) -> None:
+    """Raise LandingError where one of the contents named has rows of a table that lost a column
+    which `select` reads, or made another type of it: `select` would read the rows of both sides in
+    two ways."""
+    read = {name.lower() for name in roots_of(source.select)}
+    for file in (f for f in listing.files if isinstance(f, TableFile) and f.name in names):
+        brings_rows = bool(file.added or file.feed)
+        lost = sorted(c for c in file.lacking if c.lower() in read) if brings_rows else []
+        retyped = [why for column, why in _retyped(file).items() if column.lower() in read]
+        for why in (*(f"has no column {plain(column)} any more" for column in lost), *retyped):
+            version = version_of(file.name)
+            raise LandingError(
+                f"the Delta table {plain(str(source.table))}",
+                f"version {version} {why}, and select reads it",
+                "Nothing of the source was read",
+                "Name in select what took its place, and begin with what the table held then: "
+                f"first_version = {version} beside table",
+            )
+
+
+def _retyped(file: TableFile) -> dict[str, str]:
+    """By column why the rows that a commit took away and those that it put there differ by their
+    types alone."""
+    if len(file.schemas) < 2 or not (file.removed or file.feed):
+        return {}
+    after, before = map(column_types, file.schemas)
+    return {
+        name: f"made {plain(name)} {after[name]}, which was {kind}"
+        for name, kind in before.items()
+        if name in after and _family(kind) != _family(after[name])
+    }
+
+
+def _family(kind: str) -> str:
+    """The types among which a value stays what it is, and its text, too. A fraction has several
+    texts."""
+    if kind in ("float", "double"):
+        return "fraction"
+    is_exact = kind in (*NAMES.values(), "string") or kind.startswith("decimal")
+    return "exact" if is_exact else kind
+
+
+# Rows of a change feed that the table no longer has.
+GONE = f"{CHANGE} IN ('delete', 'update_preimage')"
+READ_OPTIONS = (
+    "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
+)
+OF_PLACE = ("__path", "__row")  # of a row in the files of a commit
+
+
+def take_in(
+    lake: LakeFolder, file: TableFile, is_local: bool = False, is_undecoded: bool = False
+) -> StoredFile:
+    """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if
+    vacuum took it. An appended object is fetched; `is_local`: its bytes stay on this machine;
+    `is_undecoded`: the engine may meet pages that nobody decoded."""
+    is_changed = file.name.endswith(f"/{CHANGES}")
+    is_local = is_local and file.place is not None and not is_changed
+    new = StoredFile(
+        file.sha256, lake.stock, copy_name(file.sha256, "delta"), rows_before=file.rows_before
+    )
+    known = find(lake.stock, file.sha256, rules=table_rules())
+    if known is not None and (
+        known.rows_before is not None or known.refused or not file.is_readable
+    ):
+        return replace(known, is_local=is_local)
+    if not file.is_readable:
+        raise FileNotFoundError(file.name)
+    with ExitStack() as stack:
+        here = _at_hand(file, lake.stock, stack)
+        if is_changed:
+            return _changed(lake, here, new)
+        (data,) = here.added
+        partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
+        new = replace(new, partition=partition, is_undecoded=is_undecoded, is_local=is_local)
+        return refer(data.path, file.size, new, is_fetched=bool(data.name))
+
+
+def _at_hand(file: TableFile, store: Place, stack: ExitStack) -> TableFile:
+    """The content with the paths of its data files; objects are fetched beside the content store,
+    until the stack ends."""
+    if (place := file.place) is None:
+        return file
+    wanted = (file.feed, (), ()) if file.feed else ((), file.added, file.removed)
+    feed, added, removed = (
+        tuple(_fetched(data, place, store, stack) for data in files) for files in wanted
+    )
+    return replace(file, feed=feed, added=added, removed=removed)
+
+
+def _fetched(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
+    token = place.token(data.name)
+    if token is None:
+        raise FileNotFoundError(data.name)
+    here = stack.enter_context(at_hand(landed_object(place, data.name, token), store))
+    return replace(data, path=here.path)
+
+
+def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
+    """Write the changed rows of a commit: those that went first, both in the order of the commit's
+    files."""
+    discard_described(lake.stock, file.sha256)
+    with connection(lake) as engine, scratch(lake.stock) as folder:
+        types = _types(engine, file)
+        if file.feed:
+            feed = _rows(file.feed, {**types, CHANGE: "VARCHAR"})
+            gone, news = (
+                f"SELECT * EXCLUDE ({CHANGE}) FROM ({feed}) WHERE {sign} {GONE}"
+                for sign in ("", "NOT")
+            )
+        else:
+            gone, news = (_rows(files, types) for files in (file.removed, file.added))
+        places = {str(data.path): number for number, data in enumerate(file.files)}
+        listed = ", ".join(f"({literal(path)}, {number})" for path, number in places.items())
+        query = (
+            f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM "
+            f"({_differing(gone, news, [*types])}) AS changed "
+            f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY "
+            f"{CHANGE}, number, __row"
+        )
+        copy = folder / "changed.parquet"
+        (rows,) = engine.execute(
+            f"COPY ({query}) TO {literal(str(copy))} (FORMAT parquet)"
+        ).fetchall()[0]
+        return put(replace(new, rows=int(rows)), table_rules(), copy)
+
+
+def _differing(gone: str, news: str, columns: Sequence[str]) -> str:
+    """A query for the rows of either query that the other one lacks, equal ones as often as they
+    are more, with what the commit did with them: the n-th row of its kind on one side is the n-th
+    on the other."""
+    named = ", ".join(map(quoted, columns))
+    numbered = " UNION ALL BY NAME ".join(
+        f"SELECT {literal(change)} AS {CHANGE}, *, "
+        f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS __nth FROM "
+        f"({rows})"
+        for change, rows in ((TAKEN_AWAY, gone), (INSERTED, news))
+    )
+    sides = f"SELECT *, count(*) OVER (PARTITION BY {named}, __nth) AS __sides FROM ({numbered})"
+    return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE __sides = 1"
+
+
+def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
+    """The columns that the table has or had, with the types of DuckDB that hold their values."""
+    names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
+    for name, table in zip(names, map(empty_table, file.schemas), strict=True):
+        engine.register(name, table)
+    every = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
+    found = {name: str(kind) for name, kind, *_ in engine.execute(f"DESCRIBE {every}").fetchall()}
+    for name in names:
+        engine.unregister(name)
+    return found
+
+
+def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
+    """A query for these columns of all rows of the files, and the place of each row in them
+    (`OF_PLACE`)."""
+    by_partition = defaultdict[tuple[tuple[str, str | None], ...], list[str]](list)
+    for file in files:
+        by_partition[tuple(sorted(file.partition.items()))].append(literal(str(file.path)))
+    columns_of_all = {**types, "filename": "VARCHAR", "file_row_number": "BIGINT"}
+    nothing = ", ".join(
+        f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns_of_all.items()
+    )
+    parts = [f"SELECT {nothing} WHERE false"]
+    for partition, paths in by_partition.items():
+        texts = {name: literal(value) if value else "NULL" for name, value in partition}
+        shared = "".join(f", {text} AS {quoted(name)}" for name, text in texts.items())
+        own = f"COLUMNS(lambda c: c NOT IN ({', '.join(map(literal, texts))}))" if texts else "*"
+        read = f"read_parquet([{', '.join(paths)}], {READ_OPTIONS})"
+        parts.append(f"SELECT {own}{shared} FROM {read}")
+    columns = ", ".join(
+        [f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in types.items()]
+    )
+    columns += ", filename AS __path, file_row_number AS __row"
+    return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"

@@ -1,0 +1,125 @@
+"""How the files of a source are taken in, and tasks that do it in other processes, which reach the
+store by themselves.
+
+Not here: parsing and proving (`ingest`, `content_store`), and whoever starts the tasks
+(`engines.taking`). Engines run them in Python on their machines, so this module imports little and no
+Spark.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from backfill_assets.buckets.bucket import Bucket
+from backfill_assets.intake.content_store import StoredFile, note_mark
+from backfill_assets.intake.dialect import Dialect
+from backfill_assets.intake.files import LandedFile
+from backfill_assets.intake.ingest import ingest, landed_in_place
+from backfill_assets.kernel.place.port import Place, Token
+
+TAKEN = "name string, sha256 string, described string, failed string"
+REASON_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Intake:
+    """How the files of a source are taken into a content store."""
+
+    format: str
+    dialect: Dialect
+    by_path: bool  # a content is named by its path, too
+    in_place: bool | int  # Parquet stays where it landed; a number: from so many bytes on
+    is_undecoded: bool  # nobody but the engine looks into the pages of Parquet that stays
+
+    def stored(self, file: LandedFile, store: Place, is_local: bool = False) -> StoredFile:
+        """Put the content of a landed file into a store; of Parquet that stays perhaps for this
+        machine alone (`is_local`). Raises as `ingest` does."""
+        if self.in_place and (self.in_place is True or file.size >= self.in_place):
+            like = StoredFile("", store, "", is_undecoded=self.is_undecoded, is_local=is_local)
+            return landed_in_place(file, like, self.by_path)
+        return ingest(file, self.format, store, by_path=self.by_path, dialect=self.dialect)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether another process has this code and reaches an object of this token."""
+
+    code: str
+    place: Place
+    name: str
+    token: Token | None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row for each that arrives: why tasks cannot run in this process; empty if they can."""
+        for batch in batches:
+            yield _rows([(self.why_not(),)] * batch.num_rows, "why string")
+
+    def why_not(self) -> str:
+        """Why tasks cannot run in this process; empty if they can."""
+        if self.code != code():
+            return "another release of backfill-assets is installed there"
+        try:
+            with tempfile.TemporaryDirectory(prefix="intake-") as folder:
+                is_same = _on(folder, self.place).token(self.name) == self.token
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            return f"{type(error).__name__}: {error}"[:REASON_CHARS]
+        return (
+            ""
+            if self.token is not None and is_same
+            else f"they do not find {self.place.uri(self.name)} as it is"
+        )
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks, by their numbers from 0: one process takes in the files of a task one after the other,
+    if the probe says that it may. Each task asks: machines come and go while others work."""
+
+    intake: Intake
+    store: Place
+    files: Sequence[Sequence[LandedFile]]
+    probe: Probe
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with
+        the content's description or why there is none."""
+        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
+            why_not = self.probe.why_not()
+            yield _rows(
+                [(file.name, *self._taken(file, why_not)) for file in self.files[number]], TAKEN
+            )
+
+    def _taken(self, file: LandedFile, why_not: str) -> tuple[str | None, str | None, str | None]:
+        if why_not:
+            return None, None, why_not
+        with tempfile.TemporaryDirectory(prefix="intake-") as folder:
+            try:
+                here = file if file.place is None else replace(file, place=_on(folder, file.place))
+                content = self.intake.stored(here, _on(folder, self.store))
+                return content.sha256, json.dumps(note_mark(content)), None
+            except Exception as error:  # noqa: BLE001 - the process that started the task meets it again
+                return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
+
+
+def code() -> str:
+    """A digest of the code of this room, by which files are judged."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _on(folder: str, place: Place) -> Place:
+    """The same place, whose copies on this machine lie in that folder: its own may be another
+    user's here."""
+    return replace(place, machine=folder) if isinstance(place, Bucket) else place
+
+
+def _rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
+    names = [column.split()[0] for column in schema.split(", ")]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, pa.string()) for c in zip(*rows, strict=True)], names=names
+    )

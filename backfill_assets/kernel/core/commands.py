@@ -1,0 +1,75 @@
+"""Commands as errors, checks and Dagster's pages print them: each can be run as it is printed,
+wherever one stands.
+
+Lives here: the words of a command that looks at a day or makes days again, and the lake that it
+names. Does not live here: running commands (`cli`), and when an error gives which advice.
+"""
+
+import re
+import shlex
+from collections.abc import Collection
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous, days_text
+from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
+
+# in backquotes, and about a lake: the other commands have no such option
+PRINTED = re.compile(r"`(backfill-assets (?!(?:guide|settings|copy-lake)\b)[^`]+)`")
+
+
+def show_command(table: str, day: date) -> str:
+    """The command that prints the receipt, inputs and history of a day of a table, and why it is in
+    its state now."""
+    return f"backfill-assets show {table} {day}"
+
+
+def backfill_command(table: str, days: Collection[date]) -> str:
+    """The command that makes exactly these days of a table."""
+    is_range = len(contiguous(days)) == 1
+    span = f"--from {min(days)} --to {max(days)}" if is_range else f"--days {days_text(days)}"
+    return f"backfill-assets backfill {span} --tables {table}"
+
+
+def making(contract: Contract, days: Collection[date], *, can_run: bool) -> str:
+    """What a person does to make these days of a table (again), as an advice in the imperative.
+    `can_run`: whether the lake names the definitions of the project whose assets return rows, so
+    that a command can run them."""
+    if contract.made_by and not can_run:
+        return materializing(contract.made_by, days)
+    return f"`{backfill_command(contract.name, days)}`"
+
+
+def mending(
+    contract: Contract, culprit: date, days: Collection[date], *, is_known: bool, can_run: bool
+) -> str:
+    """What a person does about the refused day `culprit`, with which `days` stayed as they were.
+    `is_known`: whether the table has any commit; a command knows no table of an asset before.
+    `can_run`: as of `making`."""
+    look = (
+        f"Look with `{show_command(contract.name, culprit)}`. "
+        if is_known or not contract.made_by
+        else ""
+    )
+    return f"{look}Correct the input or the rule, then {making(contract, days, can_run=can_run)}"
+
+
+def materializing(asset: str, days: Collection[date]) -> str:
+    """The same for an asset that Dagster alone can run, with the days as its dialog takes them."""
+    spans = [f"{s.start}...{s.last}" if len(s) > 1 else str(s.start) for s in contiguous(days)]
+    return f"materialize the asset {asset} for {', '.join(spans)}"
+
+
+def with_lake(text: str, root: Path) -> str:
+    """A text in which every command in backquotes names the lake in the folder `root`; where
+    commands find that lake by themselves, the text as it is."""
+    return PRINTED.sub(lambda found: f"`{of_lake(found[1], root)}`", text)
+
+
+def of_lake(command: str, root: Path) -> str:
+    """A command that names the lake in the folder `root`, as `with_lake` does."""
+    if LAKE_OPTION in command or lake_folder() == root:
+        return command
+    return f"{command} {LAKE_OPTION} {shlex.quote(address_of(root))}"

@@ -1,0 +1,351 @@
+"""Contracts: the columns, keys, rules and input days of a table. Everything else is derived from
+them.
+
+Not here: how a table is computed (`pipeline`), written (`kernel.write.replace`) or checked (`kernel.write.gates`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+
+from backfill_assets.kernel.core import ledgers
+from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.keys import DayKeys, Keys, by_day
+
+# The tag of a column that a later release brought: days without it are as good, so that it is no
+# part of the code.
+LATER = {"absent": "from days that an earlier release loaded"}
+AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of its copies below
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. Raises ValueError for a type that `column_types` does not know."""
+
+    name: str
+    type: str  # in Spark SQL
+    description: str
+    nullable: bool = False  # whether NULL is allowed
+    tags: Mapping[str, str] = field(default_factory=dict)  # shown in Dagster
+    made_from: tuple[
+        str, ...
+    ] = ()  # known columns of other tables that it is computed from: table.column
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "type", str(read_type(self.type)))
+        except ValueError as error:
+            raise ValueError(f"column {self.name}: {error}") from None
+
+    @property
+    def kind(self) -> ColumnType:
+        """The type by its parts."""
+        return read_type(self.type)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether days without it are as good (`LATER`)."""
+        return LATER.items() <= self.tags.items()
+
+
+# What the landed table of a lake's only source is made from; of source NAME it is landing_NAME.
+LANDING = "landing"
+
+
+class InputKind(StrEnum):
+    """What of an input decides a day. Only this part is in the day's input digest."""
+
+    CONTENT = "content"  # the fingerprints of the input's days
+    KNOWN_AT_CUT = (
+        "known_at_cut"  # what had arrived for those days by the cut of the day being made
+    )
+    ARRIVALS = ledgers.ARRIVALS  # the deliveries that the ledger `arrivals` lists for the day
+    FILES = ledgers.FILES  # the landed files of the day
+
+
+Basis = InputKind  # its name in 0.2
+
+
+@dataclass(frozen=True)
+class Input:
+    """The days `d - before` through `d + after` (both included) of `table`, for making day `d`; a
+    window that ends before `d` has a negative `after`.
+
+    Days through `d` are required, later ones as soon as they lie before the frontier; a missing
+    required day makes day `d` incomplete. Receipts keep how many rows of a day the most frequent
+    key of `by` holds. `isolate_nulls`, `salt` and `finer` help where one key has many rows: they
+    change how rows are computed and none of the rows.
+    """
+
+    table: str
+    before: int = 0
+    after: int = 0
+    kind: InputKind = InputKind.CONTENT
+    # The columns that the transform gets (None: all). A change in another column makes no day
+    # stale.
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    by: tuple[str, ...] = field(
+        default=(), repr=False, compare=False
+    )  # what the transform groups or joins by
+    isolate_nulls: bool = field(
+        default=False, repr=False, compare=False
+    )  # compute rows without a key apart
+    salt: int = field(default=1, repr=False, compare=False)  # spread each key over so many tasks
+    finer: tuple[str, ...] = field(
+        default=(), repr=False, compare=False
+    )  # group by these columns, too, first
+    first_day: date | None = field(
+        default=None, repr=False
+    )  # no earlier day is required (None: the lake's first day)
+    mapped: str = field(
+        default="", repr=False
+    )  # what else decides the days: exclusions, a mapping without a window
+    keys: DayKeys = field(
+        default=(), repr=False
+    )  # of days that were made from others than the window's
+    basis: InitVar[InputKind | None] = None  # the name of `kind` in 0.2
+
+    def __post_init__(self, basis: InputKind | None) -> None:
+        object.__setattr__(self, "kind", basis or self.kind)
+        if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
+            raise ValueError(
+                f"input {self.table}: salt is at least 1, and a choice against skew needs `by`"
+            )
+
+    @cached_property
+    def keys_by_day(self) -> Mapping[date, Keys]:
+        """The days that were made from others than the window's, each with its keys."""
+        return dict(by_day(self.keys))
+
+    @property
+    def spread(self) -> str:
+        """The choice against skew in words; empty if there is none."""
+        choices = {
+            "NULL apart": self.isolate_nulls,
+            f"salt {self.salt}": self.salt > 1,
+            f"with {' and '.join(self.finer)} first": self.finer,
+        }
+        return ", ".join(text for text, chosen in choices.items() if chosen)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on every row of a table. Only FALSE breaks it."""
+
+    name: str
+    expression: str  # Spark SQL over the table's columns
+    description: str
+    # judge groups of a day's rows with equal values of these columns, by aggregates: `count(*) <=
+    # 3`
+    per: tuple[str, ...] = ()
+    only_warns: bool = False  # a day that breaks it is written, with a warning
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A daily table."""
+
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+    day_column: str  # the column that names a row's day
+    key: tuple[str, ...]  # unique within a day
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool = (
+        False  # a day is pending (and empty) until the frontier passed its cut: midnight plus grace
+    )
+    matures_after_days: int | None = (
+        None  # day `d` is mature so many days after `d + 1` (None: no day ripens)
+    )
+    partition_by: str | None = None
+    rules: tuple[Rule, ...] = ()  # hold of every row
+    read_by: tuple[
+        tuple[str, ...], ...
+    ] = ()  # keys by which other tables read it, set from their inputs
+    consumer_queries: tuple[
+        str, ...
+    ] = ()  # SELECTs of consumers that read it, set from `[gates] reads`
+    made_by: str = (
+        ""  # the key of the project's asset that returns its rows; "": this package computes them
+    )
+    first_day: date | None = None  # it has no days before it
+    external: str = (
+        ""  # the folder of the Delta table of others whose days these are; "": a table of the lake
+    )
+    beside: tuple[str, ...] = ()  # assets that it is made from and that no receipt of it can name
+    # of days that a step is making, whose inputs have their keys: what it read from a lake and no
+    # receipt can name
+    unpinned: tuple[str, ...] = ()
+    is_being_made: bool = False  # keys of earlier receipts do not count then
+    asked: InitVar[tuple[str, ...]] = ()  # the name of `consumer_queries` in 0.2
+
+    def __post_init__(self, asked: tuple[str, ...]) -> None:
+        object.__setattr__(self, "consumer_queries", self.consumer_queries or asked)
+        names = [c.name for c in self.columns]
+        if (
+            self.day_column not in names
+            or len(set(names)) != len(names)
+            or not set(self.key) <= set(names)
+        ):
+            raise ValueError(
+                f"contract {self.name}: day column and key must be columns, and no name may repeat"
+            )
+        self._refuse_names(names)
+        nullable_keys = [c.name for c in self.columns if c.name in self.key and c.nullable]
+        if self.inputs and (nullable_keys or not (self.key or self.made_by)):
+            defect = (
+                f"its key may be NULL in {', '.join(nullable_keys)}"
+                if nullable_keys
+                else "it has no key"
+            )
+            raise ValueError(
+                f"contract {self.name}: {defect}; name columns that tell rows of a day apart, "
+                "never NULL"
+            )
+        if len({r.name for r in self.rules}) != len(self.rules):
+            raise ValueError(f"contract {self.name}: no name of a rule may repeat")
+
+    def _refuse_names(self, names: Sequence[str]) -> None:
+        """Raise ValueError for two columns whose names differ by case only, which is one column for
+        SQL and for Delta, and for a layout that days cannot be replaced in."""
+        first = {name.lower(): name for name in reversed(names)}
+        if twice := next((n for n in names if first[n.lower()] != n), None):
+            raise ValueError(
+                f"contract {self.name}: {first[twice.lower()]} and {twice} differ by case only"
+            )
+        by = self.partition_column
+        if self.external or not (self.inputs or self.made_by) or by == self.day_column:
+            return
+        laid_out = next((c for c in self.columns if c.name == by), None)
+        if laid_out is None or laid_out.nullable or laid_out.type != "STRING":
+            raise ValueError(
+                f"contract {self.name}: partition_by is {by!r}; name a STRING column of it that "
+                "is never NULL, or "
+                "leave it out: then files are laid out by the day"
+            )
+
+    @property
+    def row_rules(self) -> tuple[Rule, ...]:
+        """The rules of single rows."""
+        return tuple(r for r in self.rules if not r.per)
+
+    @property
+    def group_rules(self) -> tuple[Rule, ...]:
+        """The rules of groups of rows."""
+        return tuple(r for r in self.rules if r.per)
+
+    @property
+    def partition_column(self) -> str:
+        """The column the table's files are laid out by: the day unless `partition_by` says
+        otherwise ("" = none)."""
+        return self.day_column if self.partition_by is None else self.partition_by
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the table is loaded from landed files (raw)."""
+        return reads(self.inputs, InputKind.FILES)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether a day is made from other days of the same table."""
+        return any(i.table == self.name for i in self.inputs)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the package computes none of its rows: an asset of a project returns them, or
+        others write them."""
+        return bool(self.made_by or self.external)
+
+    @property
+    def spread(self) -> str:
+        """The choices against skew of all inputs, e.g. `staging by entity: NULL apart, salt 16`;
+        empty without any."""
+        return "; ".join(
+            f"{i.table} by {', '.join(i.by)}: {i.spread}" for i in self.inputs if i.spread
+        )
+
+    @property
+    def source(self) -> str:
+        """The name of the source whose landed files are loaded into the table; "": the lake's only
+        one, or none is."""
+        landed = next((i.table for i in self.inputs if i.kind is InputKind.FILES), LANDING)
+        return landed.removeprefix(f"{LANDING}_") if landed.startswith(f"{LANDING}_") else ""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns in the table's order."""
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """The columns that may not be NULL."""
+        return tuple(c.name for c in self.columns if not c.nullable)
+
+    def column(self, name: str) -> Column:
+        """The column of that name; raises KeyError."""
+        found = next((c for c in self.columns if c.name == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    @property
+    def measured_columns(self) -> tuple[str, ...]:
+        """The numbers whose distribution says something: no key, nothing tagged as one or as a
+        sequence."""
+        return tuple(c.name for c in self._values if c.kind.is_measurable)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The texts whose distribution may say something, likewise."""
+        return tuple(c.name for c in self._values if c.kind.kind == "STRING")
+
+    @property
+    def _values(self) -> Iterator[Column]:
+        ids = ("key", "sequence")
+        return (c for c in self.columns if c.name not in self.key and c.tags.get("role") not in ids)
+
+    @property
+    def summed_columns(self) -> tuple[str, ...]:
+        """The numbers that have an exact sum, whatever the order of rows: no key, no DOUBLE."""
+        return tuple(
+            c.name for c in self.columns if c.kind.has_exact_sum and c.name not in self.key
+        )
+
+    @property
+    def nullable_columns(self) -> tuple[str, ...]:
+        """The columns that may be NULL."""
+        return tuple(c.name for c in self.columns if c.nullable)
+
+
+def reads(inputs: Iterable[Input], kind: InputKind) -> bool:
+    """Whether any of these inputs is of that kind."""
+    return any(i.kind is kind for i in inputs)
+
+
+def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str, ...], ...]:
+    """The keys that tables group or join `read` by, without keys that are unique within a day
+    anyway. Raises ValueError for a key with a column that `read` lacks."""
+    found: dict[tuple[str, ...], None] = {}
+    for contract in contracts:
+        for wanted in (i for i in contract.inputs if i.table == read.name and i.by):
+            if unknown := sorted({*wanted.by} - {*read.column_names}):
+                raise ValueError(
+                    f"{contract.name} reads {read.name} by {', '.join(unknown)}, which is no "
+                    "column of it"
+                )
+            if not read.key or not {*read.key} <= {*wanted.by}:
+                found[tuple(sorted(wanted.by))] = None
+    return tuple(found)
+
+
+def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
+    """The landed table per table of versions (one made from arrivals)."""
+    return {c.name: i.table for c in contracts for i in c.inputs if i.kind is InputKind.ARRIVALS}
+
+
+def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | None:
+    """The first table with an input of that kind, else None. FILES finds the landed table, ARRIVALS
+    the table of versions, KNOWN_AT_CUT the table of values as known at the cut."""
+    return next((c for c in contracts if reads(c.inputs, kind)), None)

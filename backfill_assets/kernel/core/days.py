@@ -1,0 +1,251 @@
+"""Days: the only slices of time that tables are cut into. UTC, half-open.
+
+A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a
+grace. Not here: the frontier (`kernel.core.frontier`), and anything that asks the clock.
+`pipeline.transforms.declared` and `kernel.write.judging` apply cutoff and maturity in Spark or SQL, and
+change with them.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from backfill_assets.kernel.core.errors import BackfillError
+
+ONE_DAY = timedelta(days=1)
+SHOWN_RANGES = 5
+# `date.fromisoformat` also takes ISO weeks (2024-W13-7), which are ten characters long too.
+SHORT_LAST = re.compile(r"([0-9]{2}-)?[0-9]{2}")  # of a span of days: the end of its last day
+DAY_FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, order=True)
+class DayRange:
+    """The days `start` (included) up to `end` (excluded). Never empty: raises ValueError when `end
+    <= start`."""
+
+    start: date
+    end: date
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise ValueError(
+                f"a range of days ends after it starts, got [{self.start}, {self.end})"
+            )
+
+    def __iter__(self) -> Iterator[date]:
+        return (self.start + ONE_DAY * i for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return (self.end - self.start).days
+
+    def __contains__(self, day: object) -> bool:
+        return isinstance(day, date) and self.start <= day < self.end
+
+    @property
+    def last(self) -> date:
+        """The last day inside the range."""
+        return self.end - ONE_DAY
+
+    def to_dict(self) -> dict[str, str]:
+        """The first and the last day as JSON values, both included."""
+        return {"from": str(self.start), "to": str(self.last)}
+
+    def __str__(self) -> str:
+        return str(self.start) if len(self) == 1 else f"{self.start}..{self.last}"
+
+
+@dataclass(frozen=True)
+class SomeDays(DayRange):
+    """Days with gaps: the `chosen` ones, from `start` up to `end`. Made by `some_days`."""
+
+    chosen: frozenset[date] = frozenset()
+
+    def __iter__(self) -> Iterator[date]:
+        return iter(sorted(self.chosen))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __contains__(self, day: object) -> bool:
+        return day in self.chosen
+
+    def to_dict(self) -> dict[str, str]:
+        """The first and the last day, both included, and `days` as `parse_days` reads them."""
+        return {**super().to_dict(), "days": days_text(self)}
+
+    def __str__(self) -> str:
+        return ranges(self)
+
+
+def some_days(days: Iterable[date]) -> DayRange:
+    """Exactly these days (any order, repetitions allowed): a range where they are one. Raises
+    ValueError for none."""
+    chosen = frozenset(days)
+    if not chosen:
+        raise ValueError("some days are at least one day")
+    whole = DayRange(min(chosen), max(chosen) + ONE_DAY)
+    return whole if len(whole) == len(chosen) else SomeDays(whole.start, whole.end, chosen)
+
+
+def from_inclusive(first: date, last: date) -> DayRange:
+    """The range of the days from `first` through `last`, both included, as people type it."""
+    if last < first:
+        raise BackfillError(
+            "the range of days",
+            f"it ends on {last}, before it starts on {first}",
+            "Nothing was done",
+            "Give the earlier day first",
+        )
+    if last == date.max:
+        culprit = f"after {last} there is no midnight"
+        raise BackfillError(
+            "the range of days", culprit, "Nothing was done", "Give an earlier last day"
+        )
+    return DayRange(first, last + ONE_DAY)
+
+
+def parse_day(text: str) -> date:
+    """The day that `YYYY-MM-DD` names (ASCII digits only); raises BackfillError otherwise."""
+    try:
+        if not DAY_FORM.fullmatch(text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BackfillError(
+            f"the day {text[:40]!r}",
+            "it is not a date of the form YYYY-MM-DD",
+            "Nothing was done",
+            "Write e.g. 2024-03-31",
+        ) from None
+
+
+def day_range(first: str | date, last: str | date | None = None) -> DayRange:
+    """The days from `first` through `last` (None: that one day), as people write them. Raises
+    BackfillError for a text that is no day."""
+    ends = [
+        parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)
+    ]
+    return from_inclusive(*ends)
+
+
+def parse_span(text: str) -> DayRange:
+    """The days that `A..B` names (both included), or the one day that `A` names; raises
+    BackfillError otherwise."""
+    first, dots, last = text.partition("..")
+    return day_range(first, last if dots else None)
+
+
+def parse_days(text: str) -> DayRange:
+    """The days of a list such as `2024-03-01,2024-03-05..07`: days and spans between commas, each
+    span with its last day whole or as the end of one (`07`, `04-02`). Raises BackfillError for
+    another text."""
+    found: list[date] = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        first, dots, last = part.partition("..")
+        if dots and SHORT_LAST.fullmatch(last):
+            last = first[: -len(last)] + last
+        found += day_range(first, last if dots else None)
+    if not found:
+        raise BackfillError(
+            "the list of days",
+            "it names no day",
+            "Nothing was done",
+            "Write e.g. 2024-03-01,2024-03-05..07",
+        )
+    return some_days(found)
+
+
+def days_text(days: Iterable[date]) -> str:
+    """These days as `parse_days` reads them."""
+    return ",".join(map(str, contiguous(days)))
+
+
+def contiguous(days: Iterable[date]) -> list[DayRange]:
+    """The fewest ranges that hold exactly `days` (any order, repetitions allowed), ascending."""
+    ranges: list[DayRange] = []
+    for day in sorted(set(days)):
+        if ranges and ranges[-1].end == day:
+            ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
+        else:
+            ranges.append(DayRange(day, day + ONE_DAY))
+    return ranges
+
+
+def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
+    """Write days as at most `most` ranges, and the number of further ranges."""
+    found = contiguous(days)
+    more = f" and {len(found) - most} more ranges" if len(found) > most else ""
+    return ", ".join(map(str, found[:most])) + more
+
+
+def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
+    """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are
+    filled."""
+    ranges = contiguous(days)
+    by_gap = sorted(
+        range(1, len(ranges)), key=lambda i: (ranges[i].start - ranges[i - 1].end, i), reverse=True
+    )
+    cuts = [0, *sorted(by_gap[: max(at_most, 1) - 1]), len(ranges)]
+    return [
+        DayRange(ranges[i].start, ranges[j - 1].end) for i, j in itertools.pairwise(cuts) if i < j
+    ]
+
+
+def midnight(day: date) -> datetime:
+    """The instant (aware, UTC) at which `day` begins."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+LEAST = timedelta(microseconds=1)  # the resolution of every time in a lake
+
+
+def end_of(day: date) -> datetime:
+    """Midnight after `day`: the first instant that is no longer in it."""
+    return midnight(day + ONE_DAY)
+
+
+def is_over(day: date, frontier: datetime | None) -> bool:
+    """Whether everything that arrived on `day` is loaded."""
+    return _is_reached(end_of(day), frontier)
+
+
+def cut_of(day: date, grace: timedelta) -> datetime:
+    """The as-of cutoff of `day`: midnight after it plus `grace`."""
+    return end_of(day) + grace
+
+
+def cut_has_passed(day: date, grace: timedelta, frontier: datetime | None) -> bool:
+    """Whether everything that arrived before the cutoff of `day` is loaded."""
+    return _is_reached(cut_of(day, grace), frontier)
+
+
+def last_known_day(day: date, grace: timedelta) -> date:
+    """The last arrival day with an instant before the cutoff of `day`."""
+    return (cut_of(day, grace) - LEAST).date()
+
+
+def matures_after(horizon_days: int, maturity_days: int) -> int:
+    """The days after `d + 1` from which on the outcome over a horizon is mature."""
+    return horizon_days + maturity_days
+
+
+def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
+    """Whether `day + 1 + matures_after_days` days <= frontier."""
+    return is_over(day + ONE_DAY * matures_after_days, frontier)
+
+
+def newest_over(instant: datetime) -> date:
+    """The greatest day that is over at `instant`."""
+    return instant.astimezone(UTC).date() - ONE_DAY
+
+
+def newest_mature(instant: datetime, matures_after_days: int) -> date:
+    """The greatest day that is mature at `instant`."""
+    return newest_over(instant) - ONE_DAY * matures_after_days
+
+
+def _is_reached(instant: datetime, frontier: datetime | None) -> bool:
+    return frontier is not None and instant <= frontier

@@ -1,0 +1,419 @@
+"""Input digests: what should determine a day, hashed. A day is stale iff the recorded digest
+differs from today's.
+
+They are computed from receipts and ledgers alone; no clock, version number, path or modification
+time enters one. Receipts carry the parameters (windows, cut, maturity) of their digests, so that a
+day is judged by the parameters it was computed with: other settings make it outdated, never stale.
+Not here: digests of code (`kernel.write.code`).
+"""
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads, versions_of
+from backfill_assets.kernel.core.days import (
+    ONE_DAY,
+    cut_has_passed,
+    end_of,
+    is_mature,
+    is_over,
+    last_known_day,
+)
+from backfill_assets.kernel.core.keys import Keys
+from backfill_assets.kernel.core.payload import LANDED
+from backfill_assets.kernel.core.readings import (
+    Parameters,
+    delivery_columns,
+    fingerprint_in,
+    mark_of,
+    name_of,
+    narrowed,
+    parameters_of,
+    parse_parameters,
+    whole_of,
+    with_keys_of,
+)
+from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, Source
+
+DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
+CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), default=str
+)  # one for all: half of the time
+MISSING = "missing"
+NOTHING = "empty"
+Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
+
+
+def digest_of(value: Any) -> str:
+    """The digest (hex, 32 characters) of a JSON value, independent of the order of its keys."""
+    return hashlib.sha256(CANONICAL.encode(value).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def raw_digest(day: date, source: Source) -> str:
+    """The digest of raw(day): sha256 of its files, `as_of` if it falls within the day, releases of
+    late rows."""
+    view = source.view
+    if not view.is_due(day):
+        return digest_of([])
+    landed = source.landed.get(day)
+    parts: list[str] = sorted(landed.shas) if landed else []
+    if view.as_of is not None and view.as_of < end_of(day):
+        parts.append(f"as_of {view.as_of.isoformat()}")
+    for release in (r for r in source.releases if day in r.arrival_days):
+        contents = "" if release.contents is None else f" of {digest_of(sorted(release.contents))}"
+        parts.append(f"released {release.first}..{release.last}{contents}")
+    return digest_of(parts)
+
+
+def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
+    """The days of an input that `day` is made from, none before the lake's first day, ascending."""
+    return _days_from(view.start, wanted, day)
+
+
+def _days_from(start: date, wanted: Input, day: date) -> list[date]:
+    if (keys := wanted.keys_by_day.get(day)) is not None:
+        return keys.loaded_for(day)
+    first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
+    return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
+
+
+def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
+    """The days with rows of an input that `day` is to be made from, and that were no partitions
+    when it was made."""
+    keys = wanted.keys_by_day.get(day)
+    if keys is None:
+        return []
+    latest = view.table(wanted.table).latest
+    return [d for d in keys.awaited_for(day, latest) if latest[d].entry.rows]
+
+
+def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
+    """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the
+    frontier."""
+    return wanted <= day or is_over(wanted, frontier)
+
+
+@dataclass(frozen=True)
+class _Readers:
+    """Days of a table that are made from keys of one input, by the day that is loaded, and those
+    that await some."""
+
+    by_loaded: Mapping[date, set[date]]
+    awaiting: tuple[tuple[date, Keys], ...]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_Readers":
+        """Of days with their keys."""
+        by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
+        for day, own in keys:
+            for loaded in own.loaded_for(day):
+                by_loaded.setdefault(loaded, set()).add(day)
+            if own.awaited:
+                awaiting.append((day, own))
+        return cls(by_loaded, tuple(awaiting))
+
+    def of_day(self, loaded: date) -> set[date]:
+        """The days that load a day of the input, or await it."""
+        awaiting = (day for day, own in self.awaiting if own.awaits(day, loaded))
+        return {*self.by_loaded.get(loaded, ()), *awaiting}
+
+
+class Digests:
+    """The digests of one view, each computed once; `frontier` gives the frontier of some inputs,
+    `is_old` whether a day of a table was made by other code or settings than today's."""
+
+    def __init__(
+        self,
+        contracts: Iterable[Contract],
+        view: LakeView,
+        frontier: Callable[[Iterable[Input]], datetime | None],
+        is_old: Callable[[str, DayReceipt], bool] = lambda _table, _receipt: False,
+    ) -> None:
+        self.contracts: Mapping[str, Contract] = {c.name: c for c in contracts}
+        self.view = view
+        self._frontier, self._is_old = frontier, is_old
+        self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
+        self._parameters: dict[str, Parameters | None] = {"": None}
+        self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
+        self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
+        self._digests: dict[tuple[str, date, bool], str] = {}
+        self._contents: dict[tuple[str, tuple[str, ...] | None, date, bool], str] = {}
+        self._as_made: dict[tuple[str, str], tuple[str, Parameters]] = {}
+        self._readers: dict[tuple[str, str], _Readers] = {}
+        self._landed = versions_of(self.contracts.values())
+
+    def of(self, table: str, day: date) -> str:
+        """Today's input digest of a day of a table."""
+        return self._digest(table, self._today[table], day)
+
+    def inputs_of(self, table: str, day: date) -> tuple[Input, ...]:
+        """The inputs of a table, with the keys that the newest receipt of the day names."""
+        return self._for_day(table, self.view.table(table).latest.get(day))[1].inputs
+
+    def reading_by_keys(self, table: str, wanted: str, day: date) -> set[date]:
+        """The days of a table whose receipts name a day of the input `wanted` among their keys,
+        loaded or awaited."""
+        if (table, wanted) not in self._readers:
+            latest = self.view.table(table).latest
+            keys = (
+                (d, i.keys_by_day.get(d))
+                for d in latest
+                for i in self.inputs_of(table, d)
+                if i.table == wanted
+            )
+            self._readers[table, wanted] = _Readers.of(
+                (d, own) for d, own in keys if own is not None
+            )
+        return self._readers[table, wanted].of_day(day)
+
+    def as_made(self, table: str, day: date) -> str:
+        """Today's input digest of a day, from the keys that its newest receipt names."""
+        return self._digest(*self._for_day(table, self.view.table(table).latest.get(day)), day)
+
+    def unpinned(self, receipt: DayReceipt) -> tuple[str, ...]:
+        """What the step of the day read from a lake and its receipt cannot name, in words."""
+        made = self._parameters_of(receipt)
+        return made.unpinned if made is not None else ()
+
+    def _for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
+        """Today's parameters of a table with the keys of a receipt, and their name."""
+        key = (table, receipt.parameters if receipt is not None else "")
+        if (
+            key not in self._as_made
+        ):  # once per commit, whose text may name keys of thousands of days
+            self._as_made[key] = self._made_anew(table, receipt)
+        return self._as_made[key]
+
+    def _made_anew(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
+        today, made = (
+            self._today[table],
+            self._parameters_of(receipt) if receipt is not None else None,
+        )
+        if receipt is None or made is None or self.contracts[table].is_being_made:
+            return table, today
+        as_made = with_keys_of(today, made)
+        if as_made == made:
+            return receipt.parameters, made
+        return (table, today) if as_made is today else (f"{table} as {receipt.parameters}", as_made)
+
+    def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether the day's latest `receipt` names today's inputs, by its own parameters, else by
+        today's."""
+        parameters = self._parameters_of(receipt)
+        # A day that was left empty because its cut had not come was never made: today's cut decides
+        # when it is.
+        if (
+            parameters is None
+            or parameters == self._today[table]
+            or receipt.entry.built is Built.PENDING
+        ):
+            return self.is_todays(table, day, receipt)
+        recorded = receipt.entry.input_digest
+        if self._agrees(recorded, receipt.parameters, parameters, day):
+            return True
+        today = self._today[table].inputs
+        narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
+        return narrow != parameters and self._agrees(
+            recorded, f"{table} {receipt.parameters}", narrow, day
+        )
+
+    def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
+        """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
+        columns that are read, or by whole rows, as older receipts do."""
+        made, recorded = self._parameters_of(receipt), receipt.entry.input_digest
+        name, today = self._for_day(table, receipt)
+        if self._agrees(recorded, name, today, day):
+            return True
+        whole = whole_of(today)
+        if whole != today and self._agrees(recorded, f"{name} whole", whole, day):
+            return True
+        # Its receipt may name all columns of today, because a column that it did not read was
+        # dropped since.
+        if (
+            made is None
+            or made == today
+            or whole_of(made) != whole
+            or not self._reads_all_of(made, today)
+        ):
+            return False
+        return self._agrees(recorded, receipt.parameters, made, day)
+
+    def _agrees(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
+        """Whether a `recorded` digest equals the digest of today's inputs. A day as known at a cut
+        may also have been made before its input's code changed: another code makes it outdated, not
+        stale."""
+        if recorded == self._digest(name, parameters, day):
+            return True
+        known = reads(parameters.inputs, InputKind.KNOWN_AT_CUT)
+        return known and recorded == self._digest(name, parameters, day, by_code=False)
+
+    def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
+        """Whether a day with the `recorded` parameters has read every column of each input that is
+        read today."""
+        return all(
+            earlier.columns is not None
+            and set(current.columns or self.contracts[current.table].column_names)
+            <= {*earlier.columns}
+            for earlier, current in zip(recorded.inputs, today.inputs, strict=True)
+            if earlier.columns != current.columns
+        )
+
+    def knows_parameters(self, receipt: DayReceipt) -> bool:
+        """Whether the receipt names its parameters, and all their tables exist."""
+        return self._parameters_of(receipt) is not None
+
+    def _parameters_of(self, receipt: DayReceipt) -> Parameters | None:
+        if receipt.parameters not in self._parameters:
+            parameters = parse_parameters(receipt.parameters)
+            is_whole = parameters is not None and all(
+                i.table in self.contracts for i in parameters.inputs
+            )
+            self._parameters[receipt.parameters] = parameters if is_whole else None
+        return self._parameters[receipt.parameters]
+
+    def _digest(self, name: str, parameters: Parameters, day: date, *, by_code: bool = True) -> str:
+        """The digest under parameters; `name` is a table (today's parameters) or the text of a
+        receipt. `by_code`: an input day as known at the cut that was made by old code counts by its
+        write."""
+        key = (name, day, by_code)
+        if key not in self._digests:
+            source = self.view.source(name) if parameters.is_landed else None
+            self._digests[key] = (
+                raw_digest(day, source) if source else self._of_inputs(parameters, day, by_code)
+            )
+        return self._digests[key]
+
+    def _of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
+        if parameters.inputs not in self._frontiers:
+            self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
+        frontier = self._frontiers[parameters.inputs]
+        parts: list[Any] = [
+            [i.table, self._input_parts(parameters, i, day, frontier, by_code)]
+            for i in parameters.inputs
+        ]
+        if parameters.waits_for_cut:
+            parts.append(["cut passed", cut_has_passed(day, parameters.grace, frontier)])
+        if parameters.matures_after_days is not None:
+            parts.append(["mature", is_mature(day, parameters.matures_after_days, frontier)])
+        return digest_of(parts)
+
+    def _input_parts(
+        self,
+        parameters: Parameters,
+        wanted: Input,
+        day: date,
+        frontier: datetime | None,
+        by_code: bool,
+    ) -> list[str]:
+        if wanted.kind is InputKind.ARRIVALS:
+            return [
+                f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, None)
+            ]
+        days = _days_from(parameters.start, wanted, day)
+        if wanted.kind is InputKind.KNOWN_AT_CUT:
+            # With grace the arrival day that contains the cut counts whole: arrivals are kept per
+            # day.
+            last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
+            return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
+        parts = [
+            self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days
+        ]
+        if day not in wanted.keys_by_day:
+            return parts
+        named = [f"{d} {part}" for d, part in zip(days, parts, strict=True)]
+        awaited = awaited_days(wanted, day, self.view)
+        return named + [
+            f"{d} awaited {self._content_part(wanted, d, required=False)}" for d in awaited
+        ]
+
+    def _part_of_deliveries(self, wanted: Input) -> Part:
+        """The columns of raw's rows that decide the input's content: a change of another column
+        makes no day stale that reads it. None: each column does."""
+        landed = self.contracts.get(self._landed.get(wanted.table, ""))
+        if wanted.columns is None or landed is None:
+            return None
+        delivered = tuple(c for c in landed.column_names if c not in LANDED)
+        # Columns that a receipt names and the payload has no more were delivered when its day was
+        # made.
+        gone = tuple(
+            c for c in wanted.columns if c not in self.contracts[wanted.table].column_names
+        )
+        return delivery_columns(wanted, self.contracts, delivered + gone)
+
+    def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
+        key = (wanted.table, wanted.columns, day, required)
+        if key not in self._contents:  # windows overlap
+            self._contents[key] = self._content_of(wanted, day, required=required)
+        return self._contents[key]
+
+    def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:
+        receipt = self.view.table(wanted.table).latest.get(day)
+        if receipt is None or (not required and not receipt.entry.rows):
+            return MISSING if required else NOTHING
+        mark = " incomplete" if receipt.entry.built is Built.INCOMPLETE else ""
+        fingerprint = receipt.entry.parts.get(
+            name_of(wanted.columns or ()), receipt.entry.fingerprint
+        )
+        columns, foreign = (
+            mark_of(receipt.entry, wanted.columns),
+            self._foreign_mark(wanted.table, day),
+        )
+        return f"{receipt.entry.rows} {fingerprint}{columns}{mark}{foreign}"
+
+    def _foreign_mark(self, table: str, day: date) -> str:
+        """The mark for a day that another program's commit touched; in their digest it makes
+        depending days stale."""
+        return " foreign" if day in self.view.table(table).foreign else ""
+
+    def _arrivals(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
+        """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`;
+        None: all), marked by these columns in raw's files, and of arrival days that another program
+        touched there."""
+        rows, latest = (
+            self.view.source(landed).arrivals.get(day, ()),
+            self.view.table(landed).latest,
+        )
+        name = name_of(part) if part is not None else ""
+        loaded = {a: latest[a].entry for a, _ in rows if a in latest}
+        return [
+            (
+                a,
+                fingerprint_in(text, name)
+                + mark_of(loaded.get(a), part, LANDED)
+                + self._foreign_mark(landed, a),
+            )
+            for a, text in rows
+        ]
+
+    def _known_at_cut(self, table: str, wanted: date, last: date, part: Part, by_code: bool) -> str:
+        """The arrivals of `wanted` through the day `last`, if the table's day is the one those
+        arrivals give; also by today's code (`by_code`)."""
+        receipt = self.view.table(table).latest.get(wanted)
+        if receipt is None:
+            return MISSING
+        foreign = self._foreign_mark(table, wanted)
+        own_content = receipt.entry.built in (
+            Built.HELD,
+            Built.MERGED,
+        )  # not what the arrivals alone give
+        is_old = by_code and self._is_old(table, receipt)
+        if foreign or own_content or is_old or not self.is_current(table, wanted, receipt):
+            return f"write {receipt.write_id}{foreign}"
+        arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
+        return prefixes[bisect_right(arrival_days, last)]
+
+    def _prefix(self, landed: str, wanted: date, part: Part) -> tuple[list[date], list[str]]:
+        if (landed, wanted, part) not in self._prefixes:
+            rows = self._arrivals(landed, wanted, part)
+            prefixes, running = [NOTHING], hashlib.sha256()
+            for arrival_day, fingerprint in rows:
+                running.update(f"{arrival_day} {fingerprint}\n".encode())
+                prefixes.append(running.hexdigest()[:DIGEST_CHARS])
+            self._prefixes[landed, wanted, part] = ([a for a, _ in rows], prefixes)
+        return self._prefixes[landed, wanted, part]

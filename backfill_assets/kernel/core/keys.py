@@ -1,0 +1,111 @@
+"""Which days of an input a step loaded for one day of its own, where they are not just the window
+of that day.
+
+A window is counted in calendar days. Dagster's partition mappings give keys, which part with it at
+days that a definition leaves out, at the newest partition, and for mappings that name no window at
+all. Here: such keys as plain values and as text in a receipt. Not here: asking a mapping
+(`dagster.loaded`), and what follows for a state (`kernel.core.digests`, `kernel.core.states`).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from backfill_assets.kernel.core.days import ONE_DAY, contiguous, days_text, parse_days
+
+Spans = tuple[
+    tuple[int, int | None], ...
+]  # first and last day, both included, as numbers of days; None: no last one
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Days of an input, as spans of offsets in days from `origin`, or from the day that was made
+    (None).
+
+    `loaded`: the step got them. `awaited`: the step would have got them, had they been partitions;
+    once one of them has rows, the day was made without rows that are its own.
+    """
+
+    loaded: Spans
+    awaited: Spans = ()
+    origin: date | None = None
+
+    def loaded_for(self, day: date) -> list[date]:
+        """The loaded days for a day, ascending."""
+        return [*self._loaded_from_origin] if self.origin else self._loaded_from(day)
+
+    def awaited_for(self, day: date, known: Collection[date]) -> list[date]:
+        """The awaited days for a day among the `known` days of the input, ascending."""
+        return sorted(d for d in known if self.awaits(day, d)) if self.awaited else []
+
+    def awaits(self, day: date, other: date) -> bool:
+        """Whether a day of the input was not loaded for a day, and is awaited for it."""
+        number = (other - (self.origin or day)).days
+        return _is_in(self.awaited, number) and not _is_in(self.loaded, number)
+
+    @cached_property
+    def _loaded_from_origin(self) -> list[date]:
+        """The loaded days where they are the same for all days."""
+        return self._loaded_from(self.origin or date.min)
+
+    def _loaded_from(self, start: date) -> list[date]:
+        return [
+            start + ONE_DAY * n
+            for first, last in self.loaded
+            for n in range(first, (last or 0) + 1)
+        ]
+
+    def to_values(self, days: str) -> list[Any]:
+        """The keys of these days as JSON values; `days` as `parse_days` reads them."""
+        return [
+            [list(s) for s in self.loaded],
+            [list(s) for s in self.awaited],
+            str(self.origin or ""),
+            days,
+        ]
+
+
+DayKeys = tuple[
+    tuple[Keys, str], ...
+]  # keys, each with the days that were made from them, as `parse_days` reads them
+
+
+def parse_keys(values: Sequence[Sequence[Any]]) -> DayKeys:
+    """The keys in the text of a receipt. Raises ValueError or TypeError for another form."""
+    return tuple(
+        (
+            Keys(_spans(loaded), _spans(awaited), date.fromisoformat(origin) if origin else None),
+            str(days),
+        )
+        for loaded, awaited, origin, days in values
+    )
+
+
+def _spans(values: Sequence[Sequence[Any]]) -> Spans:
+    return tuple((int(first), None if last is None else int(last)) for first, last in values)
+
+
+def _is_in(spans: Spans, number: int) -> bool:
+    return any(first <= number and (last is None or number <= last) for first, last in spans)
+
+
+def spans_of(days: Iterable[date], start: date) -> Spans:
+    """These days as offsets from `start`."""
+    return tuple(((r.start - start).days, (r.last - start).days) for r in contiguous(days))
+
+
+def grouped(keys: Mapping[date, Keys]) -> DayKeys:
+    """The keys by day, with each different one once."""
+    found: dict[Keys, list[date]] = {}
+    for day, own in sorted(keys.items(), key=lambda item: item[0]):
+        found.setdefault(own, []).append(day)
+    return tuple((own, days_text(days)) for own, days in found.items())
+
+
+def by_day(keys: DayKeys) -> Iterator[tuple[date, Keys]]:
+    """Yield each day with its keys."""
+    for own, days in keys:
+        yield from ((day, own) for day in parse_days(days))

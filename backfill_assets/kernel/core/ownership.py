@@ -1,0 +1,186 @@
+"""The user of this process, and which owners' files in a lake's folder or the cache it may run as
+programs.
+
+Not here: the permissions of a lake's files (`kernel.tables.home`). Root may own them everywhere: root can do
+anything.
+"""
+
+import grp
+import os
+import pwd
+import shlex
+import socket
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from backfill_assets.kernel.core.errors import SettingsError
+
+TRUSTED_VARIABLE = "BACKFILL_ASSETS_TRUSTED_LAKES"  # absolute folders, separated as in PATH
+PROGRAMS = (
+    "",
+    "lake.toml",
+    ".server",
+    ".dagster",
+    ".plans",
+)  # of a lake: what names code to run, or is run itself
+BY = "by"  # tag of receipts: `USER@HOST`; runs that a sensor or schedule asked for name it beside
+_ROOT = 0
+
+
+def user_name(number: int) -> str:
+    """The name of a user; the number where the system knows no name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def refuse_foreign(lake: Path, programs: Iterable[Path] = ()) -> None:
+    """Raise SettingsError where the lake's folder, or a file in it that is run or names code,
+    belongs to another user or may be written by others. `programs`: files of the pipeline in place
+    of these; their folders count, too.
+
+    A folder that $BACKFILL_ASSETS_TRUSTED_LAKES lists is taken whoever owns it. Raises nothing
+    where there is no lake.
+    """
+    lake, user = lake.resolve(), os.geteuid()
+    trusted = [Path(p).expanduser() for p in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep)]
+    if any(p.is_absolute() and p.resolve() == lake for p in trusted):
+        return
+    folders = [
+        p
+        for file in programs
+        for p in (file, file.parent, *(f for f in file.parents if lake in f.parents))
+    ]
+    for path in dict.fromkeys(folders) or [lake / name for name in PROGRAMS]:
+        for owner in foreign_owners(path):
+            theirs = user_name(owner)
+            who, fix = f"belongs to {theirs}", f"Work as {theirs} (in a container: --user {owner})"
+            raise _refused_program(lake, f"{path} {who}, and you are {user_name(user)}", fix)
+        if path.exists() and (writers := _writers(path.stat())):
+            fix = f"Close it to others: chmod go-w {shlex.quote(str(path))}"
+            raise _refused_program(lake, f"{path} may be written by {writers}", fix)
+
+
+def _refused_program(lake: Path, culprit: str, fix: str) -> SettingsError:
+    trust = f"set {TRUSTED_VARIABLE}={shlex.quote(str(lake))}"
+    return SettingsError(
+        f"the lake {lake}",
+        f"{culprit}: a lake is a program, which would run as you",
+        "Nothing was read and nothing was started",
+        f"{fix}; or, if you trust everybody who may write there, {trust}",
+    )
+
+
+def foreign_owners(path: Path) -> set[int]:
+    """The users other than this one and root who own a file or folder, or the link at its place."""
+    found = set[int]()
+    for follow in (True, False):
+        with suppress(OSError):
+            found.add(path.stat(follow_symlinks=follow).st_uid)
+    return found - {os.geteuid(), _ROOT}
+
+
+def refuse_shared(cache: Path, variable: str) -> None:
+    """Raise SettingsError where somebody else could put programs into the folder `cache`: where it,
+    or a folder above, belongs to another user or may be written by others. `variable` names another
+    place for it."""
+    cache, user = cache.resolve(), os.geteuid()
+    for folder in (cache, *cache.parents):
+        if not folder.exists():
+            continue
+        status = folder.stat()
+        others = _writers(status) if folder == cache or not status.st_mode & stat.S_ISVTX else ""
+        if status.st_uid not in (user, _ROOT) or others:
+            why = (
+                f"may be written by {others}"
+                if others
+                else f"belongs to {user_name(status.st_uid)}"
+            )
+            raise SettingsError(
+                f"the cache {cache}",
+                f"{folder} {why}, and what lies there is run as you",
+                "Nothing was taken from it and nothing was put there",
+                f"Name a folder of your own in ${variable}, or see that it is yours and closed to "
+                "others: "
+                f"chmod go-w {shlex.quote(str(folder))}",
+            )
+
+
+def _writers(status: os.stat_result) -> str:
+    """Who else may write there; empty if nobody."""
+    if status.st_mode & stat.S_IWOTH:
+        return "everyone"
+    is_own = status.st_gid in (_ROOT, status.st_uid, os.geteuid()) or _is_private(status.st_gid)
+    return f"the group {status.st_gid}" if status.st_mode & stat.S_IWGRP and not is_own else ""
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is this user's alone: by the habit of many systems that it is the user's
+    first one, named as the user, without other members; or one of this process that has no name, as
+    a volume's of Kubernetes (`fsGroup`)."""
+    if group not in (os.getegid(), *os.getgroups()):
+        return False
+    try:
+        found = grp.getgrgid(group)
+    except KeyError:
+        return True
+    user = user_name(os.geteuid())
+    members = {*found.gr_mem, *(u.pw_name for u in pwd.getpwall() if u.pw_gid == group)}
+    return found.gr_name == user and members <= {user}
+
+
+def open_unlinked(path: Path, flags: int) -> int:
+    """A descriptor of the file, made with mode 0600 where `flags` say so; raises OSError where a
+    link stands there."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def remove_rights(folder: Path, umask: int) -> None:
+    """Remove the permissions in `umask` from a folder of this user: not from what a link leads to,
+    nor from what is in it. Raises OSError where there is no folder."""
+    descriptor = open_unlinked(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and status.st_mode & umask:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~umask)
+    finally:
+        os.close(descriptor)
+
+
+def make_closed(folder: Path, umask: int) -> None:
+    """Make a folder without the permissions in `umask`, whatever this process's own umask is, and
+    the folders above it where they lack. Leaves one that exists as it is."""
+    folder.mkdir(mode=0o777 & ~umask, parents=True, exist_ok=True)
+
+
+def refuse_others(folder: Path, variable: str) -> None:
+    """Close a folder of this user to everybody else. Raises SettingsError where it, or a link at
+    its place, belongs to another user, who may have put files there; `variable` names another place
+    for it. Raises nothing where there is none."""
+    try:
+        status = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for owner in foreign_owners(folder):
+        raise SettingsError(
+            f"the folder {folder}",
+            f"it belongs to {user_name(owner)}, and you are {user_name(os.geteuid())}",
+            "Nothing was taken from it and nothing was put there",
+            f"Name a folder of your own in ${variable}",
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        remove_rights(folder.resolve(), stat.S_IRWXG | stat.S_IRWXO)
+
+
+def whoami() -> str:
+    """`USER@HOST` of this process; the user's number where the system knows no name."""
+    return f"{user_name(os.geteuid())}@{socket.gethostname()}"
+
+
+def through_dagster() -> str:
+    """The name recorded for a run that a browser, sensor or schedule requested: Dagster knows no
+    users."""
+    return f"Dagster, run by {whoami()}"

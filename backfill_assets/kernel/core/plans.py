@@ -1,0 +1,179 @@
+"""Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode,
+versions of a rollback.
+
+`Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask
+for it. Elsewhere: which days need it (`needs`), tags of Dagster's runs
+(`dagster.adapter.backfill_requests`), one table of it (`kernel.write.candidate`), the plan itself
+(`plans.model`), restoring files (`kernel.tables.restore`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Final
+
+from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, parse_span
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Receipt
+
+PLAN_TAG, CHUNK_TAG = (
+    "plan",
+    "chunk",
+)  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
+PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
+MODE_TAG = (
+    "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
+)
+KEEP_GOOD: Final = "keep_good"  # the days of a run that pass are written though others are refused
+ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it was asked for
+CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
+# One huge run is one huge thing to put back: a month of days is what a person still looks at.
+MOST_CHUNK_DAYS = 31
+ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
+REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
+# Tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ.
+TO_VERSION = "to_version"
+NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
+
+
+class WriteMode(StrEnum):
+    """How a write changes a day: it replaces the day as a whole, or upserts rows by key. `MERGE`
+    refuses to keep rows that the new ones lack, `MERGE_KEEPING` keeps them."""
+
+    OVERWRITE = ""
+    MERGE = "merge"
+    MERGE_KEEPING = "merge, removed rows kept"
+
+    @property
+    def upserts(self) -> bool:
+        """Whether a day may afterwards hold rows that its inputs alone do not give."""
+        return self is not WriteMode.OVERWRITE
+
+
+@dataclass(frozen=True)
+class DayMove:
+    """A day of a table under today's settings against what is written."""
+
+    table: str
+    day: date
+    gains: int  # keys
+    loses: int  # keys
+    changes: int  # keys whose rows differ
+
+
+def keep_good_tags(asked: bool) -> dict[str, str]:
+    """The tags of a run for which keeping good days was asked, or not."""
+    return {ON_BAD_DAYS_TAG: KEEP_GOOD} if asked else {}
+
+
+def mode_of(tags: Mapping[str, str]) -> WriteMode:
+    """The write mode of a run with these tags. Raises BackfillError for an unknown one."""
+    mode = tags.get(MODE_TAG, "")
+    try:
+        return WriteMode(mode)
+    except ValueError:
+        raise BackfillError(
+            f"the tag {MODE_TAG}",
+            f"{mode[:40]!r} is no way to write",
+            "Nothing was written",
+            "Make a plan: `backfill-assets plan --write-mode merge`",
+        ) from None
+
+
+def targets_text(targets: Mapping[date, int]) -> str:
+    """The target versions of days, as the text of the tag `TO_VERSION`."""
+    chosen = sorted(set(targets.values()))
+    if len(chosen) == 1:
+        return str(chosen[0])
+    spans = [(v, r) for v in chosen for r in contiguous(d for d, at in targets.items() if at == v)]
+    return " ".join(f"{version}:{span.start}..{span.last}" for version, span in spans)
+
+
+def target_of(receipt: Receipt, day: date) -> int | None:
+    """The version to which a rollback's receipt restored `day`; None if it names none."""
+    text = receipt.tags.get(TO_VERSION, "")
+    try:
+        if ":" not in text:
+            return int(text)
+        for part in text.split():
+            version, _, span = part.partition(":")
+            if ".." in span and day in parse_span(span):
+                return int(version)
+    except (ValueError, BackfillError):
+        return None
+    return None
+
+
+MANUAL = "manual"  # the reason of what a person asked for
+
+
+@dataclass(frozen=True)
+class Work:
+    """Days to make of each of some tables; a run of Dagster has one range of days for all its
+    tables."""
+
+    days: DayRange
+    tables: tuple[str, ...]  # upstream first
+    reason: str = MANUAL  # into the receipts, and so are the next two
+    note: str = ""
+    tags: Mapping[str, str] = field(
+        default_factory=dict
+    )  # a plan's id, chunk and code, the write mode, bad days
+    force: frozenset[str] = frozenset()  # tables whose days are made although they are right
+    needed: Mapping[str, str] = field(
+        default_factory=dict
+    )  # days of the first table that need it, with identities
+    attempt: int = 0  # how often the asked days were tried as they are
+
+    @property
+    def table(self) -> str:
+        """The first table."""
+        return self.tables[0]
+
+    @property
+    def key(self) -> str:
+        """The run key, which Dagster remembers for ever: it names everything that makes this a new
+        request. Its digest differs from the digests of releases that counted attempts in other
+        tags."""
+        return (
+            f"{self.table} {self.needed_span} {digest_of(['asked', dict(self.needed)])} attempt "
+            f"{self.attempt}"
+        )
+
+    @property
+    def needed_days(self) -> frozenset[date]:
+        """The days of the first table that need it; days between them are settled."""
+        return frozenset(map(date.fromisoformat, self.needed))
+
+    @property
+    def needed_span(self) -> DayRange:
+        """The range of the needed days; where none is named, all days."""
+        return (
+            from_inclusive(min(self.needed_days), max(self.needed_days))
+            if self.needed
+            else self.days
+        )
+
+    @property
+    def mode(self) -> WriteMode:
+        """How days change. Raises BackfillError for an unknown write mode."""
+        return mode_of(self.tags)
+
+    @property
+    def receipt_tags(self) -> dict[str, str]:
+        """The tags of its receipts."""
+        return {name: value for name, value in self.tags.items() if name != ON_BAD_DAYS_TAG}
+
+    @property
+    def on_bad_days(self) -> str:
+        """What is done with days that are refused: `keep_good`, `refuse`, or "" (as the lake's
+        settings say)."""
+        return self.tags.get(ON_BAD_DAYS_TAG, "")
+
+
+def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:
+    """The tables whose right days are made, too: all but the `written` ones under `force`, else
+    none."""
+    return frozenset(tables) - frozenset(written) if force else frozenset()

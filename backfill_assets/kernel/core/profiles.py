@@ -1,0 +1,312 @@
+"""The profile of a day's rows, for gates, plots and receipts, how far it drifted from what is usual
+before, and what a gate found in it.
+
+Not here: computing it (`kernel.write.audit`), its fingerprint (`kernel.write.fingerprints`), bounds and gates
+(`kernel.write.gates`).
+
+A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through
+7; … A shift by less than a factor of two may stay within its buckets and is not seen. Of a number
+with a fraction the whole part counts, toward 0; yes is 1 and no 0; NaN has no bucket, and of DOUBLE
+2^62 stands for all beyond. Of a text the most frequent values of a day are buckets, and one more
+holds the others.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from math import log, sqrt
+from statistics import median
+from typing import Any, Literal, TypeVar
+
+EMPTY_FINGERPRINT = "0"
+# The number of the fingerprints' method (`kernel.write.fingerprints`), kept in receipts; each change of the
+# method raises it.
+SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
+NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt
+BROKEN = "breaks "  # + rule: rows, or groups of rows, that break a rule which only warns
+# + columns that other tables group or join by: rows of the most frequent key (without a NULL).
+MOST = "most "
+BITS = "bits "  # + bucket + column: rows whose number has so many bits
+VALUE = "value "  # + length + value + column: rows with this text
+OTHER = "other "  # + column: rows with other texts than those
+Bucket = int | str  # of a number, or a text
+Histogram = Mapping[Any, int]  # rows by `Bucket`
+T = TypeVar("T")
+NULL_BUCKET, REST = (
+    -1000,
+    -1001,
+)  # no number has so many bits; REST: texts that have no bucket of their own
+
+
+@dataclass(frozen=True)
+class DayProfile:
+    """One day of one candidate, measured."""
+
+    rows: int = 0
+    fingerprint: str = EMPTY_FINGERPRINT
+    nulls: Mapping[str, int] = field(default_factory=dict)  # by column
+    duplicates: int = 0  # rows that repeat a key
+    sums: Mapping[str, int | Decimal] = field(
+        default_factory=dict
+    )  # of the numbers that have exact ones
+    # rows (or groups) that break a rule of the contract, by the rule's name
+    broken: Mapping[str, int] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(
+        default_factory=dict
+    )  # of the columns that measure something
+    # fingerprints of sets of columns by their names (`kernel.core.readings`)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    # rows of the most frequent key, per set of columns that other tables read by
+    most: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def content(self) -> tuple[int, str, int]:
+        """Rows, fingerprint and scheme, to compare with `DayEntry.content`."""
+        return (
+            (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict of one gate on one day."""
+
+    check: str
+    day: date
+    passed: bool
+    refuses: bool  # whether nothing may be written
+    message: str
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    bounds: tuple[str, ...] = ()  # COLUMN.SETTING of each bound that the day exceeds
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Context of a day: rows, NULL shares and histograms of earlier days, whether it may be empty,
+    missing required input days with their effect, and why reads of consumers fail with its rows."""
+
+    trailing_rows: Sequence[int] = ()
+    may_be_empty: bool = False
+    absent: Sequence[tuple[str, date]] = ()
+    usual_null_shares: Mapping[str, float] = field(default_factory=dict)
+    usual_histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    incomplete: Literal["warn", "refuse"] = "warn"
+    unanswered: Sequence[str] = ()
+
+
+def with_warning(finding: Finding, text: str) -> Finding:
+    """The finding, failed by one more warning, which comes first."""
+    message = f"{text}; {finding.message}" if not finding.passed else text
+    return replace(finding, passed=False, message=message)
+
+
+def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
+    """The NULLs of these columns as counts of a receipt, zeros too: a column without a count was
+    never counted."""
+    return {NULL_COUNT + c: profile.nulls.get(c, 0) for c in columns}
+
+
+def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
+    """NULLs per column as a receipt counted them; empty for receipts that are older than these
+    counts."""
+    return {
+        name.removeprefix(NULL_COUNT): n
+        for name, n in counts.items()
+        if name.startswith(NULL_COUNT)
+    }
+
+
+def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
+    """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules
+    that warn), rows of the most frequent keys, and all histograms."""
+    bits = {
+        _name(b, c): n
+        for c, found in profile.histograms.items()
+        for b, n in sorted(found.items(), key=lambda one: (isinstance(one[0], str), one[0]))
+    }
+    most = {MOST + key: n for key, n in profile.most.items()}
+    return (
+        null_counts(profile, columns)
+        | {BROKEN + rule: n for rule, n in profile.broken.items()}
+        | most
+        | bits
+    )
+
+
+def key_name(key: Iterable[str]) -> str:
+    """The name of a key among the counts of a receipt."""
+    return ",".join(sorted(key))
+
+
+def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rows with the most frequent key, by the names of the key's columns, as a receipt kept them;
+    empty for older receipts."""
+    return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
+
+
+def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
+    """Whether one key has more than `bound` (0..1) of a day's rows. Days with few rows are never
+    skewed."""
+    return day_rows >= SKEW_NEEDS_ROWS and rows / day_rows > bound
+
+
+def _name(bucket: Bucket, column: str) -> str:
+    if isinstance(bucket, str):
+        return f"{VALUE}{len(bucket)} {bucket} {column}"
+    return f"{OTHER}{column}" if bucket == REST else f"{BITS}{bucket} {column}"
+
+
+def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
+    """Rows or groups that break a rule, as a receipt kept them."""
+    return {name.removeprefix(BROKEN): n for name, n in counts.items() if name.startswith(BROKEN)}
+
+
+def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[Bucket, int]]:
+    """Histograms per column as a receipt kept them; empty for receipts that were written
+    earlier."""
+    found: dict[str, dict[Bucket, int]] = {}
+    for name, rows in counts.items():
+        bucket: Bucket = REST
+        if name.startswith(BITS):
+            bits, _, column = name.removeprefix(BITS).partition(" ")
+            bucket = int(bits)
+        elif name.startswith(VALUE):
+            chars, _, text = name.removeprefix(VALUE).partition(" ")
+            bucket, column = text[: int(chars)], text[int(chars) + 1 :]
+        elif name.startswith(OTHER):
+            column = name.removeprefix(OTHER)
+        else:
+            continue
+        found.setdefault(column, {})[bucket] = rows
+    return found
+
+
+TRAILING_DAYS = 28  # four whole weeks, so that weekends do not move the median
+SKEW_NEEDS_ROWS = 20  # the key of a day of fewer rows may hold any share of them
+MEDIAN_NEEDS_DAYS = 7  # fewer days with rows say nothing about an ordinary day
+LARGE_DRIFT = 0.25  # PSI beyond chance, large by convention
+LEAST_COUNT = 0.5  # stands for an empty bucket: the logarithm of 0 is none
+CHANCE_DEVIATIONS = 3.0  # of the chi-square distribution that samples of one population follow
+VALUES_KEPT = 16  # texts of a day with a bucket of their own
+MANY_VALUES = 12  # of a column that usually has more, which ones are the most frequent is chance
+REST_SHARE = 0.1
+
+
+def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
+    them have."""
+    return {
+        c: median(shares)
+        for c, shares in _by_column(earlier).items()
+        if len(shares) >= MEDIAN_NEEDS_DAYS
+    }
+
+
+def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
+    """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
+    them have."""
+    found = _by_column(earlier).items()
+    return {c: pooled(days) for c, days in found if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
+
+
+def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
+    found = defaultdict[str, list[T]](list)
+    for day in earlier:
+        for column, value in day.items():
+            found[column].append(value)
+    return found
+
+
+def recurs(days: Sequence[Histogram]) -> bool:
+    """Whether these histograms are of numbers, or of texts with few values that come again from day
+    to day."""
+    seen = Counter(b for day in days for b in day if isinstance(b, str))
+    together = pooled(days)
+    if not seen and REST not in together:
+        return True
+    rows, again = (
+        sum(together.values()),
+        sum(n for b, n in together.items() if isinstance(b, int) or seen[b] > 1),
+    )
+    few = (
+        sum(seen.values()) <= MANY_VALUES * len(days) and together.get(REST, 0) <= REST_SHARE * rows
+    )
+    return few and 2 * again >= rows
+
+
+def stability_index(current: Histogram, usual: Histogram) -> float:
+    """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is
+    empty. Below 0.1 is small, above 0.25 large by convention."""
+    return sum((p - q) * log(p / q) for p, q in _shares(current, usual).values())
+
+
+def largest_shift(current: Histogram, usual: Histogram) -> str:
+    """The bucket that adds most to the PSI, with its share before and now, in words; "" where one
+    is empty."""
+    shares = _shares(current, usual)
+    if not shares:
+        return ""
+    most = max(
+        shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1])
+    )
+    share_now, share_before = (h.get(most, 0) / sum(h.values()) for h in (current, usual))
+    return f"{_words(most)} went from {share_before:.1%} to {share_now:.1%}"
+
+
+def _words(bucket: Bucket) -> str:
+    if isinstance(bucket, str):
+        return f"'{bucket}'"
+    if bucket in (NULL_BUCKET, REST):
+        return "NULL" if bucket == NULL_BUCKET else "other values"
+    ends = sorted((2 ** (abs(bucket) - 1), 2 ** abs(bucket) - 1), key=abs) if bucket else [0]
+    return " to ".join(dict.fromkeys(f"{'-' if bucket < 0 else ''}{n}" for n in ends))
+
+
+def _shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
+    """The share of each bucket that has rows, now and usually; empty where either histogram is."""
+    total, before = sum(current.values()), sum(usual.values())
+    buckets = (
+        {b for h in (current, usual) for b, n in h.items() if n} if total and before else set()
+    )
+    return {b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
+
+
+def chance(current: Histogram, usual: Histogram) -> float:
+    """PSI that two samples of one population hardly ever exceed: few rows differ much without any
+    cause."""
+    total, before = sum(current.values()), sum(usual.values())
+    free = len({b for h in (current, usual) for b, n in h.items() if n}) - 1
+    if not total or not before or free < 1:
+        return 0.0
+    return (free + CHANCE_DEVIATIONS * sqrt(2 * free)) * (1 / total + 1 / before)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Distance of two histograms: the PSI, and how much of it may be chance."""
+
+    index: float
+    chance: float
+
+    def exceeds(self, bound: float) -> bool:
+        """Whether the PSI is more than `bound` plus chance."""
+        return self.index > bound + self.chance
+
+
+def drift(current: Histogram, usual: Histogram) -> Drift:
+    """Drift of a day's histogram from the usual one."""
+    return Drift(stability_index(current, usual), chance(current, usual))
+
+
+def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
+    """All rows of several days in one histogram."""
+    found = Counter[Bucket]()
+    for histogram in histograms:
+        found.update(histogram)
+    return dict(found)
+
+
+def _share(rows: int, total: int) -> float:
+    return max(rows, LEAST_COUNT) / total

@@ -1,0 +1,285 @@
+"""What of a table reaches digests: the sets of its columns that others read, and the parameters of
+its contract.
+
+The fingerprint of a set is computed as of a table with just these columns: a change in a column
+that no table reads makes no day stale. For a set that no receipt knows, whole rows decide, which at
+worst makes a day stale too often. Parameters are the parts of a contract and of a lake's settings
+that reach an input digest, with their text in a receipt. Not here: taking fingerprints
+(`kernel.write.audit`, `intake.arrivals`) and the digests (`kernel.core.digests`).
+
+Fingerprints name no column. Which ones the files of a day have is a fact of its receipt
+(`DayEntry.columns`): from it come the marks in digests and the columns that a day lacks.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Any
+
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, reads
+from backfill_assets.kernel.core.keys import parse_keys
+from backfill_assets.kernel.core.payload import MACHINERY
+from backfill_assets.kernel.core.receipts import Columns, DayEntry, kept_columns
+from backfill_assets.kernel.core.view import LakeView, Source
+
+NAME_CHARS = 12
+_WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
+SEPARATOR, NAME_END = "|", ":"
+# Ends the ledger's text of a day whose files lacked a column of raw's then.
+LACKING = f"{SEPARATOR}lacking{NAME_END}"
+Sets = Mapping[str, tuple[str, ...]]  # the columns by the name of their set
+
+
+@lru_cache(maxsize=1024)
+def name_of(columns: tuple[str, ...]) -> str:
+    """The name of a set of columns, whatever their order."""
+    return hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:NAME_CHARS]
+
+
+def rows_read(contracts: Iterable[Contract], table: str) -> Sets:
+    """The sets of some of a table's columns whose content makes days of other tables."""
+    known = {c.name: c for c in contracts}
+    inputs = (
+        i
+        for c in known.values()
+        for i in c.inputs
+        if i.table == table and i.kind is InputKind.CONTENT
+    )
+    return _proper_subsets(
+        (i.columns for i in inputs if i.columns is not None), known[table].column_names
+    )
+
+
+def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
+    """The sets of some of a delivery's columns that make days as known at a cut."""
+    known, all_columns = {c.name: c for c in contracts}, tuple(delivered)
+    inputs = [
+        i
+        for c in known.values()
+        for i in c.inputs
+        if i.kind is InputKind.KNOWN_AT_CUT and i.columns is not None
+    ]
+    return _proper_subsets(
+        (delivery_columns(i, known, all_columns) for i in inputs if i.table in known), all_columns
+    )
+
+
+def delivery_columns(
+    wanted: Input, contracts: Mapping[str, Contract], delivered: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The columns of a delivery that reach the columns an input reads of a table of versions, and
+    all columns that decide which version was current."""
+    versions = contracts[wanted.table]
+    unread = (
+        set(versions.column_names) - set(wanted.columns or versions.column_names) - MACHINERY.keys()
+    )
+    return tuple(c for c in delivered if c not in unread)
+
+
+def _proper_subsets(
+    column_sets: Iterable[tuple[str, ...]], all_columns: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    parts = (tuple(c for c in all_columns if c in columns) for columns in column_sets)
+    return {name_of(part): part for part in parts if len(part) < len(all_columns)}
+
+
+def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
+    """`wanted` with the columns that one of `others` reads of the same table as the same kind of
+    input, if one does."""
+    alike = (
+        i
+        for i in others
+        if (i.table, i.kind) == (wanted.table, wanted.kind) and i.columns is not None
+    )
+    columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
+    return replace(wanted, columns=columns)
+
+
+def fingerprint_in(text: str, name: str = "") -> str:
+    """The fingerprint of a set of columns in the ledger's text (whole deliveries first, then sets
+    by name). Without a name, or for an unknown one, the fingerprint of whole deliveries."""
+    if SEPARATOR not in text:  # the usual case, and fast
+        return text
+    whole, *parts = text.split(SEPARATOR)
+    start = f"{name}{NAME_END}"
+    return next((p.removeprefix(start) for p in parts if name and p.startswith(start)), whole)
+
+
+def columns_again(source: Source, raw: Contract) -> set[date]:
+    """The arrival days of `raw` whose fingerprints in the ledger were taken while their files
+    lacked a column, and that have all columns now: a column has its former name again. The next
+    load takes them anew."""
+    marked = {a for rows in source.arrivals.values() for a, text in rows if text.endswith(LACKING)}
+    latest = source.loaded.latest
+    return {a for a in marked if a in latest and not lacking_columns(latest[a].entry, raw.columns)}
+
+
+def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
+    """The names and types of the contract's columns, except `without`."""
+    return kept_columns(
+        tuple((c.name, c.type) for c in contract.columns if c.name not in {*without})
+    )
+
+
+def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
+    """The names of `columns` that the files of a day lack; none for a day without rows or with
+    unknown columns, and none that a later release brought. Where a receipt has no types, arrays are
+    not known."""
+    known = entry.columns
+    if not entry.rows or known is None:
+        return []
+    untyped = not all(known.values())
+    lacking = (c for c in columns if c.name not in known and not c.is_later)
+    return [c.name for c in lacking if not (untyped and c.kind.element is not None)]
+
+
+def mark_of(
+    entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()
+) -> str:
+    """The part of a digest that names the columns `read` (None: all) in a day's files and their
+    types, except the columns `beside`; empty for a day without rows, and for receipts of earlier
+    versions, whose digests name no columns. A wider type counts as the same: it changes no row."""
+    if entry is None or not entry.rows or not entry.columns or not all(entry.columns.values()):
+        return ""
+    return _mark(tuple(entry.columns.items()), None if read is None else tuple(read), beside)
+
+
+@lru_cache(maxsize=1024)
+def _mark(
+    columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]
+) -> str:
+    chosen = (
+        (name, kind)
+        for name, kind in columns
+        if name not in beside and (read is None or name in read)
+    )
+    return " " + name_of(tuple(f"{name} {_WIDTH.sub('', kind)}" for name, kind in chosen))
+
+
+PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parts of a contract and of a lake's settings that reach an input digest. `start` is the
+    lake's first day."""
+
+    inputs: tuple[Input, ...]
+    waits_for_cut: bool
+    matures_after_days: int | None
+    grace: timedelta
+    start: date
+    unpinned: tuple[str, ...] = ()  # what its step read from a lake, and no receipt can name
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether the digest covers landed files, on which no parameter has an influence."""
+        return reads(self.inputs, InputKind.FILES)
+
+    def to_json(self) -> str:
+        """The text for a receipt's tag; empty where no parameter has an influence."""
+        if self.is_landed:
+            return ""
+        return json.dumps(
+            {
+                "inputs": [_input_values(i) for i in self.inputs],
+                "waits": self.waits_for_cut,
+                "matures": self.matures_after_days,
+                "grace_s": self.grace // timedelta(seconds=1),
+                "start": str(self.start),
+                **({"unpinned": self.unpinned} if self.unpinned else {}),
+            },
+            separators=(",", ":"),
+        )
+
+
+def parameters_of(contract: Contract, view: LakeView) -> Parameters:
+    """Today's parameters of a table."""
+    # An asset of a project names the first day of each input; the lake's may be lowered for another
+    # asset.
+    start = date.min if contract.made_by else view.start
+    return Parameters(
+        contract.inputs,
+        contract.waits_for_cut,
+        contract.matures_after_days,
+        view.grace,
+        start,
+        contract.unpinned,
+    )
+
+
+def parse_parameters(text: str) -> Parameters | None:
+    """The parameters in a receipt's tag; None for an older receipt without them, and for text that
+    cannot be read."""
+    try:
+        values = json.loads(text)
+        return Parameters(
+            tuple(_parse_input(*fields) for fields in values["inputs"]),
+            bool(values["waits"]),
+            None if values["matures"] is None else int(values["matures"]),
+            timedelta(seconds=int(values["grace_s"])),
+            date.fromisoformat(values["start"]),
+            tuple(map(str, values.get("unpinned", ()))),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _input_values(wanted: Input) -> list[object]:
+    """An input as a list; one that reads every column has the form of older receipts, which named
+    no columns."""
+    values = [wanted.table, wanted.before, wanted.after, wanted.kind]
+    more = [
+        wanted.columns or [],
+        str(wanted.first_day or ""),
+        wanted.mapped,
+        [k.to_values(d) for k, d in wanted.keys],
+    ]
+    while more and not more[-1]:
+        more.pop()
+    return [*values, *more]
+
+
+def _parse_input(  # noqa: PLR0913 - each is a value of the list
+    table: str,
+    before: int,
+    after: int,
+    kind: str,
+    columns: Sequence[str] = (),
+    first_day: str = "",
+    mapped: str = "",
+    keys: Sequence[Sequence[Any]] = (),
+) -> Input:
+    return Input(
+        str(table),
+        int(before),
+        int(after),
+        InputKind(kind),
+        tuple(map(str, columns)) or None,
+        first_day=date.fromisoformat(first_day) if first_day else None,
+        mapped=str(mapped),
+        keys=parse_keys(keys),
+    )
+
+
+def whole_of(parameters: Parameters) -> Parameters:
+    """The parameters, as if every input were read with all of its columns."""
+    return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))
+
+
+def with_keys_of(parameters: Parameters, made: Parameters) -> Parameters:
+    """The parameters, with the keys that a day was made from: a mapping gives these for it as long
+    as nothing else of the inputs is another."""
+    keys = {(i.table, i.kind): i.keys for i in made.inputs if i.keys}
+    if not keys:
+        return parameters
+    return replace(
+        parameters,
+        inputs=tuple(
+            replace(i, keys=keys.get((i.table, i.kind), i.keys)) for i in parameters.inputs
+        ),
+    )

@@ -1,0 +1,114 @@
+"""Reports of scans of the landing folder, and their sum over several sources.
+
+Not here: scanning (`intake.scan`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, TypeVar
+
+PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
+BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
+# How a reason begins that speaks of a file's manifest; the manifest's path follows.
+OF_TOTALS = "its totals ("
+# How a reason begins that refuses a dump which may not be whole; its day follows.
+OF_DUMP = "the dump of "
+UNFIT = (
+    "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
+)
+FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
+
+K = TypeVar("K", date, tuple[date, date])
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """The outcome of one scan. Paths are below the folder that `[source] files` names."""
+
+    new: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # rows and bad rows per file read for the first time
+    copies: dict[str, str] = field(default_factory=dict)  # path -> the path with the same content
+    refused: dict[str, str] = field(default_factory=dict)  # path -> why it is never read
+    waiting: dict[str, str] = field(default_factory=dict)  # path -> why it is read at a later scan
+    # path -> why; one bad row in quarantine; also files that differ from their manifest
+    unreadable: dict[str, str] = field(default_factory=dict)
+    # path -> why; recorded files that differ from a later manifest; their days are blocked
+    contradicted: dict[str, str] = field(default_factory=dict)
+    altered: tuple[str, ...] = ()  # recorded files with other bytes
+    missing: tuple[str, ...] = ()  # recorded files that are gone
+    blocked: frozenset[date] = frozenset()  # days that are not rebuilt until `landing accept`
+    # Path -> days of a table's content whose rows vacuum took: they stay as loaded, and cannot be
+    # loaded again.
+    vanished: dict[str, frozenset[date]] = field(default_factory=dict)
+    ahead: dict[str, str] = field(
+        default_factory=dict
+    )  # path -> why its commit counts as of the look that found it
+    lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
+    known: int = 0  # number of files in the ledger before
+    example: str = ""  # why one of the rows that this scan counted is unusable
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing needs a person: no file altered, missing, refused, unreadable or
+        contradicted."""
+        return not (
+            self.altered or self.missing or self.refused or self.unreadable or self.contradicted
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
+            "copies": self.copies,
+            "refused": self.refused,
+            "waiting": self.waiting,
+            "unreadable": self.unreadable,
+            "contradicted": self.contradicted,
+            "ahead": self.ahead,
+            "altered": list(self.altered),
+            "missing": list(self.missing),
+            "vanished": list(self.vanished),
+            "let_go": list(self.lapsed),
+            "blocked_days": sorted(map(str, self.blocked)),
+            "known": self.known,
+            "example": self.example,
+        }
+
+
+def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    """Add up counts of several sources by key; keys ascending."""
+    counted: dict[K, int] = {}
+    for rows_by_key in found:
+        for key, rows in rows_by_key.items():
+            counted[key] = counted.get(key, 0) + rows
+    return dict(sorted(counted.items()))
+
+
+def shown(path: str, source: str) -> str:
+    """A landed path for people: after the name of its source, if sources have names."""
+    return f"{source}:{path}" if source else path
+
+
+def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
+    """The scans of a lake's sources, by name, as one report; each path after the name of its
+    source."""
+    fields: dict[str, Any] = {
+        f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS
+    }
+    for name in BY_PATH:
+        fields[name] = {
+            shown(p, n): value for n, r in reports.items() for p, value in getattr(r, name).items()
+        }
+    return ScanReport(
+        **fields,
+        copies={
+            shown(p, n): shown(original, n)
+            for n, r in reports.items()
+            for p, original in r.copies.items()
+        },
+        blocked=frozenset(day for r in reports.values() for day in r.blocked),
+        known=sum(r.known for r in reports.values()),
+        example=next((shown(r.example, n) for n, r in reports.items() if r.example), ""),
+    )

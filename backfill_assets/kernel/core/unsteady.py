@@ -1,0 +1,261 @@
+"""Names of functions that the row does not decide, or not alone, for every search for them; columns
+that name a row.
+
+Not here: the searches (`engines.frames`, `intake.select`, `engines.sail_differences`), and rows
+computed again in another order (`kernel.write.computing`).
+"""
+
+import re
+from collections.abc import Collection, Iterator
+
+from backfill_assets.kernel.core.contracts import Contract
+
+# What the row does not decide: the clock, chance, and where and by whom it is computed.
+CLOCK = frozenset(
+    {"current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"}
+)
+CHANCE = frozenset(
+    {
+        "rand",
+        "random",
+        "randn",
+        "uuid",
+        "shuffle",
+        "randstr",
+        "uniform",
+        "aes_encrypt",
+        "try_aes_encrypt",
+    }
+)
+PLACE = frozenset(
+    {
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "current_user",
+        "user",
+        "session_user",
+        "reflect",
+        "java_method",
+        "try_reflect",
+        "version",
+        "current_catalog",
+        "current_database",
+        "current_path",
+        "current_schema",
+        "current_timezone",
+    }
+)
+UNDECIDED = (
+    CLOCK | CHANCE | PLACE | {"unix_timestamp"}
+)  # the last reads the clock where it has no argument
+BARE = UNDECIDED & {
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "session_user",
+    "current_user",
+    "current_path",
+}  # without brackets, too
+# Window functions that are no aggregates to the parser, and aggregates that it knows as plain
+# functions.
+OF_MANY_ROWS = frozenset(
+    [
+        "any",
+        "every",
+        "some",
+        "mean",
+        "std",
+        "try_avg",
+        "try_sum",
+        "measure",
+        "histogram_numeric",
+        "count_min_sketch",
+        "bitmap_and_agg",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "nth_value",
+        "window",
+        "session_window",
+        "inline_outer",
+        "stack",
+        "json_tuple",
+        "explode_outer",
+        "posexplode_outer",
+    ]
+)
+# Functions of Spark that the parser has no name for, and that give the same for the same row. Any
+# other may be one's own (a Python UDF), which no receipt records.
+KNOWN = frozenset(
+    [
+        "array_repeat",
+        "array_union",
+        "arrays_overlap",
+        "get",
+        "nullifzero",
+        "zeroifnull",
+        "bin",
+        "bround",
+        "conv",
+        "e",
+        "expm1",
+        "hypot",
+        "log1p",
+        "positive",
+        "try_mod",
+        "btrim",
+        "find_in_set",
+        "format_number",
+        "is_valid_utf8",
+        "luhn_check",
+        "make_valid_utf8",
+        "mask",
+        "octet_length",
+        "printf",
+        "quote",
+        "sentences",
+        "try_to_binary",
+        "try_to_number",
+        "cardinality",
+        "crc32",
+        "hash",
+        "xxhash64",
+        "date_part",
+        "datepart",
+        "timestamp_micros",
+        "timestamp_millis",
+        "timestamp_seconds",
+        "try_make_timestamp",
+        "try_to_date",
+        "try_to_timestamp",
+        "weekday",
+        "forall",
+        "map_filter",
+        "map_zip_with",
+        "transform_keys",
+        "transform_values",
+        "zip_with",
+        "json_array_length",
+        "isnotnull",
+        "isnull",
+        "regexp",
+        "map_concat",
+        "map_entries",
+        "map_values",
+        "shiftrightunsigned",
+        "try_parse_url",
+        "try_url_decode",
+        "try_validate_utf8",
+        "url_encode",
+        "try_element_at",
+    ]
+)
+# Further ones that are so, but may raise: `select` sets such a row aside.
+RAISING_TOO = frozenset(
+    [
+        "aes_decrypt",
+        "assert_true",
+        "from_csv",
+        "from_xml",
+        "is_valid_variant",
+        "is_variant_null",
+        "make_date",
+        "make_dt_interval",
+        "make_time",
+        "make_timestamp_ltz",
+        "make_timestamp_ntz",
+        "make_ym_interval",
+        "pmod",
+        "raise_error",
+        "schema_of_csv",
+        "schema_of_json",
+        "schema_of_variant",
+        "schema_of_xml",
+        "to_csv",
+        "to_timestamp_ltz",
+        "to_timestamp_ntz",
+        "to_varchar",
+        "to_variant_object",
+        "to_xml",
+        "try_aes_decrypt",
+        "try_make_interval",
+        "try_make_timestamp_ltz",
+        "try_make_timestamp_ntz",
+        "try_parse_json",
+        "try_to_time",
+        "try_variant_get",
+        "url_decode",
+        "validate_utf8",
+        "variant_get",
+    ]
+)
+# Sketches, places, times of a day and XPath, except aggregates of many rows.
+FAMILIES = re.compile(
+    r"(?:hll|kll|theta|tuple)_(?!\w*agg)\w+|(?:st|time|xpath)_\w+|xpath|to_time|vector_(?!avg$|sum$)\w+"
+)
+
+
+def is_sparks(name: str) -> bool:
+    """Whether a name that the parser does not know is a function of Spark's that gives the same for
+    the same rows."""
+    return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
+
+
+ANY_ROW = frozenset({"first", "last", "first_value", "last_value", "any_value"})
+TIES = frozenset(
+    {"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"}
+)
+ADDING = frozenset(
+    {
+        "sum",
+        "try_sum",
+        "avg",
+        "try_avg",
+        "mean",
+        "std",
+        "stddev",
+        "stddev_samp",
+        "stddev_pop",
+        "variance",
+        "var_samp",
+        "var_pop",
+        "corr",
+        "covar_samp",
+        "covar_pop",
+        "skewness",
+        "kurtosis",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "product",
+    }
+)
+
+
+def keys_of(inputs: Collection[Contract]) -> list[frozenset[str]]:
+    """Sets of columns that identify a row of one of these tables: its key, and the column of its
+    day."""
+    return [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
+
+
+def _days_by(contract: Contract) -> Iterator[str]:
+    """The columns that give a row's day: the day itself, and the time that decides it (`x_ts` for
+    `x_date`)."""
+    yield contract.day_column
+    time = f"{contract.day_column.removesuffix('_date')}_ts"
+    if time in contract.column_names:
+        yield time

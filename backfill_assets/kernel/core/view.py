@@ -1,0 +1,172 @@
+"""A view of a lake: its receipts and ledgers at one moment, as plain values.
+
+Not here: reading them (`kernel.tables.view`) and what follows from them (`kernel.core.digests`, `kernel.core.states`,
+`kernel.core.frontier`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from functools import cached_property
+
+from backfill_assets.kernel.core.days import midnight
+from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, named
+from backfill_assets.kernel.core.receipts import DayEntry
+
+
+@dataclass(frozen=True, slots=True)  # tens of thousands are held
+class DayReceipt:
+    """The latest receipt of a day: its entry there, and the table version, write, code and settings
+    that made it."""
+
+    entry: DayEntry
+    version: int
+    write_id: str
+    code_digest: str
+    settings_digest: str
+    run_id: str
+    # The text of the windows, cut and maturity it was made with (`kernel.core.digests`); "": not known.
+    parameters: str = ""
+    engine: str = ""  # what computed it (`kernel.core.engines`); "": not known
+    frontier: datetime | None = None  # of the inputs it was made from
+    irreproducible: bool = False  # the same inputs, code and settings gave other rows before
+
+
+@dataclass(frozen=True)
+class TableView:
+    """The state of a table at a version of its log."""
+
+    version: int = -1  # -1: the table does not exist
+    latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # of each written day
+    inputs: Mapping[str, int] = field(
+        default_factory=dict
+    )  # the input versions that the newest receipt names
+    frontier: datetime | None = None  # the greatest that any receipt names
+    # Days that a commit without a receipt touched after our last write of them (never trusted); of
+    # the ledger `arrivals`, laid out by month, all days of the months it touched.
+    foreign: frozenset[date] = frozenset()
+    frontiers: Mapping[str, datetime] = field(
+        default_factory=dict
+    )  # by landed table, where receipts tell them apart
+    others: tuple[int, ...] = ()  # versions without a receipt that moved rows, ascending
+    releases: tuple[
+        Mapping[str, str], ...
+    ] = ()  # tags of the receipts that released rows of `too_late`, oldest first
+
+
+NO_TABLE = TableView()
+
+
+@dataclass(frozen=True)
+class LandedDay:
+    """One arrival day in the ledger `files`: the contents that name it, and its usable rows."""
+
+    shas: frozenset[str]
+    usable_rows: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """Late rows that count nevertheless."""
+
+    arrival_days: frozenset[date]  # on which they came
+    first: date  # event day
+    last: date  # event day, included
+    # only in files with these SHA-256 (None: in any file, as releases of earlier versions)
+    contents: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """The ledgers of one source."""
+
+    landed: Mapping[date, LandedDay] = field(default_factory=dict)  # by arrival day
+    # by event day: (arrival day, fingerprint), ascending by arrival day
+    arrivals: Mapping[date, tuple[tuple[date, str], ...]] = field(default_factory=dict)
+    releases: tuple[Release, ...] = ()
+    name: str = ""  # "": a lake's only source
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """Everything that decides states, as read at one moment."""
+
+    start: date  # the lake's first day
+    as_of: datetime | None
+    grace: timedelta  # a day's cut is the midnight after it plus this
+    tables: Mapping[str, TableView]
+    delivered: Mapping[str, Deliveries]  # by the landed table of a source
+    others_write: frozenset[str] = frozenset()  # tables whose foreign days are judged
+
+    def table(self, name: str) -> TableView:
+        """The view of a table; an empty one for a table that does not exist yet."""
+        return self.tables.get(name, NO_TABLE)
+
+    def awaits_others(self, name: str) -> frozenset[date]:
+        """The days that others may write, and wrote as nobody accepted it yet: no run makes or
+        reads them by itself."""
+        return self.table(name).foreign if name in self.others_write else frozenset()
+
+    @cached_property
+    def sources(self) -> Mapping[str, "Source"]:
+        """The sources, by the table that their landed files are loaded into."""
+        return {
+            table: Source(view=self, table=table, **vars(delivered))
+            for table, delivered in self.delivered.items()
+        }
+
+    def source(self, table: str) -> "Source":
+        """The source whose landed files are loaded into `table`; one without deliveries if there is
+        none."""
+        return self.sources.get(table) or Source(view=self, table=table)
+
+    def is_due(self, arrival_day: date) -> bool:
+        """Whether any delivery of that day may be loaded: the day begins before `as_of`."""
+        return self.as_of is None or midnight(arrival_day) < self.as_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Deliveries):
+    """The deliveries of a source in a view, and the `table` that its landed files are loaded
+    into."""
+
+    view: LakeView
+    table: str
+
+    @property
+    def loaded(self) -> TableView:
+        """The table that its landed files are loaded into."""
+        return self.view.table(self.table)
+
+    @property
+    def ledger_name(self) -> str:
+        """The name of its ledger `arrivals`."""
+        return named(ARRIVALS, self.name)
+
+    @property
+    def ledger(self) -> TableView:
+        """The head of its ledger `arrivals`."""
+        return self.view.table(self.ledger_name)
+
+    @property
+    def loaded_version(self) -> int:
+        """The version of the landed table that the ledger names: the newest that was loaded whole;
+        -1: none."""
+        return self.ledger.inputs.get(self.table, -1)
+
+    def is_doubted(self, arrival_day: date) -> bool:
+        """Whether another program may have changed the day in a ledger: it must be loaded again."""
+        return arrival_day in self.doubted
+
+    @cached_property
+    def doubted(self) -> frozenset[date]:
+        """The days that other programs may have changed in a ledger."""
+        return frozenset[date]().union(
+            *(self.view.table(named(ledger, self.name)).foreign for ledger in LOAD_LEDGERS)
+        )
+
+    def doubted_arrivals(self) -> frozenset[date]:
+        """The loaded arrival days whose rows of `arrivals` another program may have changed. While
+        there are any, no event day's deliveries are known: any row of them may be gone. The next
+        load rewrites them."""
+        return frozenset(d for d in self.ledger.foreign if d in self.loaded.latest)

@@ -1,0 +1,88 @@
+"""Which names in a log are files of its table: relative, plain, below the table's folder, regular
+files, no link.
+
+Whoever may write a table of others decides what its log names. Every reader of such a log asks here
+before it opens a file: sources, external tables, adoption, copies and exports. Not here: what a
+commit may hold (`log_bounds`), and whether a file has the bytes that the log says (`data_files`).
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import unquote
+
+from backfill_assets.kernel.core.addresses import ADDRESS
+from backfill_assets.kernel.core.texts import plain, shortened
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.adopted import LOG, MARK
+
+# Begins the link, in a table's folder of a lake, to the folder of a table that others write.
+OTHERS = "others-"
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+PATTERN = re.compile(r"[*?\[]")  # an engine would take the name for all files that fit it
+SHOWN = 200  # characters of a name in an error
+
+
+def name_of(named: str) -> str:
+    """The name of a file below its table's folder, as a log writes it (quoted once). Raises
+    ValueError, saying why, for one that no file of the table has."""
+    name = unquote(named)
+    if why := name_fault(name):
+        raise ValueError(f"names the file {shown(named)}, {why}")
+    return name
+
+
+def name_fault(name: str) -> str:
+    """Why no file of a table has this name, which is not quoted; "" if one may have it."""
+    if name.startswith("/") or ":/" in name:
+        return "which lies elsewhere"
+    if not {"", ".", ".."}.isdisjoint(name.split("/")):
+        return "which leads out of its folder, or has a part without a name"
+    if CONTROL.search(name):
+        return "whose name has control signs"
+    if PATTERN.search(name):
+        return "whose name is a pattern for others"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "whose name is not UTF-8"
+    return "which lies in its log" if name.split("/")[0] == LOG else ""
+
+
+def file_fault(table: Place, names: Iterable[str], *, is_lakes: bool = False) -> str:
+    """Say which of these files of a table, by their names in it, is none of its own, and why; "" if
+    all are, or are gone. Follows no link. `is_lakes`: the log is the lake's, which may lead to
+    files of others by what it wrote itself: an address in a bucket, or a link that begins a name;
+    not in a table that was adopted."""
+    for name in names:
+        begin, _, below = name.partition("/")
+        address, is_link = ADDRESS.fullmatch(name), begin.startswith(OTHERS) and bool(below)
+        place: Place | None = table
+        own = name
+        if is_lakes and (address or is_link) and not is_adopted_there(table):
+            place, own = (
+                (None, address[2].partition("/")[2]) if address else (table.at(begin), below)
+            )
+        if why := name_fault(own) or (place.file_fault(own) if place is not None else ""):
+            return f"names the file {shown(name)}, {why}"
+    return ""
+
+
+def is_adopted_there(table: Place) -> bool:
+    """Whether others made the table's own folder: then no name in its log is one that the lake
+    wrote to lead away."""
+    return _is_listed_once(table) if table.is_store else _is_marked(table)
+
+
+def _is_marked(table: Place) -> bool:
+    return any(name.startswith(MARK) for name in table.names(LOG))
+
+
+_is_listed_once = lru_cache(maxsize=256)(
+    _is_marked
+)  # of a store, whose listing has its price: it is asked once
+
+
+def shown(name: str) -> str:
+    """A name from elsewhere, fit to print."""
+    return shortened(plain(name), SHOWN)

@@ -1,0 +1,367 @@
+"""Delta log of a table, read without a JVM: commits, receipts, changes by other programs, digests,
+and torn files.
+
+Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`),
+and writing (`committer`). Every commit stays in the log for ever.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from backfill_assets.buckets.store_errors import refuse_lost, refuse_old_listing
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
+from backfill_assets.kernel.log.file_names import is_adopted_there
+from backfill_assets.kernel.log.log_bounds import log_fault
+from backfill_assets.kernel.place.port import (
+    Gone,
+    Place,
+    ends,
+    exists,
+    lines,
+    read_json,
+    sha256_of_bytes,
+    write_json,
+)
+from backfill_assets.kernel.tables.adopted import ADOPTION, files_before, first_version
+from backfill_assets.kernel.tables.adopted import LOG as LOG
+
+HISTORY = (
+    "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
+)
+ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
+# Key of commitInfo: the digest of the commit before it, so that an edited past shows.
+BEFORE = "backfill_assets.before"
+# Key of commitInfo: digests of the files that it adds, joined, by ascending path.
+FILES = "backfill_assets.files"
+# Of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent.
+FILE_DIGEST_CHARS = 16
+HEAD = ".head"  # beside the commits: the newest version with its digest
+MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
+HINT = "_last_checkpoint"
+COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit: its version, its receipt (None: not ours), and its time (milliseconds since 1970,
+    UTC)."""
+
+    version: int
+    receipt: Receipt | None
+    timestamp_ms: int
+    operation: str
+
+    @property
+    def at(self) -> datetime:
+        """Time of the commit, aware."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+    def names(self, day: date) -> bool:
+        """Whether its receipt names the day."""
+        return self.receipt is not None and day in self.receipt.days
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A data file of a table version: its path below the table, partition value and bytes."""
+
+    path: str
+    partition: str | None
+    size: int
+
+
+def first_of(table: Place) -> int:
+    """The version with which the lake's history of a table begins: 0 unless it was adopted."""
+    return first_version(table.names(LOG))
+
+
+def versions(table: Place, *, whole: bool = False) -> list[int]:
+    """Commit versions of the lake's history of a table, ascending; empty if there is no table.
+    `whole`: also those before the table was adopted."""
+    names = table.names(LOG)
+    return versions_in(names, 0 if whole else first_version(names))
+
+
+def versions_in(names: Collection[str], first: int) -> list[int]:
+    """The versions from the `first` on among the names in a log, ascending."""
+    return sorted(
+        v for n in names if (found := COMMIT.fullmatch(n)) and (v := int(found[1])) >= first
+    )
+
+
+def data_names(table: Place) -> list[str]:
+    """The names in a table of all its data files, whatever version names them."""
+    return [
+        n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}
+    ]
+
+
+def commit_name(version: int) -> str:
+    """The name of one commit in its table."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def commits(table: Place, after: int = -1) -> Iterator[Commit]:
+    """Commits with a version greater than `after`, ascending.
+
+    Raises BackfillError if the log has a gap or its newest commit is torn.
+    """
+    yield from (read_commit(table, version) for version in unbroken(table, table.names(LOG), after))
+
+
+def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
+    """The versions greater than `after` among the names in a log, ascending; raises as `commits`
+    does."""
+    first = first_version(names)
+    present = versions_in(names, first)
+    for expected, version in enumerate(present, first):
+        if version != expected:
+            raise _lacking(table, expected)
+    if present and present[-1] > after:
+        refuse_torn(table, present)
+    return [version for version in present if version > after]
+
+
+def _lacking(table: Place, version: int) -> BackfillError:
+    fix = (
+        "Restore the file from a backup, or move the table away and rebuild it; see "
+        "`backfill-assets doctor`"
+    )
+    if zips := [n for n in table.names(HISTORY) if n.endswith(".zip")]:
+        folder = shlex.quote(str(table))
+        fix = (
+            f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put "
+            f"them back: `cd {folder} "
+            f"&& unzip -n '{HISTORY}/*.zip' -d {LOG} && rm -r {HISTORY}`"
+        )
+    return BackfillError(
+        f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix
+    )
+
+
+def refuse_torn(table: Place, present: list[int]) -> None:
+    """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it
+    so, but in a store."""
+    if present and not table.is_store and not is_whole(table, present[-1]):
+        raise _torn(table, present[-1])
+
+
+def is_whole(table: Place, version: int) -> bool:
+    """Whether a commit can be read to its end.
+
+    Our commits say how many actions they hold, which also shows a file cut off between two lines.
+    """
+    count, infos, expected = 0, 0, None
+    try:
+        for action in map(json.loads, lines(table, commit_name(version))):
+            if not isinstance(action, dict):
+                return False
+            count, infos = count + 1, infos + ("commitInfo" in action)
+            info = action.get("commitInfo")
+            expected = (
+                info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
+            )
+    except BackfillError:  # a store that does not answer says nothing of a commit
+        raise
+    except (ValueError, TypeError, RecursionError, OSError):
+        return False
+    return count > 0 and (expected is None or count - infos == int(expected))
+
+
+def read_commit(table: Place, version: int, content: Iterable[bytes] | None = None) -> Commit:
+    """Read one commit, mostly its first line only, unless its lines are given (`content`). Raises
+    Gone; BackfillError if it is empty or torn."""
+    info = commit_info(table, version, content)
+    try:
+        time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
+    except (ValueError, TypeError, OverflowError):
+        raise _torn(table, version) from None
+    return Commit(
+        version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", ""))
+    )
+
+
+def commit_info(
+    table: Place, version: int, content: Iterable[bytes] | None = None
+) -> dict[str, Any]:
+    """The action `commitInfo` of a commit; as `read_commit`."""
+    action = None
+    for action in actions(table, version, content):
+        if isinstance(info := action.get("commitInfo"), dict):
+            return info
+    if action is None:
+        raise _torn(table, version)
+    return {}
+
+
+def actions(
+    table: Place, version: int, content: Iterable[bytes] | None = None
+) -> Iterator[dict[str, Any]]:
+    """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line
+    that is none."""
+    try:
+        for action in map(
+            json.loads, lines(table, commit_name(version)) if content is None else content
+        ):
+            if not isinstance(action, dict):
+                raise _torn(table, version)
+            yield action
+    except (ValueError, RecursionError):
+        raise _torn(table, version) from None
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A data file that a commit added or removed."""
+
+    path: str  # below the table
+    is_added: bool  # False: it was removed
+    size: int
+    values: Mapping[str, str | None]  # of the partition columns
+    moves_rows: bool  # whether rows changed by it
+    stats: str  # as JSON
+
+
+def file_changes(table: Place, version: int) -> Iterator[FileChange]:
+    """Changes of data files by one commit, in its order; the one that adopted a table brings the
+    files that it had. Raises BackfillError at a torn line, and for a change that is none."""
+    found = [*actions(table, version)]
+    is_adoption = any(ADOPTION in (action.get("commitInfo") or ()) for action in found)
+    for action in files_before(table.uri(), version) if is_adoption else found:
+        if change := action.get("add") or action.get("remove"):
+            try:
+                yield _file_change(change, is_added=action.get("add") is not None)
+            except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
+                raise _torn(table, version) from None
+
+
+def _file_change(change: Mapping[str, Any], *, is_added: bool) -> FileChange:
+    values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
+    path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
+    return FileChange(path, is_added, int(change.get("size") or 0), values, moves_rows, stats)
+
+
+def _torn(table: Place, version: int) -> BackfillError:
+    return BackfillError(
+        f"the table {table.name}",
+        f"version {version} of its log is torn ({version:020d}.json)",
+        "It was not read",
+        "If it is the newest, a power cut tore it before it was reported: set it aside with "
+        f"{mend_command(table)}, "
+        "then run `backfill-assets catch-up`. Else restore it from a backup",
+    )
+
+
+def mend_command(table: Place) -> str:
+    """The command that mends a table's log."""
+    return f"`backfill-assets mend {table.name} --yes`"
+
+
+def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
+    """The version whose receipt names `write_id`, or None: the answer to 'did my commit
+    happen?'."""
+    following = commits(table) if after < 0 else _following(table, after)
+    return next(
+        (c.version for c in following if c.receipt and c.receipt.write_id == write_id), None
+    )
+
+
+def _following(table: Place, after: int) -> Iterator[Commit]:
+    """Commits after an existing version, without listing the log."""
+    with suppress(Gone):
+        while True:
+            yield read_commit(table, after := after + 1)
+
+
+def commit_digest(table: Place, version: int) -> str:
+    """SHA-256 of the bytes of one commit. Raises OSError."""
+    return sha256_of_bytes(table, commit_name(version))
+
+
+def vouch(table: Place, version: int, digest: str = "") -> None:
+    """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill
+    leaves the older note: harmless."""
+    write_json(
+        table,
+        f"{LOG}/{HEAD}",
+        {"version": version, "sha256": digest or commit_digest(table, version)},
+    )
+
+
+def read_head(table: Place) -> Mapping[str, Any]:
+    """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
+    return read_json(table, f"{LOG}/{HEAD}")
+
+
+def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
+    """Open the table at a version (None: the newest).
+
+    Raises BackfillError with the command that mends it if the newest commit or a checkpoint is
+    torn, TransientError for a store that does not answer or lists the log as it was before;
+    BackfillError, too, for a table that others made and whose log delta-rs must not read; else the
+    error of delta-rs.
+    """
+    if is_adopted_there(table) and (why := log_fault(table, version)):
+        fix = "Have its owner take that out of its log, or restore the log from a backup"
+        raise BackfillError(f"the table {table.name}", why, "It was not read", fix)
+    try:
+        return DeltaTable(table.uri(), version=version)
+    except Exception as error:
+        refuse_lost(table, error)
+        refuse_old_listing(table, error, commit_name(version or 0))
+        refuse_torn(table, versions(table))
+        torn = torn_checkpoints(table)
+        if not torn:
+            raise
+        raise BackfillError(
+            f"the table {table.name}",
+            f"a checkpoint of its log is torn ({torn[0]}); a power cut does that",
+            "It was not read",
+            f"Set it aside with {mend_command(table)}: every commit is kept, and nothing is lost",
+        ) from error
+
+
+def checkpoint_name(version: int) -> str:
+    """The name of the checkpoint at a version in its table; it need not exist."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def checkpoint_names(table: Place, version: int) -> list[str]:
+    """The names of the checkpoint at a version and of the hint; empty if there is none."""
+    name = checkpoint_name(version)
+    return [name, f"{LOG}/{HINT}"] if exists(table, name) else []
+
+
+def sync_log(table: Place, version: int) -> None:
+    """Write a commit, its checkpoint and the names in the log to the disk; raises OSError."""
+    if not table.is_store:  # nothing waits there to be written
+        table.sync(commit_name(version), *checkpoint_names(table, version), LOG)
+
+
+def torn_checkpoints(table: Place) -> list[str]:
+    """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole
+    commit; and of a hint that names such a checkpoint or a missing one."""
+    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
+    first = first_of(table)  # checkpoints before it are others'
+    file_of = {
+        int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first
+    }
+    whole = {
+        v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)
+    }
+    whole = {v for v in whole if is_whole(table, v)}
+    torn = [name for v, name in file_of.items() if v not in whole]
+    hint = read_json(table, f"{LOG}/{HINT}")  # readers ignore one that they cannot read
+    return (
+        [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn
+    )

@@ -1,0 +1,365 @@
+"""State of a table by its log: newest receipt of every day, versions, foreign days; and what a
+process knows of logs.
+
+Not here: the files of the log (`log`), states kept in files (`state_files`), and the state of a
+whole lake (`view`).
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from operator import attrgetter
+from typing import TypeVar, cast
+
+from deltalake import DeltaTable
+
+from backfill_assets.buckets.listed_logs import ListedLogs, commit_with_digest
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.frontier import frontiers_in
+from backfill_assets.kernel.core.plans import REPLAY
+from backfill_assets.kernel.core.profiles import counted_nulls
+from backfill_assets.kernel.core.readings import PARAMETERS
+from backfill_assets.kernel.core.receipts import Columns, DayEntry, Receipt, kept_columns
+from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.log import log
+from backfill_assets.kernel.log.log import (
+    Commit,
+    FileChange,
+    commit_name,
+    commits,
+    file_changes,
+    open_delta,
+    versions,
+)
+from backfill_assets.kernel.log.state_files import (
+    is_false,
+    keep_state,
+    kept_versions,
+    newest_state,
+    state_name,
+)
+from backfill_assets.kernel.place.port import Place, Token, exists
+
+T = TypeVar("T")
+KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
+HEAD, COMMITS = "head", "commits"  # names of values
+KEPT_VALUES = (
+    128  # a lake of ten tables has about twenty; a process that opens lake after lake does not grow
+)
+
+
+class LogCache:
+    """Values read from logs, each with the version and the commit file that it was read up to:
+    inode, size, times.
+
+    A look opens new commits only. A value is reused while its commit is the newest one and its file
+    is the same; if commits were appended, it is continued. Threads may share it: at worst both read
+    the same. Callers must not change the values.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
+        self._states: dict[
+            tuple[Place, str], int
+        ] = {}  # the version of the newest kept state that fits, as last seen
+        self._in_stores = ListedLogs()
+
+    def head(self, table: Place) -> int:
+        """The newest version; -1 where there is no table. A log without a commit after the one
+        known is not listed."""
+        if table.is_store:
+            return self._in_stores.head(table)
+        known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
+        is_there = token is not None and table.token(commit_name(known)) == token
+        if is_there and not exists(table, commit_name(known + 1)):
+            return known
+        newest = max(versions(table), default=-1)
+        self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
+        return newest
+
+    def _token(self, table: Place, version: int) -> Token | None:
+        if table.is_store:
+            return self._in_stores.token(table, version)
+        return table.token(commit_name(version)) if version >= 0 else None
+
+    def _commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
+        """The commits with a version greater than `after`, up to the last one."""
+        if table.is_store:
+            return self._in_stores.commits(table, after, last)
+        return _up_to(last, commits(table, after))
+
+    def find_write(self, table: Place, write_id: str, after: int) -> int | None:
+        """As `log.find_write`, behind an existing version."""
+        return (self._in_stores if table.is_store else log).find_write(table, write_id, after)
+
+    def read(self, table: Place, version: int) -> tuple[Commit, str]:
+        """A commit and its digest; the newest one that was read without asking a store again."""
+        return (self._in_stores.read if table.is_store else commit_with_digest)(table, version)
+
+    def value(
+        self,
+        table: Place,
+        name: str,
+        read: Callable[[T | None, int], T],
+        version: int | None = None,
+    ) -> T:
+        """The value `name` of a table by its commits, up to `version` (None: the newest there is
+        now).
+
+        `read(before, last)` computes it from the commits up to version `last` (-1: no commit);
+        `before` is the value of an earlier version of the same log, or None.
+        """
+        last = self.head(table) if version is None else version
+        token = self._token(table, last)
+        known, known_token, value = self._kept.pop((table, name), (-1, None, None))
+        is_whole = known_token is not None and self._token(table, known) == known_token
+        if known != last or token is None or token != known_token:
+            value = read(cast("T", value) if is_whole and known < last else None, last)
+        while len(self._kept) >= KEPT_VALUES:
+            self._kept.pop(next(iter(self._kept)), None)
+        self._kept[table, name] = last, token, value
+        return cast("T", value)
+
+    def commits(self, table: Place, after: int = -1) -> list[Commit]:
+        """The commits with a version greater than `after`, ascending; raises as `log.commits`
+        does."""
+
+        def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
+            first, known = before if before is not None and before[0] <= after else (after, [])
+            return first, [
+                *known,
+                *self._commits(table, known[-1].version if known else first, last),
+            ]
+
+        first, found = self.value(table, COMMITS, read)
+        if first > after:  # fewer were wanted before
+            self._kept.pop((table, COMMITS), None)
+            first, found = self.value(table, COMMITS, read)
+        return found[bisect_right(found, after, key=attrgetter("version")) :]
+
+    def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
+        """The newest receipt of every day, up to a version (None: the newest), by the commits after
+        the newest kept state; raises as `log.commits` does."""
+
+        def read(before: TableView | None, last: int) -> TableView:
+            start = before or TableView()
+            is_far = last >= KEEP_EVERY - 1 and (
+                last - start.version >= KEEP_EVERY or before is None
+            )
+            if is_far and (kept := newest_state(table, day_column, start.version, last)):
+                start, self._states[table, day_column] = kept, kept.version
+            return _fold(
+                start,
+                table,
+                day_column,
+                self._commits(table, start.version, last) if last >= 0 else (),
+            )
+
+        kind = (
+            "state" if version is None else "earlier state"
+        )  # readers may stay behind writers, who look more often
+        return self.value(table, f"{kind} by {day_column}", read, version)
+
+    def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
+        """The table at a version (None: the newest), for reading only; raises as `open_delta` does.
+
+        The newest is kept: opening reads the log whole, and a step looks several times."""
+        if table.is_store:
+            return self._in_stores.opened(table, version)
+        newest: DeltaTable = self.value(
+            table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None)
+        )
+        return newest if version in (None, newest.version()) else open_delta(table, version)
+
+    def opened_to_write(self, table: Place) -> "DeltaTable":
+        """The newest version of a table for one commit, which changes the object: nobody else gets
+        it."""
+        if table.is_store:
+            return self._in_stores.take(table)
+        self._kept.pop((table, "opened"), None)
+        return open_delta(table)
+
+    def leave(self, table: Place, opened: "DeltaTable") -> None:
+        """Take back what `opened_to_write` gave, after its commit; in a store it is moved on to the
+        next version."""
+        if table.is_store:
+            self._in_stores.leave(table, opened)
+
+    def keep(self, table: Place, day_column: str) -> None:
+        """Keep the state at the newest version in a file, if the newest kept one that fits the log
+        is `KEEP_EVERY` commits old. The caller holds the table's lock. A failure costs only time,
+        and the next commit tries again."""
+        with suppress(OSError, BackfillError):
+            last = self._in_stores.known_head(table) if table.is_store else self.head(table)
+            is_near = 0 <= last - self._states.get((table, day_column), -KEEP_EVERY) < KEEP_EVERY
+            if last >= KEEP_EVERY - 1 and not is_near:
+                kept = newest_state(table, day_column, last - KEEP_EVERY, last)
+                if kept is None:
+                    keep_state(table, day_column, kept := self.state(table, day_column))
+                self._states[table, day_column] = kept.version
+
+
+LOGS = LogCache()  # of this process
+
+
+def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
+    """The state as of each of these versions; an empty one below version 0.
+
+    Raises as `log.commits` does. Versions that the log does not have are left out.
+    """
+    found = {
+        v: LOGS.state(table, day_column, v) if v >= 0 else TableView() for v in sorted(versions)
+    }
+    return {
+        version: state
+        for version, state in found.items()
+        if state.version == version or version < 0
+    }
+
+
+def false_states(table: Place, day_column: str) -> list[str]:
+    """The names in the table of kept states that readers take and that are not what the commits
+    say. Raises as `log.commits` does."""
+    state, history, found = TableView(), commits(table), list[str]()
+    for version in kept_versions(table):
+        state = _fold(state, table, day_column, _up_to(version, history))
+        found += [state_name(version)] if is_false(table, day_column, state) else []
+    return found
+
+
+def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
+    """The next commits up to a version."""
+    for commit in history:
+        if commit.version <= version:
+            yield commit
+        if commit.version >= version:
+            return
+
+
+def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Commit]) -> TableView:
+    """State after the commits of `history`; `before` stays unchanged."""
+    version, frontier = before.version, before.frontier
+    latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
+    foreign, others, releases = set(before.foreign), list(before.others), list(before.releases)
+    for commit in history:
+        version, receipt = commit.version, commit.receipt
+        if receipt is None:
+            if changes := [c for c in file_changes(table, version) if c.moves_rows]:
+                others.append(version)
+                foreign |= _days_touched(changes, day_column, latest)
+            continue
+        latest.update(_with_columns(table, day_column, _day_receipts(receipt, version), latest))
+        foreign.difference_update(receipt.days)
+        inputs.update(receipt.inputs)
+        releases += [receipt.tags] if receipt.reason == REPLAY else []
+        if receipt.frontier is not None:
+            frontier = max(frontier or receipt.frontier, receipt.frontier)
+        for source, moment in frontiers_in(receipt.tags).items():
+            frontiers[source] = max(moment, frontiers.get(source, moment))
+    kept = (frozenset(foreign), frontiers, tuple(others), tuple(releases))
+    return TableView(version, latest, inputs, frontier, *kept)
+
+
+def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
+    irreproducible = receipt.tags.get(IRREPRODUCIBLE, "").split(",")
+    code, settings = receipt.code_digest, receipt.settings_digest
+    parameters, engine = receipt.tags.get(PARAMETERS, ""), receipt.tags.get(ENGINE, "")
+    return {
+        day: DayReceipt(
+            entry,
+            version,
+            receipt.write_id,
+            code,
+            settings,
+            receipt.run_id,
+            parameters,
+            engine,
+            receipt.frontier,
+            str(day) in irreproducible,
+        )
+        for day, entry in receipt.days.items()
+    }
+
+
+def _with_columns(
+    table: Place, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
+) -> Mapping[date, DayReceipt]:
+    """The receipts of the days of one commit, each with the columns of its files. Where a receipt
+    names no columns (of earlier versions), the statistics of the files that the commit added give
+    them; a day that got only a receipt kept its files."""
+    unknown = {d: r for d, r in new.items() if r.entry.rows and r.entry.columns is None}
+    if not unknown:
+        return new
+    added = _nulls_added(table, next(iter(unknown.values())).version, day_column)
+    found = dict(new)
+    for day, receipt in unknown.items():
+        nulls = added.get(str(day), added.get("", {}))
+        columns = (
+            _columns_by_nulls(nulls, receipt.entry)
+            if nulls
+            else before[day].entry.columns
+            if day in before
+            else None
+        )
+        found[day] = replace(receipt, entry=replace(receipt.entry, columns=columns))
+    return found
+
+
+def _nulls_added(table: Place, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
+    """By day ("": the table is not laid out by days), the NULLs per column in the files that a
+    commit added, for columns that all these files count. Empty where one file counts none."""
+    found: dict[str, dict[str, int]] = {}
+    for change in (c for c in file_changes(table, version) if c.is_added):
+        nulls: dict[str, int] = json.loads(change.stats or "{}").get("nullCount")
+        if not nulls:
+            return {}
+        nulls, day = (
+            {**nulls, **dict.fromkeys(change.values, 0)},
+            change.values.get(day_column) or "",
+        )
+        known = found.get(day)
+        found[day] = (
+            nulls if known is None else {c: n + known[c] for c, n in nulls.items() if c in known}
+        )
+    return found
+
+
+def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
+    """The columns of files, their types not known. Of a column whose values did not reach the day a
+    receipt counts no NULLs, though there are some."""
+    counted = counted_nulls(entry.counts)
+    return kept_columns(
+        tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted))
+    )
+
+
+def _days_touched(
+    changes: Iterable[FileChange], day_column: str, known: Iterable[date]
+) -> set[date]:
+    """Days of the files that changed; all `known` days if one does not say which."""
+    touched: set[date] = set()
+    for change in changes:
+        days = _days_named(change.values, day_column)
+        if days is None:
+            return set(known)
+        touched |= days
+    return touched
+
+
+def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
+    """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for
+    `x_date`)."""
+    month = values.get(f"{day_column.removesuffix('_date')}_month")
+    try:
+        if month is None:
+            return {date.fromisoformat(values.get(day_column) or "")}
+        first = date.fromisoformat(f"{month}-01")
+    except ValueError:
+        return None
+    days = (first + ONE_DAY * n for n in range(31))
+    return {day for day in days if day.month == first.month}

@@ -1,0 +1,180 @@
+"""Who lives: a marker for every run that writes to a lake, and a sign of life that the run gives
+again and again.
+
+`LAKE/.runs/INSTANCE/RUN` says which process works on the run, and `RUN.beat` beside it is given a
+new time every `BEAT_SECONDS`: by the clock of whoever keeps the files, so that no machine's own
+clock decides. A run without a sign of life for `SHOWN_SECONDS` is over, on whatever machine it was;
+one that can be seen from here is over as soon as its process ended. Markers hold nobody up: they
+only say whose commits readers do not see yet. What a run commits is decided by its fence alone,
+also where the run was paused, taken for dead, and goes on: it then shows itself again.
+
+Not here: what readers see (`versions`), and ending runs in Dagster's records
+(`dagster.adapter.runs`).
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from enum import Enum
+from math import inf
+
+from backfill_assets.engines.processes import PlacedProcess
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.place.port import SHOWN_SECONDS, Place, exists, read_json, write_json
+from backfill_assets.kernel.tables.folder import RUNS
+
+BEAT = ".beat"
+BEAT_SECONDS = (
+    SHOWN_SECONDS / 6
+)  # five may be missed: a store that does not answer, a call that holds Python's lock
+# A run without any sign of life that can be judged: of an earlier release, or where this process
+# may not ask the place for its time.
+UNSEEN_SECONDS = 86_400.0
+ELSEWHERE = PlacedProcess(
+    "", "", "", 0, 0.0
+)  # a process that nobody knows: the run lives by its signs of life alone
+
+
+class Life(Enum):
+    """What can be said of a run."""
+
+    LIVES = "it lives"
+    LAPSED = "it has shown no sign of life"
+    GONE = "its process certainly ended"
+
+
+def mark(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
+    """Say in the marker of that name that this process works on a run, and show it `every` so many
+    seconds until the marker is gone or the process ends; harmless where it does so already."""
+    if process_of(place, name) == PlacedProcess.this():
+        return
+    place.delete(name + BEAT)  # of an earlier process that worked on the same run
+    hold = place.hold(name + BEAT)
+    write_json(place, name, asdict(PlacedProcess.this()))
+    _show(place, name, every, hold.beat, hold)
+
+
+def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> None:
+    """As `mark`, for a step of a run that another process works on. Nothing is locked, since the
+    run goes on after this process; the marker that an earlier step made stays as it is."""
+
+    def beat() -> None:
+        """The sign of life."""
+        place.write(name + BEAT, b"")
+
+    known = process_of(place, name)
+    if known == PlacedProcess.this():
+        return
+    beat()
+    if known is None:
+        write_json(place, name, asdict(process))
+    _show(place, name, BEAT_SECONDS, beat)
+
+
+def _show(
+    place: Place,
+    name: str,
+    every: float,
+    beat: Callable[[], None],
+    end: Callable[[], None] = lambda: None,
+) -> None:
+    def show() -> None:
+        while True:
+            threading.Event().wait(every)
+            with suppress(OSError):  # a place that does not answer now may do so at the next turn
+                if not exists(place, name):
+                    end()
+                    place.delete(name + BEAT)
+                    return
+                beat()
+
+    threading.Thread(target=show, name=f"sign of life of {place.uri(name)}", daemon=True).start()
+
+
+def forget(place: Place, name: str) -> None:
+    """Drop the marker of a run that ended. Whoever shows it stops at its next turn."""
+    place.delete(name)
+    place.delete(name + BEAT)
+
+
+def process_of(place: Place, name: str) -> PlacedProcess | None:
+    """The process that a marker names; None if there is no such marker, or a power cut left it
+    empty."""
+    with suppress(TypeError):
+        return PlacedProcess(**read_json(place, name))
+    return None
+
+
+def markers(place: Place) -> dict[str, str]:
+    """The names of all markers of a lake, by the ids of their runs."""
+    folders = [f"{RUNS}/{instance}" for instance in place.names(RUNS)]
+    return {
+        run: f"{folder}/{run}"
+        for folder in folders
+        for run in place.names(folder)
+        if "." not in run
+    }
+
+
+def live_runs(place: Place, but: Collection[str] = ()) -> frozenset[str]:
+    """The ids of the runs that have begun to work on the lake and have not ended, as far as can be
+    said; without those of `but`."""
+    found = {run: name for run, name in markers(place).items() if run not in but}
+    lives = lives_of(place, found.values())
+    return frozenset(run for run, name in found.items() if lives[name] is Life.LIVES)
+
+
+def life_of(place: Place, name: str) -> Life:
+    """What can be said of the run of one marker, as `lives_of` says it."""
+    return lives_of(place, [name])[name]
+
+
+def lives_of(place: Place, names: Iterable[str]) -> dict[str, Life]:
+    """What can be said of the runs of markers, by the markers' names and one reading of the place's
+    clock. Readers and other runs go on without a run that is not known to live; only `GONE` is
+    certain. A process that is seen from here needs no sign of life, unless it was stopped by a
+    signal."""
+    known = {name: _known_life(place, name) for name in names}
+    shown = _shown(place, [name for name, life in known.items() if life is None])
+    by_sign = {name: Life.LIVES if name in shown else Life.LAPSED for name in known}
+    return {name: life or by_sign[name] for name, life in known.items()}
+
+
+def _known_life(place: Place, name: str) -> Life | None:
+    """What the process of a marker says; None where only its signs of life can say it."""
+    process, here = process_of(place, name), PlacedProcess.this()
+    if process is None or process.is_gone(here):
+        return Life.GONE  # also where a power cut left the marker empty
+    return Life.LIVES if process.is_seen_from(here) and not process.is_stopped() else None
+
+
+def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
+    """Those of the markers that were shown lately."""
+    beating = frozenset(name for name in names if exists(place, name + BEAT))
+    try:
+        held = place.held(name + BEAT for name in beating)
+    except OSError:  # this process may not ask the place for its time
+        return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
+    lately = {name for name in {*names} - beating if _silent_seconds(place, name) <= UNSEEN_SECONDS}
+    return frozenset(name for name in beating if name + BEAT in held) | lately
+
+
+def _silent_seconds(place: Place, name: str) -> float:
+    """How long ago a marker was shown or made, by this machine's clock; endless for one that is
+    gone."""
+    token = place.token(name + BEAT) or place.token(name)
+    return utc_now().timestamp() - token.changed_at if token is not None else inf
+
+
+def forget_over(place: Place, seconds: float, but: Collection[str] = ()) -> None:
+    """Drop the markers, without those named `but`, of runs that do not live and showed nothing for
+    so many seconds: whoever would have dropped them was killed, too."""
+    old = (
+        name
+        for name in markers(place).values()
+        if name not in but and _silent_seconds(place, name) > seconds
+    )
+    for name, life in lives_of(place, old).items():
+        if life is not Life.LIVES:
+            forget(place, name)

@@ -1,0 +1,180 @@
+"""State files of a table: its state at a version, in `TABLE/_delta_log/.state`, so that nobody
+folds a whole log.
+
+A state file is a copy of what the commits say, never a source: one that is damaged, of another
+form, or of another log is passed over, and each can be deleted at any time. Not here: folding
+commits (`log_state`), and when a state is kept (`committer`).
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, kept_columns
+from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.log.log import LOG, commit_digest
+from backfill_assets.kernel.place.port import AlreadyThere, Place, read
+
+FOLDER = ".state"
+# Raised when commits of an existing log fold to another state; other fields show by their names.
+FOLD = 1
+FORM = digest_of(
+    [
+        FOLD,
+        SCHEMA,
+        *(field.name for kind in (TableView, DayReceipt, DayEntry) for field in fields(kind)),
+    ]
+)
+SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
+KEPT = 2  # the newest, and one more for readers that found it before the newest was there
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
+Content = dict[str, Any]  # of a state file, as JSON values
+
+
+def state_name(version: int) -> str:
+    """The name in its table of the file with the state at a version; it need not exist."""
+    return f"{LOG}/{FOLDER}/{version:020d}{SUFFIX}"
+
+
+def kept_versions(table: Place) -> list[int]:
+    """The versions whose state is kept in the form of this release, ascending."""
+    stems = (
+        name.removesuffix(SUFFIX)
+        for name in table.names(f"{LOG}/{FOLDER}")
+        if name.endswith(SUFFIX)
+    )
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+
+
+def newest_state(table: Place, day_column: str, after: int, last: int) -> TableView | None:
+    """The newest kept state at a version greater than `after` and not greater than `last`; None
+    without one that fits the log."""
+    for version in reversed([v for v in kept_versions(table) if after < v <= last]):
+        try:
+            return _state_of(_fitting(table, day_column, version))
+        except UNREADABLE:
+            continue
+    return None
+
+
+def keep_state(table: Place, day_column: str, state: TableView) -> None:
+    """Keep the state of the newest version, unless it is kept already, and delete all other files
+    except the newest ones. The caller holds the table's lock. Raises OSError."""
+    text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
+    with suppress(AlreadyThere):
+        table.write(
+            state_name(state.version), gzip.compress(text.encode(), mtime=0), if_absent=True
+        )
+    fitting = [
+        version for version in kept_versions(table) if version <= state.version
+    ]  # others are of another log
+    newest = {state_name(version) for version in fitting[-KEPT:]}
+    for name in {f"{LOG}/{FOLDER}/{name}" for name in table.names(f"{LOG}/{FOLDER}")} - newest:
+        table.delete(name)  # also what killed writers left
+
+
+def is_false(table: Place, day_column: str, state: TableView) -> bool:
+    """Whether readers take a kept state that differs from this one, folded from all commits."""
+    try:
+        kept = _fitting(table, day_column, state.version)
+        _state_of(kept)
+        return bool(kept != json.loads(json.dumps(content_of(table, day_column, state))))
+    except UNREADABLE:
+        return False
+
+
+def content_of(table: Place, day_column: str, state: TableView) -> Content:
+    """The content of the file of a state. Its identity is the digest of the commit at its version,
+    which names the digest of the commit before it. Raises OSError where the log lacks that
+    commit."""
+    writes: dict[tuple[Any, ...], int] = {}
+    return {
+        "day_column": day_column,
+        "version": state.version,
+        "commit": commit_digest(table, state.version),
+        "days": {str(day): _packed(receipt, writes) for day, receipt in state.latest.items()},
+        "writes": [list(write) for write in writes],
+        "inputs": dict(state.inputs),
+        "frontier": state.frontier.isoformat() if state.frontier else None,
+        "frontiers": {name: moment.isoformat() for name, moment in state.frontiers.items()},
+        "foreign": sorted(map(str, state.foreign)),
+        "others": list(state.others),
+        "releases": [dict(tags) for tags in state.releases],
+    }
+
+
+def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any]:
+    """The values of a day, with the number of its write among `writes`, to which a new one is
+    added."""
+    entry = receipt.entry
+    write = (
+        receipt.version,
+        receipt.write_id,
+        receipt.code_digest,
+        receipt.settings_digest,
+        receipt.run_id,
+        receipt.parameters,
+        receipt.engine,
+        receipt.frontier.isoformat() if receipt.frontier else None,
+    )
+    columns = None if entry.columns is None else dict(entry.columns)
+    return [
+        writes.setdefault(write, len(writes)),
+        receipt.irreproducible,
+        columns,
+        dict(entry.counts),
+        dict(entry.parts),
+        entry.rows,
+        entry.fingerprint,
+        entry.input_digest,
+        entry.built.value,
+        entry.scheme,
+    ]
+
+
+def _fitting(table: Place, day_column: str, version: int) -> Content:
+    """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this
+    log."""
+    content: Content = json.loads(gzip.decompress(read(table, state_name(version))))
+    named = (content["day_column"], content["version"], content["commit"])
+    if named != (day_column, version, commit_digest(table, version)):
+        raise ValueError(version)
+    return content
+
+
+def _state_of(content: Content) -> TableView:
+    shared: dict[
+        tuple[tuple[str, int], ...], Mapping[str, int]
+    ] = {}  # equal counts are one mapping: it saves memory
+    writes: list[tuple[Any, ...]]
+    writes = [
+        (*write, datetime.fromisoformat(end) if end else None) for *write, end in content["writes"]
+    ]  # frontiers
+    latest = dict[date, DayReceipt]()
+    for day, values in content["days"].items():
+        number, irreproducible, columns, counts, parts, rows, fingerprint, digest, built, scheme = (
+            values
+        )
+        counted = shared.setdefault(tuple(counts.items()), counts)
+        known = None if columns is None else kept_columns(tuple(columns.items()))
+        entry = DayEntry(rows, fingerprint, digest, Built(built), counted, scheme, parts, known)
+        latest[date.fromisoformat(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
+    frontier = content["frontier"]
+    return TableView(
+        version=content["version"],
+        latest=latest,
+        inputs=content["inputs"],
+        frontier=datetime.fromisoformat(frontier) if frontier else None,
+        foreign=frozenset(map(date.fromisoformat, content["foreign"])),
+        frontiers={
+            name: datetime.fromisoformat(moment) for name, moment in content["frontiers"].items()
+        },
+        others=tuple(content["others"]),
+        releases=tuple(content["releases"]),
+    )

@@ -1,0 +1,50 @@
+"""Where the files of a lake lie, by its folder: the one function that picks the filling of the port
+`Place`.
+
+Not here: the fillings (`folder`, `bucket`), and the port itself (`kernel.place.port`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from backfill_assets.buckets.bucket import THEIRS, Bucket, theirs
+from backfill_assets.kernel.core.addresses import SCHEMES, in_bucket, local_root
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import Place
+
+MACHINE = (
+    ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
+)
+
+
+def place_at(root: Path) -> Place:
+    """The place of a lake, or of a folder in it, by its absolute folder, which for a lake in a
+    bucket is this machine's own (`kernel.core.addresses`). Opens nothing."""
+    address, home, name = in_bucket(root)
+    return Bucket(address, str(home / MACHINE), name) if address else Folder(str(root))
+
+
+def copies_of_others(named: Iterable[str]) -> list[Path]:
+    """This machine's folders of copies from the buckets of these addresses (others are passed
+    over), of what lies outside of lakes; they may be deleted."""
+    tops = {
+        "/".join(address.split("/")[:3])
+        for address in named
+        if address.partition("://")[0] in SCHEMES
+    }
+    return [local_root(top) / THEIRS for top in sorted(tops)]
+
+
+def prefix_at(address: str, called: str = "") -> Place:
+    """The place of a prefix in a bucket that others write, such as where files land; `called` as a
+    lake names it (""): as its last part). Opens nothing."""
+    scheme, _, rest = address.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    return replace(theirs(f"{scheme}://{bucket}"), folder=prefix.strip("/"), called=called)
+
+
+def others_at(named: str) -> Place:
+    """The place of what others write: a prefix in a bucket by its address, or a folder. Opens
+    nothing."""
+    return prefix_at(named) if "://" in named else Folder(named)

@@ -1,0 +1,391 @@
+"""The folder that fills the port `Place`: the only module that opens, lists, syncs, links, locks
+and deletes its files.
+
+Not here: what a file means (`log`, `staging`), and reading Parquet, which the engines do by path.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Self
+
+from filelock import FileLock, Timeout
+
+from backfill_assets.buckets import leases
+from backfill_assets.buckets.bucket import anywhere
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.port import (
+    LOCK_SECONDS,
+    AlreadyThere,
+    Changed,
+    Gone,
+    Held,
+    LockedMarker,
+    Place,
+    Token,
+)
+
+SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux
+ABSENT = (FileNotFoundError, NotADirectoryError)
+
+
+@anywhere
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a file system. A write is a file beside its place that is renamed, or linked
+    where none may be there; locks are the kernel's."""
+
+    path: str  # absolute
+    is_store: bool = field(default=False, init=False, compare=False)  # as the port says
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.path.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return self.path
+
+    def at(self, name: str) -> Self:
+        """As the port says."""
+        return type(self)(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}" if name else self.path
+
+    def _made(self, name: str) -> str:
+        """The path of a file, in a folder that exists."""
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def names(self, folder: str = "") -> list[str]:
+        """As the port says."""
+        try:
+            return os.listdir(self._path(folder))  # a log of years: names are enough
+        except ABSENT:
+            return []
+
+    def below(self, folder: str = "") -> list[str]:
+        """As the port says; links are left out, and nobody goes through one."""
+        return sorted(_below(self._path(folder), f"{folder}/" if folder else ""))
+
+    def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
+        """As the port says."""
+        return {
+            name: token
+            for name in self.below(folder)
+            if name > after and (token := self.token(name))
+        }
+
+    def token(self, name: str) -> Token | None:
+        """As the port says: inode, bytes, and the times of the content and of any change."""
+        try:
+            return _token(os.stat(self._path(name)))
+        except ABSENT:
+            return None
+
+    def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
+        """As the port says. Raises OSError for what is no regular file: a pipe would never be read
+        to its end."""
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except ABSENT:
+            raise _condition(Gone, errno.ENOENT, path) from None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return open(descriptor, "rb")
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+
+    def write(
+        self,
+        name: str,
+        content: bytes,
+        *,
+        if_absent: bool = False,
+        if_unchanged: Token | None = None,
+        is_private: bool = False,
+    ) -> Token:
+        """As the port says. Whoever names no condition, and other programs, are not kept from
+        writing in between."""
+        path = self._made(name)
+        part = f"{path}.{uuid.uuid4().hex}"
+        rights = 0o600 if is_private else 0o666  # less the umask
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb") as opened:
+            try:
+                opened.write(content)
+                opened.flush()
+                if if_absent:
+                    self._create(part, name, opened.fileno())
+                elif if_unchanged is not None:
+                    self._swap(part, name, opened.fileno(), if_unchanged)
+                else:
+                    os.replace(part, path)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part)
+            return _token(os.fstat(opened.fileno()))
+
+    def _create(self, part: str, name: str, descriptor: int) -> None:
+        path = self._path(name)
+        os.fsync(descriptor)
+        try:
+            os.link(part, path)  # unlike a rename, it never replaces
+        except FileExistsError:
+            raise _condition(AlreadyThere, errno.EEXIST, path) from None
+        except OSError:  # a file system without hard links
+            folder = name.rpartition("/")[0]
+            with self.lock(f"{folder}/.lock".lstrip("/"), f"the folder {self._path(folder)}"):
+                if self.token(name) is not None:
+                    raise _condition(AlreadyThere, errno.EEXIST, path) from None
+                os.replace(part, path)
+        _sync(os.path.dirname(path))
+
+    def _swap(self, part: str, name: str, descriptor: int, before: Token) -> None:
+        path = self._path(name)
+        os.fsync(descriptor)
+        try:
+            known = os.open(path, os.O_RDONLY)
+        except ABSENT:
+            raise _condition(Changed, errno.ESTALE, path) from None
+        try:
+            fcntl.flock(
+                known, fcntl.LOCK_EX
+            )  # of the file that is to go: who comes next finds another token
+            if self.token(name) != before:
+                raise _condition(Changed, errno.ESTALE, path)
+            os.replace(part, path)
+        finally:
+            os.close(known)
+        _sync(os.path.dirname(path))
+
+    def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
+        """As the port says, by a rename: the file lies on the same file system."""
+        path = self._made(name)
+        if is_synced:
+            _sync(str(finished))
+        os.replace(finished, path)
+        if is_synced:
+            _sync(os.path.dirname(path))
+
+    def link(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says: a hard link, or a copy where the file system has none."""
+        path, known = self._made(name), source.local(source_name)
+        try:
+            os.link(known, path)
+        except OSError:
+            shutil.copyfile(known, path)
+
+    def copy(self, name: str, source: Place, source_name: str) -> None:
+        """As the port says."""
+        path = self._made(name)
+        with source.open(source_name) as opened, open(f"{path}.{uuid.uuid4().hex}", "wb") as part:
+            shutil.copyfileobj(opened, part)
+        os.replace(part.name, path)
+
+    def point(self, name: str, theirs: Path) -> None:
+        """As the port says, by a symbolic link."""
+        with suppress(FileExistsError):
+            os.symlink(theirs, self._made(name))
+
+    def delete(self, name: str) -> None:
+        """As the port says."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    def delete_below(self, folder: str) -> None:
+        """As the port says."""
+        shutil.rmtree(self._path(folder), ignore_errors=True)
+
+    def prune(self, folder: str) -> None:
+        """As the port says."""
+        while folder:
+            try:
+                os.rmdir(self._path(folder))
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def sync(self, *names: str) -> None:
+        """As the port says."""
+        for name in names:
+            _sync(self._path(name))
+
+    def sync_new(self, names: Collection[str]) -> None:
+        """As the port says."""
+        if len(names) >= SYNC_ALL_FROM:
+            os.sync()
+            return
+        self.sync(*names, *{folder for name in names for folder in _folders(name)})
+
+    @contextmanager
+    def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+        """As the port says: a lock file of the kernel, which frees it when this process dies."""
+        path = self._made(name)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=seconds)
+        except Timeout:
+            raise Held(
+                what,
+                f"another process has held its lock for {seconds:.0f} s",
+                "Nothing was written",
+                f"Find it with `fuser {path}`, then run again",
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def hold(self, name: str) -> LockedMarker:
+        """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in
+        between."""
+        path = self._made(name)
+        while True:
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if (found := os.fstat(descriptor)).st_nlink:
+                os.pwrite(descriptor, _kernel_of(found), 0)
+                return LockedMarker(descriptor)
+            os.close(descriptor)
+
+    def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+        """As the port says."""
+        for name in sorted(self.names(folder)):
+            try:
+                descriptor = os.open(self._path(f"{folder}/{name}"), os.O_RDWR | os.O_NOFOLLOW)
+            except FileNotFoundError:  # its process has just ended the write
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield name
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(descriptor)
+
+    def held(self, names: Iterable[str]) -> frozenset[str]:
+        """As the port says. The kernel knows of a lock only what is locked by it, through the same
+        mount."""
+        return leases.held(self, (name for name in names if not self._is_known_free(name)))
+
+    def _is_known_free(self, name: str) -> bool:
+        """Whether the marker was locked through this kernel and this mount, and is not any more."""
+        with suppress(*ABSENT, PermissionError), open(self._path(name), "rb") as opened:
+            kernel = _kernel_of(os.fstat(opened.fileno()))
+            if kernel and opened.read() == kernel:
+                with suppress(BlockingIOError):
+                    fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return True
+        return False
+
+    def refuse_link(self, folder: str) -> None:
+        """As the port says."""
+        if os.path.realpath(self._path(folder)) != f"{os.path.realpath(self.path)}/{folder}":
+            raise BackfillError(
+                f"the folder {self._path(folder)}",
+                f"a link leads out of {self.path}",
+                "What a killed write left was not removed",
+                "No link of this package stands there: find out who made it, and remove it",
+            )
+
+    def file_fault(self, name: str) -> str:
+        """As the port says."""
+        path = self.path
+        try:
+            for part in name.split("/"):
+                path = f"{path}/{part}"
+                if stat.S_ISLNK(mode := os.lstat(path).st_mode):
+                    return "which lies behind a link"
+        except ABSENT:
+            return ""
+        return "" if stat.S_ISREG(mode) else "which is no regular file"
+
+    def uri(self, name: str = "") -> str:
+        """As the port says: the absolute path."""
+        return self._path(name)
+
+    def local(self, name: str = "") -> Path:
+        """As the port says."""
+        return Path(self._path(name))
+
+    def prepared(self, folder: str) -> Path:
+        """As the port says."""
+        os.makedirs(self._path(folder), exist_ok=True)
+        return self.local(folder)
+
+
+def _token(status: os.stat_result) -> Token:
+    token = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Token(token, status.st_size, status.st_mtime)
+
+
+def _kernel_of(found: os.stat_result) -> bytes:
+    """Which kernel keeps the locks of a file, and through which mount; empty where the system does
+    not say."""
+    with suppress(OSError):
+        return f"{BOOT_ID.read_text().strip()} {found.st_dev}".encode()
+    return b""
+
+
+def _condition(kind: type[OSError], number: int, path: str) -> OSError:
+    return kind(number, os.strerror(number), path)
+
+
+def _below(path: str, prefix: str) -> Iterator[str]:
+    try:
+        entries = os.scandir(path)
+    except ABSENT:
+        return
+    with entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path, f"{prefix}{entry.name}/")
+            elif not entry.is_symlink():
+                yield prefix + entry.name
+
+
+def odd_below(root: Path) -> Iterator[str]:
+    """The names, from `root`, of what lies at any depth below that folder and is neither a folder
+    nor a regular file: links, pipes, sockets and devices, in no order. `Folder.below` leaves links
+    out; nobody goes through one here."""
+    for folder, subfolders, files in os.walk(root):
+        for path in (f"{folder}/{name}" for name in (*subfolders, *files)):
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                yield os.path.relpath(path, root)
+
+
+def paths_below(root: Path) -> list[Path]:
+    """Every folder and file at any depth below a folder, in no order; no link is followed."""
+    return [
+        Path(folder, name)
+        for folder, subfolders, files in os.walk(root)
+        for name in (*subfolders, *files)
+    ]
+
+
+def _folders(name: str) -> Iterator[str]:
+    """The folders that list a name, up to the place itself ("")."""
+    while name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+def _sync(path: str) -> None:
+    """Write a file, or a folder's list of names, to the disk; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

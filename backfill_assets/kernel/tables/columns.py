@@ -1,0 +1,343 @@
+"""Columns of a table: types by engine, statistics of a data file, and a schema whose contract
+changed.
+
+Not here: the types themselves (`kernel.core.column_types`), their canonical texts (`fingerprints`), a
+day's figures (`audit`).
+
+A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days
+read a new column as NULL and are `outdated` until they are rebuilt. A column that the contract no
+longer has stays in the schema, so that older days can be restored. A type may become a wider one
+(`ColumnType.holds`): older files keep the narrower one until their days are written again, and
+readers cast. Spark 4, delta-rs and DuckDB do so by themselves, without Delta's feature
+`typeWidening`, which delta-rs 1.6 neither opens nor writes. Any other type is refused.
+"""
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+
+from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, PLAIN_KINDS, ColumnType
+from backfill_assets.kernel.core.contracts import Column, Contract
+from backfill_assets.kernel.core.errors import OTHER_TYPE, ContractBroken
+from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.place.port import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
+REASON = "columns"
+KEEPS_LOG = {  # the log is the truth, and is kept
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.logRetentionDuration": "interval 36500 days",
+}
+
+
+def duckdb_name(kind: ColumnType) -> str:
+    """The name in DuckDB's SQL. Instants have a zone there, as DuckDB reads them from the files of
+    a table."""
+    if kind.element is not None:
+        return f"{duckdb_name(kind.element)}[]"
+    return "TIMESTAMPTZ" if kind.kind == "TIMESTAMP" else str(kind)
+
+
+def arrow_type(kind: ColumnType) -> Any:
+    """The type in memory and in the Parquet files of a table."""
+    import pyarrow as pa
+
+    if kind.element is not None:
+        return pa.list_(arrow_type(kind.element))
+    if kind.kind == DECIMAL:
+        return pa.decimal128(kind.precision, kind.scale)
+    constructors = {
+        "BOOLEAN": pa.bool_,
+        "INT": pa.int32,
+        "BIGINT": pa.int64,
+        "DOUBLE": pa.float64,
+        "STRING": pa.string,
+        "DATE": pa.date32,
+        "BINARY": pa.binary,
+    }
+    return pa.timestamp("us", "UTC") if kind.kind == "TIMESTAMP" else constructors[kind.kind]()
+
+
+def type_of_arrow(arrow: Any) -> ColumnType | None:
+    """The type by its Arrow type; None for one that no column of a contract has."""
+    import pyarrow as pa
+
+    if pa.types.is_list(arrow):
+        element = type_of_arrow(arrow.value_type)
+        return (
+            ColumnType(ARRAY, element=element)
+            if element is not None and element.element is None
+            else None
+        )
+    if pa.types.is_decimal(arrow):
+        return ColumnType(DECIMAL, arrow.precision, arrow.scale)
+    return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == arrow), None)
+
+
+def arrow_name(arrow: Any) -> str:
+    """The name of an Arrow type, whatever a writer calls the elements of a list."""
+    import pyarrow as pa
+
+    return f"list<{arrow_name(arrow.value_type)}>" if pa.types.is_list(arrow) else str(arrow)
+
+
+def delta_schema(columns: Iterable[Column]) -> "Schema":
+    """The schema of a Delta table with these columns."""
+    import pyarrow as pa
+
+    fields = (
+        pa.field(c.name, arrow_type(c.kind), c.nullable, {"comment": c.description})
+        for c in columns
+    )
+    return Schema.from_arrow(pa.schema(fields))
+
+
+def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
+    """The types of a table's columns; None for one that no column of a contract has."""
+    import pyarrow as pa
+
+    return {f.name: type_of_arrow(f.type) for f in pa.schema(opened.schema().to_arrow())}
+
+
+def kinds_of(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | None]:
+    """As `column_types`. A day that files are laid out by is a DATE, also where the schema of an
+    adopted table has a STRING: folders name both alike."""
+    kinds = column_types(opened)
+    if opened.metadata().partition_columns == [day_column] and kinds[day_column] == ColumnType(
+        "STRING"
+    ):
+        kinds[day_column] = ColumnType("DATE")
+    return kinds
+
+
+def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
+    """Add the columns of its contract that a table lacks, give columns the wider types that it has,
+    and allow NULL in columns that it no longer requires.
+
+    Returns whether it wrote. Raises ContractBroken if a column has another type that is not wider,
+    or a new one the name of another but for its case. The caller holds the lock.
+    """
+    present, types = (
+        {f.name: f for f in opened.schema().fields},
+        kinds_of(opened, contract.day_column),
+    )
+    wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
+    _refuse_other_types(
+        path, contract, {name: kind for name, kind in types.items() if name not in wider}
+    )
+    absent = [c for c in contract.columns if c.name not in present]
+    _refuse_other_case(path, absent, present)
+    may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
+    if absent:
+        note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
+        fields = delta_schema(replace(c, nullable=True) for c in absent).fields
+        opened.alter.add_columns(fields, commit_properties=_properties(contract, note))
+    loosened = sorted(n for n, f in present.items() if not f.nullable and n in may_lack)
+    for name in loosened:
+        opened.alter.drop_column_not_null(
+            name, commit_properties=_properties(contract, f"{name} may be NULL")
+        )
+    if wider:
+        _widen(opened, contract, wider)
+    return keep_log(opened, contract) or bool(absent or loosened or wider)
+
+
+def keep_log(opened: "DeltaTable", contract: Contract) -> bool:
+    """Give a table back the properties by which no program cleans its log, where others took them,
+    as a RESTORE to before its adoption does. Returns whether it wrote. The caller holds the
+    lock."""
+    there = opened.metadata().configuration
+    lost = {name: value for name, value in KEEPS_LOG.items() if there.get(name) != value}
+    if lost:
+        told = _properties(contract, "keeps its log")
+        opened.alter.set_table_properties(lost, raise_if_not_exists=False, commit_properties=told)
+    return bool(lost)
+
+
+def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:
+    """Commit a schema with these types; no file changes, because no row meets the predicate."""
+    import pyarrow as pa
+
+    opened.update_incremental()
+
+    def widened(field: Any) -> Any:
+        """The field of a column in its new type."""
+        if field.name not in wider:
+            return field
+        comment = (field.metadata or {}).get("comment", "")
+        return delta_schema(
+            [Column(field.name, str(wider[field.name]), comment, field.nullable)]
+        ).fields[0]
+
+    schema = pa.schema(Schema([widened(f) for f in opened.schema().fields]).to_arrow())
+    note = ", ".join(f"{name} {kind}" for name, kind in wider.items())
+    write_deltalake(
+        opened,
+        schema.empty_table(),
+        mode="overwrite",
+        schema_mode="overwrite",
+        predicate="false",
+        commit_properties=_properties(contract, f"widens to {note}"),
+    )
+
+
+def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
+    """Contract with the columns of the table's schema, which files of earlier versions fit. Columns
+    of types that contracts do not know are left out."""
+    kinds, fields = kinds_of(opened, contract.day_column), opened.schema().fields
+    columns = tuple(
+        Column(f.name, str(kinds[f.name]), "", f.nullable)
+        for f in fields
+        if kinds[f.name] is not None
+    )
+    return replace(contract, columns=columns, key=(), inputs=(), rules=())
+
+
+def _properties(contract: Contract, note: str) -> "CommitProperties":
+    """Commit properties with a receipt of no days, which marks the commit as ours."""
+    receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=note)
+    return CommitProperties(
+        custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0
+    )
+
+
+def _refuse_other_types(
+    path: Place, contract: Contract, types: "dict[str, ColumnType | None]"
+) -> None:
+    other = [
+        (c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind
+    ]
+    if other:
+        wrong = ", ".join(
+            f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}"
+            for c, kind in other
+        )
+        fix = (
+            "INT may become BIGINT, and a DECIMAL have more digits. Else give the column its type "
+            "back, and the new "
+            f"type to a column of another name (e.g. {other[0][0].name}_2, in `select` too): only "
+            "what reads that one "
+            f"is made again; or move {path} away, as `backfill-assets status` says, and make it "
+            "again with "
+            "`backfill-assets catch-up`"
+        )
+        if contract.external:
+            fix = (
+                f"Have its owner give the column its type back in {contract.external}, or give "
+                "the table a new name"
+            )
+        raise ContractBroken(
+            f"the table {path.name}", f"{wrong}: {OTHER_TYPE}", "Nothing was written", fix
+        )
+
+
+def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[str]) -> None:
+    known = {name.lower(): name for name in present}
+    if found := [(known[c.name.lower()], c.name) for c in absent if c.name.lower() in known]:
+        was, now = found[0]
+        raise ContractBroken(
+            f"the table {path.name}",
+            f"its files have the column {was}, the contract {now}: for SQL, names that differ by "
+            "case are one column",
+            "Nothing was written",
+            f"Call it {was} again, or give it another name",
+        )
+
+
+def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
+    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`,
+    and from narrower types, which readers cast; "" if they do not."""
+    columns = {f.name: arrow_name(f.type) for f in schema if f.name != contract.partition_column}
+    needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
+    found = {f.name: type_of_arrow(f.type) for f in schema}
+    kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
+    expected = {
+        name: arrow_name(arrow_type(k))
+        for name, k in kinds.items()
+        if k and name != contract.partition_column
+    }
+    return "" if columns == expected else f"{columns}, not {expected}"
+
+
+@dataclass(frozen=True)
+class Footer:
+    """Footer of a Parquet file: pyarrow's metadata, and the columns as Arrow types.
+
+    Read columns from `schema`, never from `metadata.schema`: metadata and schema refer to each
+    other, so that the 20 KiB of a footer would stay until Python collects garbage: 70 MiB for 3,650
+    files.
+    """
+
+    metadata: Any
+    schema: "pa.Schema"
+
+
+def read_footer(source: Path | BinaryIO) -> Footer:
+    """The footer of a file; raises OSError or pyarrow's ArrowInvalid where it cannot be read."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source) as file:
+        return Footer(file.metadata, _with_instants(file.schema_arrow))
+
+
+def footer_in(place: Place, name: str, *, at_hand: bool = False) -> Footer:
+    """The footer of a file of a place, of which a store sends the end alone, if any; raises as
+    `read_footer` does."""
+    with place.open(name, at_end=True, at_hand=at_hand) as opened:
+        return read_footer(opened)
+
+
+def _with_instants(schema: "pa.Schema") -> "pa.Schema":
+    """The columns of a file, INT96 as the instants that Spark writes so: Arrow sees nanoseconds
+    without a zone."""
+    import pyarrow as pa
+
+    instant = arrow_type(ColumnType("TIMESTAMP"))
+    return pa.schema([f.with_type(instant) if f.type == pa.timestamp("ns") else f for f in schema])
+
+
+def file_statistics(footer: Footer) -> str:
+    """The `stats` of Delta's `add` action: rows and NULLs. Least and greatest values are left out:
+    a log is never changed, and they may name an entity that is to be forgotten. Readers find them
+    in the file's own footer."""
+    import pyarrow as pa
+
+    metadata, chunks = footer.metadata, defaultdict[str, list[Any]](list)
+    flat = {field.name for field in footer.schema if not pa.types.is_nested(field.type)}
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            if (
+                column.path_in_schema in flat
+            ):  # else of an array's elements, which says nothing of the column
+                chunks[column.path_in_schema].append(column.statistics)
+    nulls = {
+        name: sum(s.null_count for s in statistics)
+        for name, statistics in chunks.items()
+        if all(s is not None and s.has_null_count for s in statistics)
+    }
+    return json.dumps(
+        {"numRecords": metadata.num_rows, "nullCount": dict(sorted(nulls.items()))},
+        separators=(",", ":"),
+    )
+
+
+def rows_of_files(
+    table: Place, files: Iterable[str], names: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The rows of small files, of a store's by copies that this machine keeps: delta-rs would ask
+    for each three times at each look. `names`: columns (none: all of each file); one that a file
+    lacks is NULL."""
+    import pyarrow.parquet as pq
+
+    rows = (row for name in files for row in pq.ParquetFile(table.local(name)).read().to_pylist())
+    return [{name: row.get(name) for name in names or row} for row in rows]

@@ -1,0 +1,388 @@
+"""Data files of a table version: their sizes, which are gone or altered, and frames of their rows.
+
+Not here: bytes that changed without a change of size (`inspection`), rows as Python values
+(`store`). Frames come from the plain Parquet files: Delta's own reader replays the log with three
+to six Spark jobs per version, more than a query on thin days costs; it reads only what other
+programs gave a table.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import lru_cache, partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.engines.engine_paths import engine_path, linked
+from backfill_assets.engines.foreign import delta_frame
+from backfill_assets.engines.loss import failing_alone
+from backfill_assets.engines.session import OwnServer, engine_of, own_server
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import (
+    Altered,
+    BackfillError,
+    ContractBroken,
+    TransientError,
+)
+from backfill_assets.kernel.log.file_names import OTHERS, file_fault, is_adopted_there
+from backfill_assets.kernel.log.log import LiveFile
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import Place, sizes
+from backfill_assets.kernel.tables.columns import kinds_of, read_footer, type_of_arrow
+from backfill_assets.kernel.tables.folder import LakeFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DAY = r"\d{4}-\d\d-\d\d"
+PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
+GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
+
+
+def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
+    """The data files of an opened table; `column` is its partition column ("": none).
+
+    Raises ContractBroken if the files are not laid out by that column.
+    """
+    laid_out = opened.metadata().partition_columns
+    if column and column not in laid_out:
+        table = Path(opened.table_uri)
+        raise ContractBroken(
+            f"the table {table.name}",
+            f"its files are laid out by {', '.join(laid_out) or 'no column'}, not by {column}: a "
+            "day column stays",
+            "Nothing was read or written",
+            f"Give the column its name back; or move its folder {table.name} away and make all "
+            "its days again",
+        )
+    added = opened.get_add_actions(flatten=True)
+    names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
+    rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
+    parted = ((path, size, value[0] if value else None) for path, size, *value in rows)
+    return [
+        LiveFile(path, None if value is None else str(value), size) for path, size, value in parted
+    ]
+
+
+def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
+    """The data files of a version of a table (None: the newest)."""
+    return live_files(
+        LOGS.opened(lake.table_place(contract.name), version), contract.partition_column
+    )
+
+
+def files_of_days(
+    candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None
+) -> list[LiveFile]:
+    """The files that may hold rows of these days (None: of any day)."""
+    if days is None or contract.partition_column != contract.day_column:
+        return list(candidates)
+    day_texts = {str(d) for d in days}
+    return [f for f in candidates if f.partition in day_texts]
+
+
+def folder_of(address: str) -> str:
+    """The name of a data file's folder: its day if the table is laid out by days."""
+    return address.rsplit("/", 2)[-2]
+
+
+def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
+    """Data files whose size is not the log's, each with its size now (None: it is gone). Raises
+    Altered for one that is none of the table's."""
+    of_path = {f.path: f for f in candidates}
+    if of_path and (why := _strange_file(table, of_path)):
+        fix = (
+            "Have its owner take that out of its log; `backfill-assets rollback` brings the last "
+            "judged days back"
+        )
+        raise Altered(f"the table {table.name}", f"its log {why}", "It was not read", fix)
+    return [
+        (of_path[path], now)
+        for path, now in sizes(table, [*of_path]).items()
+        if now != of_path[path].size
+    ]
+
+
+def _strange_file(table: Place, paths: Collection[str]) -> str:
+    """What is wrong with a name that others may have written: in a log of an adopted table, or of
+    one of others."""
+    led = [path for path in paths if path.startswith(OTHERS) or "://" in path]
+    may_be_theirs = table.is_store or is_adopted_there(
+        table
+    )  # in a store names alone are looked at
+    return file_fault(table, paths if may_be_theirs else led, is_lakes=True)
+
+
+def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:
+    """Data files that are gone, or have another size than the log says."""
+    return [f for f, _ in _altered(table, candidates)]
+
+
+def damaged(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
+) -> list[LiveFile]:
+    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
+    Arrow cannot read."""
+    path = lake.table_place(contract.name)
+    live = files_of_days(files_of(lake, contract), contract, days)
+    lost = gone_or_altered(path, live)
+    return lost + [
+        f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))
+    ]
+
+
+def whole_files(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
+) -> list[str]:
+    """Paths of the data files of days (None: all), without those that one partition has in common
+    with a lost one."""
+    table, left = lake.table_place(contract.name), {f.partition for f in lost}
+    live = files_of_days(files_of(lake, contract), contract, days)
+    return [str(table.local(f.path)) for f in live if f.partition not in left]
+
+
+def _is_readable(file: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetFile(file).read()
+    except Exception:  # noqa: BLE001  # whatever a damaged file causes
+        return False
+    return True
+
+
+def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
+    """Raise Altered if one of these data files is gone, or has another size than the log says."""
+    if altered := _altered(table, candidates):
+        culprit, way_out = _in_words(table, altered)
+        raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
+
+
+def altered_text(lake: LakeFolder, contract: Contract, version: int | None = None) -> str:
+    """Describe which data files of a version (None: the newest) are gone or altered, and the
+    remedy; empty if none is.
+
+    Also empty if the log cannot be opened, which `inspection.inspect` reports.
+    """
+    path, altered = lake.table_place(contract.name), list[tuple[LiveFile, int | None]]()
+    try:
+        with failing_alone(f"the table {contract.name}"), suppress(DeltaError):
+            if (seen := version or LOGS.head(path)) >= 0:
+                altered = _altered(path, files_of(lake, contract, seen))
+    except TransientError:
+        raise
+    except (
+        BackfillError
+    ) as error:  # of names and logs that others wrote: the other tables are told of, too
+        return f"{error.culprit}. {error.fix}"
+    return ". ".join(_in_words(path, altered)) if altered else ""
+
+
+def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
+    """Culprit and remedy for these files, as sentences without their full stops."""
+    file, size = altered[0]
+    more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
+    state = (
+        "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
+    )
+    culprit = f"the data file {file.path} {state}{more}"
+    if file.path.startswith(OTHERS) or "://" in file.path:
+        return (
+            culprit,
+            "Others took it away there: `backfill-assets catch-up` follows their newest version",
+        )
+    days = sorted(
+        file.partition
+        for file, _ in altered
+        if file.partition and re.fullmatch(DAY, file.partition)
+    )
+    if not days:
+        return culprit, "Restore it from a backup, then run `backfill-assets verify`"
+    span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
+    # A vacuum removes files of earlier versions, which nothing brings back.
+    fix = (
+        "Make its days again from their inputs"
+        if size is not None
+        else "If the newest version lacks it, make its days"
+    )
+    return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
+
+
+def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
+    """Type of each column of the newest version as contracts write it (another engine's word for
+    other types); of the day that files are laid out by as `kinds_of` has it.
+
+    Empty if there is no table or its log cannot be opened.
+    """
+    path = lake.table_place(table)
+    if (newest := LOGS.head(path)) < 0:
+        return {}
+    try:
+        opened = LOGS.opened(path, newest)
+    except DeltaError:
+        return {}
+    kinds = kinds_of(opened, day_column)
+    return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
+
+
+def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
+    """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
+    sizes, newest = Counter[date](), LOGS.head(lake.table_place(contract.name))
+    for file in files_of(lake, contract, newest) if newest >= 0 else []:
+        if file.partition:
+            sizes[date.fromisoformat(file.partition)] += file.size
+    return dict(sizes)
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """The files with the wanted rows."""
+
+    paths: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]  # in their order, with Spark's types
+    partition_column: str  # "": none, and the files may hold rows of other days
+
+
+def read_frame(
+    session: "SparkSession",
+    table: Place,
+    version: int,
+    day_column: str,
+    days: Sequence[date] | None = None,
+) -> "DataFrame":
+    """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where
+    the plain files do not give them. Raises BackfillError if the engine has no such reader, Altered
+    for a file that is gone or altered."""
+    plain = plain_files(table, version, day_column, days, partial(engine_path, session, table))
+    if plain is not None:
+        return _of_days(
+            read_plain(session, plain), day_column, None if plain.partition_column else days
+        )
+    if not (engine := engine_of(session)).reads_delta:
+        raise BackfillError(
+            f"the table {table.name}",
+            f"another program gave it what {engine.name} cannot read",
+            "It was not read",
+            'Set engine = "embedded" for this lake',
+        )
+    refuse_altered(table, live_files(LOGS.opened(table, version), ""))
+    return _of_days(delta_frame(session, engine_path(session, table), version), day_column, days)
+
+
+def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
+    if days is None:
+        return frame
+    # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts:
+    # delta).
+    listed = ", ".join(f"DATE'{d.isoformat()}'" for d in sorted(set(days)))
+    return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
+
+
+def plain_files(
+    table: Place,
+    version: int,
+    day_column: str,
+    days: Collection[date] | None,
+    path_of: Callable[[str], str | Path] | None = None,
+) -> PlainFiles | None:
+    """The files of a version with rows of these days (None: all); None if the files alone do not
+    give its rows: the table is not laid out by its day, or another program gave it what our tables
+    do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
+    opened = LOGS.opened(table, version)
+    kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
+    columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
+    if (
+        laid_out not in ([day_column], [])
+        or opened.protocol().min_reader_version > PLAIN_READER
+        or len(columns) < len(kinds)
+    ):
+        return None
+    day_texts = None if days is None or not laid_out else {str(d) for d in days}
+    chosen = [
+        f
+        for f in live_files(opened, "".join(laid_out))
+        if day_texts is None or f.partition in day_texts
+    ]
+    refuse_altered(table, chosen)
+    paths = tuple(str((path_of or table.local)(f.path)) for f in chosen)
+    foldered = not laid_out or all(
+        f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True)
+    )
+    if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
+        return None
+    return PlainFiles(paths, columns, "".join(laid_out))
+
+
+def read_plain(
+    session: "SparkSession",
+    plain: PlainFiles,
+    server_of: "Callable[[SparkSession], OwnServer | None]" = own_server,
+) -> "DataFrame":
+    """The rows of the files; their paths hold the partition's value.
+    `server_of`: the server behind a session that may be given links to files (None: it may not)."""
+    if not plain.paths:
+        nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
+        return session.sql("SELECT 1").where("false").selectExpr(*nulls)
+    server, frames = server_of(session) if plain.partition_column else None, list["DataFrame"]()
+    for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
+        read = (
+            _read_links(session, alike, server.scratch)
+            if server
+            else _read_with_day_of_path(session, alike)
+        )
+        cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
+        frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _by_types(plain: PlainFiles) -> list[PlainFiles]:
+    """The files in groups whose columns have the same types: older ones may have a narrower one."""
+    groups = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for path in plain.paths:
+        kinds = _types_of(path)
+        groups[tuple((name, kinds.get(name, kind)) for name, kind in plain.columns)].append(path)
+    return [
+        replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _types_of(path: str) -> dict[str, str]:
+    """Spark's names of the types that the columns of a file have; a data file never changes."""
+    kinds = ((f.name, type_of_arrow(f.type)) for f in read_footer(Path(path)).schema)
+    return {name: kind.spark for name, kind in kinds if kind is not None}
+
+
+def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
+    """The rows by an engine that may not see folders of this machine; it takes the day of each row
+    from its file."""
+    from pyspark.sql import functions as F
+
+    day = plain.partition_column
+    stored = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns if name != day)
+    frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*plain.paths)
+    if not day:
+        return frame
+    named = F.substring_index(
+        F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1
+    ).cast("date")
+    return frame.select(
+        *(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns)
+    )
+
+
+def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
+    """Read the rows by an engine of ours from a folder of links, whose partitions it reads once per
+    file: taking the day from the file name of each row cost a twelfth of the CPU of a long
+    range."""
+    day = plain.partition_column
+    named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
+    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
+    return frame.select(*(f"`{name}`" for name, _ in plain.columns))

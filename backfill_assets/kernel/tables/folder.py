@@ -1,0 +1,189 @@
+"""A lake's folder: its settings, its paths, and the rights of its own folders.
+
+Not here: which lake is meant (`kernel.core.process`), opening one (`home`), and reading or writing a
+table.
+"""
+
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from backfill_assets.assets.declared import ASSETS
+from backfill_assets.assets.declared import TABLES as TABLES
+from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS
+from backfill_assets.kernel.core.addresses import address_of, bucket_address
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.ownership import remove_rights
+from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.port import LOCKS, Place
+from backfill_assets.kernel.tables.settings import LakeSettings
+
+# Folders that the lake's own programs create; the rest is the user's.
+RECONCILED = ".reconciled"
+FORGOTTEN = ".forgotten"
+VERSIONS = ".versions"
+RUNS = ".runs"
+OWN_FOLDERS = (
+    TABLES,
+    ".stock",
+    LOCKS,
+    RUNS,
+    ".dagster",
+    ".plans",
+    SNAPSHOTS,
+    RECONCILED,
+    CANDIDATES,
+    FORGOTTEN,
+    VERSIONS,
+    ASSETS,
+    ".alerts",
+)
+# DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /.
+PATTERN = "*?[\\"
+DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
+
+
+@dataclass(frozen=True)
+class LakeFolder:
+    """A lake as its storage knows it: its folder (absolute) and its settings."""
+
+    # Of a lake in a bucket: this machine's own folder of it, for what only this machine needs.
+    root: Path
+    settings: LakeSettings
+    source: str = ""  # the source that the settings are narrowed to (`of_source`); "": all
+    shared: Path | None = None  # of a candidate: the folder of the lake whose tables it reads
+    own: frozenset[str] = frozenset()  # of a candidate: the tables that it writes
+    whole: LakeSettings | None = None  # of all sources, where the settings are narrowed to one
+
+    def of_source(self, name: str) -> Self:
+        """The lake as a load of one of its sources sees it; the lake itself if its only source has
+        no name."""
+        if name == self.source:
+            return self
+        return replace(
+            self,
+            settings=self.settings.of_source(name),
+            source=name,
+            whole=self.whole or self.settings,
+        )
+
+    def by_source(self) -> tuple[Self, ...]:
+        """The lake narrowed to each of its sources in turn."""
+        return (
+            tuple(self.of_source(name) for name in self.settings.delivered)
+            if not self.source
+            else (self,)
+        )
+
+    @property
+    def place(self) -> Place:
+        """Where the lake's own files lie: tables, ledgers, plans, snapshots, candidates and
+        records."""
+        return place_at(self.root)
+
+    @property
+    def address(self) -> str:
+        """What people call the lake: its address in a bucket, or its folder."""
+        return address_of(self.root)
+
+    @property
+    def shared_place(self) -> Place:
+        """The place of the lake whose tables a candidate reads; else the lake's own."""
+        return place_at(self.shared or self.root)
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables, to look at its rights."""
+        return self.root / TABLES
+
+    def table_place(self, name: str) -> Place:
+        """The place of a Delta table, for this room only; `name` comes from a contract."""
+        if self.address_of_adopted(name):
+            return prefix_at(self.address_of_adopted(name), name)
+        return (self.place if self.writes(name) else self.shared_place).at(f"{TABLES}/{name}")
+
+    def address_of_adopted(self, name: str) -> str:
+        """Where a table lies that was adopted in a bucket; "" for any other, and for a candidate's
+        own one."""
+        named = self.settings.tables.get(name)
+        return (
+            named.place
+            if named is not None and (self.shared is None or not self.writes(name))
+            else ""
+        )
+
+    def writes(self, name: str) -> bool:
+        """Whether the lake may write the table: a candidate only reads the tables of its base
+        lake."""
+        return self.shared is None or name in self.own
+
+    @property
+    def base_lake(self) -> Self | None:
+        """The lake whose tables a candidate reads, with the candidate's settings; None unless this
+        is a candidate."""
+        return (
+            replace(self, root=self.shared, shared=None, own=frozenset())
+            if self.shared is not None
+            else None
+        )
+
+    def refuse_shared(self, name: str) -> None:
+        """Raise BackfillError if the table is one that a candidate only reads."""
+        if not self.writes(name):
+            lake = address_of(self.shared or self.root)
+            raise BackfillError(
+                f"the table {name}",
+                f"the candidate {self.root.name} reads it from the lake {lake}",
+                "Nothing was written",
+                f"Work on that lake, or on {', '.join(sorted(self.own))} here",
+            )
+
+    def table_uri(self, name: str) -> str:
+        """The address of a table, of one in a folder as a `file:` URI, for people and other
+        programs."""
+        place = self.table_place(name)
+        return place.uri() if bucket_address(self.root) else Path(place.uri()).as_uri()
+
+    @property
+    def stock(self) -> Place:
+        """The content store: copies of landed files, named by their sha256; they can be deleted at
+        any time."""
+        return self.place.at(f".stock/{self.source}".rstrip("/"))
+
+
+def refuse_file(root: Path) -> None:
+    """Raise SettingsError if `root` or a folder above it is a file, or if its path is a pattern."""
+    if set(str(root)) & set(PATTERN):
+        raise SettingsError(
+            f"the lake {root}",
+            f"its path holds one of {' '.join(PATTERN)}, and so means files of other folders, too",
+            "Nothing was done",
+            "Give the folder a name without it",
+        )
+    if file := next((p for p in (root, *root.parents) if p.is_file()), None):
+        raise SettingsError(
+            f"the lake {root}",
+            f"{file} is a file, and a lake is a folder",
+            "Nothing was done",
+            "Name the folder that holds, or is to hold, its lake.toml",
+        )
+
+
+def readers_of(place: Path, umask: int) -> str:
+    """The users that may read a folder, and not what is written there with that umask, in the words
+    of `[access]`; empty for none."""
+    hidden = place.stat().st_mode & umask & 0o055
+    return "everyone" if hidden & 0o005 else "group" if hidden else ""
+
+
+def is_taken(folder: Path, place: Path) -> bool:
+    """Whether a folder exists that is not that place, to which it may be a link."""
+    return folder.exists() and folder.resolve() != place
+
+
+def close_folder(folder: Path, umask: int) -> None:
+    """Remove the permissions in `umask` from a folder of this user, if it exists and is no link;
+    not from its files."""
+    with contextlib.suppress(OSError):
+        remove_rights(folder, umask)

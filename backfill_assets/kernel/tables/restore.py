@@ -1,0 +1,409 @@
+"""Restores partitions to an earlier version and releases them, in commits of metadata alone: no
+JVM, and no data.
+
+Elsewhere: which days and versions (`plans.rollback`), the commit itself (`committer`). No run
+computes restored days, which are `held`, until they are released.
+"""
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from backfill_assets.foreign.adopting import JUDGE
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.errors import BackfillError, Superseded
+from backfill_assets.kernel.core.plans import (
+    NO_DIGEST,
+    RELEASE,
+    ROLLBACK,
+    TO_VERSION,
+    target_of,
+    targets_text,
+)
+from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
+from backfill_assets.kernel.core.readings import PARAMETERS
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.log.committer import (
+    commit_files,
+    commit_receipt,
+    open_table,
+    unless_moved,
+)
+from backfill_assets.kernel.log.log import Commit, LiveFile, commits
+from backfill_assets.kernel.log.log_state import LOGS, states_at
+from backfill_assets.kernel.place.port import Place, table_lock
+from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, schema_contract
+from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import StagedFile
+from backfill_assets.kernel.write.replace import Provenance
+
+NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
+SHOWN_FILES = 3
+BY_PATH = attrgetter("path")
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """Days of one table to restore."""
+
+    contract: Contract
+    targets: Mapping[date, int]  # per day the version whose content it gets
+    # per day the version of its latest receipt when that was decided, so that later writes are
+    # noticed
+    seen: Mapping[date, int]
+
+
+@dataclass(frozen=True)
+class PreparedRestore:
+    """A restore of one table that passed all checks. Days that are held with that content already
+    are left out."""
+
+    contract: Contract
+    targets: Mapping[date, int]  # the version per day
+    now: Mapping[date, DayReceipt]  # the days' latest receipts
+    then: Mapping[date, DayReceipt]  # their receipts at the targets
+    entries: Mapping[date, DayEntry]  # to write
+    adds: tuple[LiveFile, ...] = ()
+    removes: tuple[LiveFile, ...] = ()
+    absent: tuple[str, ...] = ()  # the columns of the contract that these files lack
+    base: int = -1  # the table's version by which it was decided
+    version: int | None = None  # of its commit; None: not committed yet
+
+    def to_dict(self) -> dict[str, Any]:
+        """The restore as JSON values."""
+        days = [
+            {
+                "day": str(d),
+                "to_version": self.targets[d],
+                "rows": self.now[d].entry.rows,
+                "fingerprint": self.now[d].entry.fingerprint,
+                "rows_then": entry.rows,
+                "fingerprint_then": entry.fingerprint,
+            }
+            for d, entry in self.entries.items()
+        ]
+        return {
+            "table": self.contract.name,
+            "version": self.version,
+            "days": days,
+            "files_back": len(self.adds),
+            "files_out": len(self.removes),
+            "bytes_back": sum(f.size for f in self.adds),
+            **({"absent_columns": [*self.absent]} if self.absent else {}),
+        }
+
+    def __str__(self) -> str:
+        now, then = (
+            sum(s.entry.rows for s in self.now.values()),
+            sum(e.rows for e in self.entries.values()),
+        )
+        days = ", ".join(map(str, contiguous(self.entries)))
+        versions = ", ".join(map(str, sorted(set(self.targets.values()))))
+        files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
+        done = "" if self.version is None else f", by version {self.version}"
+        absent = (
+            f"; these files lack {', '.join(self.absent)}: readers refuse the days"
+            if self.absent
+            else ""
+        )
+        return (
+            f"{self.contract.name}: {days} as of version {versions}, {now} row(s) to {then}, "
+            f"{files}{done}{absent}"
+        )
+
+
+def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
+    """Prepare a restore without writing; raises BackfillError with the reason if it cannot be
+    done."""
+    contract, path = wanted.contract, lake.table_place(wanted.contract.name)
+    if not can_restore(contract):
+        why = (
+            "what landed is never put back"
+            if contract.is_landed
+            else "its files hold several days each"
+        )
+        why = f"others write it, in {contract.external}" if contract.external else why
+        raise _refusal(
+            contract, why, "Put back the tables that are made from it, or correct what landed"
+        )
+    now = LOGS.state(path, contract.day_column)
+    _refuse_newer_writes(wanted, now)
+    states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
+    _refuse_unknown(wanted, states_then)
+    latest = {
+        d: r for d, at in wanted.targets.items() if (r := states_then[at].latest.get(d)) is not None
+    }
+    entries = {
+        d: replace(latest[d].entry if d in latest else NEVER_MADE, built=Built.HELD)
+        for d in sorted(wanted.targets)
+    }
+    entries = {d: e for d, e in entries.items() if d in now.foreign or now.latest[d].entry != e}
+    targets = {d: wanted.targets[d] for d in entries}
+    adds, removes = _file_changes(path, contract, targets)
+    names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
+    absent = tuple(
+        c for c in contract.column_names if adds and c not in {*names, contract.partition_column}
+    )
+    held_now = {d: now.latest[d] for d in entries}
+    return PreparedRestore(
+        contract, targets, held_now, latest, entries, adds, removes, absent, now.version
+    )
+
+
+def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenance) -> int | None:
+    """Restore the days in one commit; returns its version, None if all are held so. Raises as
+    `prepare_restore`, and Conflict where another commit wrote days meanwhile."""
+    lake.refuse_shared(wanted.contract.name)
+    with table_lock(lake.place, wanted.contract.name):
+        prepared = prepare_restore(lake, wanted)
+        if not prepared.entries:
+            return None
+        path = lake.table_place(wanted.contract.name)
+        by_schema = schema_contract(wanted.contract, open_table(path))
+        receipt = _receipt(prepared, provenance)
+        adds = [StagedFile(path, f.path, f.partition) for f in prepared.adds]
+        return commit_files(
+            path, by_schema, receipt, adds, prepared.removes, unless_moved(path, prepared.base)
+        )
+
+
+def release_partitions(
+    lake: Lake, contract: Contract, days: Collection[date], provenance: Provenance
+) -> list[int]:
+    """Release held days: each gets again the receipt that it had at the version it was restored to,
+    so that its own inputs decide whether it is fresh or stale.
+
+    Commits once per write that made the days and gives the versions; days that are not held are
+    left out. After a kill the other days are still held.
+    """
+    lake.refuse_shared(contract.name)
+    path = lake.table_place(contract.name)
+    with table_lock(lake.place, contract.name):
+        view = LOGS.state(path, contract.day_column)
+        latest = view.latest
+        held = sorted(d for d in days if d in latest and latest[d].entry.built is Built.HELD)
+        foreign = sorted(view.foreign & set(held))
+        if foreign:
+            culprit = (
+                f"another program wrote {foreign[0]} after it was put back: its receipt is of "
+                "other rows"
+            )
+            raise _refusal(
+                contract, culprit, "Put it back once more with `--over-newer`, then release it"
+            )
+        history = list(commits(path)) if held else []
+        groups: dict[int, list[date]] = defaultdict(list)
+        for day in held:
+            groups[_origin(history, day, latest[day].version)].append(day)
+        base, done = view.version, list[int]()
+        for at in sorted(groups):
+            base = commit_receipt(
+                path, _released(history, at, groups[at], provenance), unless_moved(path, base)
+            )
+            done.append(base)
+        return done
+
+
+def can_restore(contract: Contract) -> bool:
+    """Whether days of the table can be restored: not of a landed table, nor if a file holds several
+    days."""
+    return (
+        not (contract.is_landed or contract.external)
+        and contract.partition_column == contract.day_column
+    )
+
+
+def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
+    rewritten = [
+        d
+        for d in wanted.targets
+        if d not in now.latest or now.latest[d].version != wanted.seen.get(d)
+    ]
+    if rewritten:
+        raise Superseded(
+            f"the table {wanted.contract.name}",
+            f"{len(rewritten)} day(s) from {min(rewritten)} were written while the rollback was "
+            "decided",
+            "Nothing was written",
+            "Look again without --yes, then decide again",
+        )
+
+
+def _refuse_unknown(wanted: RestoreRequest, views: Mapping[int, TableView]) -> None:
+    """Raise if a version does not exist, or if a foreign commit had changed a day at that
+    version."""
+    for day, at in sorted(wanted.targets.items()):
+        if at not in views:
+            raise _refusal(
+                wanted.contract,
+                f"it has no version {at}",
+                "Name one that `backfill-assets show` lists",
+            )
+        if day in views[at].foreign:
+            culprit = (
+                f"at version {at} the rows of {day} were another program's, and no receipt names "
+                "them"
+            )
+            raise _refusal(wanted.contract, culprit, "Name a version before that")
+
+
+def _file_changes(
+    path: Place, contract: Contract, targets: Mapping[date, int]
+) -> tuple[tuple[LiveFile, ...], ...]:
+    """Files to add and files to remove so that the days have the content of their target
+    versions."""
+    if not targets:
+        return (), ()
+    wanted: set[LiveFile] = set()
+    for at in {v for v in targets.values() if v >= 0}:
+        wanted |= _files(
+            LOGS.opened(path, at), contract, [d for d, version in targets.items() if version == at]
+        )
+    live = _files(open_table(path), contract, targets)
+    return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
+
+
+def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> set[LiveFile]:
+    """The data files that hold these days."""
+    return {*files_of_days(live_files(table, contract.partition_column), contract, days)}
+
+
+def files_held(
+    lake: Lake, contract: Contract, days: Collection[date]
+) -> tuple[list[LiveFile], list[LiveFile]]:
+    """The data files that hold these days now, and which of them are gone or altered."""
+    path = lake.table_place(contract.name)
+    held = sorted(_files(open_table(path), contract, days), key=BY_PATH)
+    return held, gone_or_altered(path, held)
+
+
+def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
+    """The names of all columns of these files. Raises if one is gone, altered, or does not fit
+    `contract`, which has the columns of the table's schema; it may lack columns that may be NULL,
+    and have narrower types."""
+    names = frozenset[str]()
+    fix = "Make the days again instead: `backfill-assets backfill`"
+    gone = gone_or_altered(path, files)
+    if gone:
+        shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
+        culprit = (
+            f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first "
+            f"{shown}"
+        )
+        raise _refusal(
+            contract,
+            culprit,
+            f"{fix}; `[retention] rollback_days` says how long files are to be kept",
+        )
+    for file in files:
+        try:
+            schema = footer_in(path, file.path).schema
+            names |= {*schema.names}
+            misfit = columns_misfit(schema, contract, contract.nullable_columns)
+        except BackfillError:  # of a store that does not answer now
+            raise
+        except (OSError, pa.ArrowInvalid) as error:
+            misfit = f"not to be read ({error})"
+        if misfit:
+            raise _refusal(
+                contract,
+                f"the columns of {file.path}, which {file.partition} held, are {misfit}",
+                fix,
+            )
+    return names
+
+
+def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"the table {contract.name}", culprit, "Nothing was put back", fix)
+
+
+def _receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
+    """The receipt of a restore; it has code, settings and parameters if all days agree in them."""
+    origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
+    code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
+    known = {PARAMETERS: parameters} if parameters else {}
+    plain = Receipt(
+        "",
+        prepared.contract.name,
+        ROLLBACK,
+        prepared.entries,
+        code_digest=code,
+        settings_digest=settings,
+    )
+    return _signed_receipt(
+        plain,
+        {**known, **(provenance.tags or {}), TO_VERSION: targets_text(prepared.targets)},
+        provenance,
+    )
+
+
+def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
+    return replace(
+        receipt,
+        write_id=uuid.uuid4().hex,
+        run_id=provenance.run_id,
+        note=provenance.note,
+        tags=tags,
+        seconds=round(time.monotonic() - provenance.began, 3),
+    )
+
+
+def _origin(history: Sequence[Commit], day: date, version: int) -> int:
+    """The version of the write whose content `day` holds since its hold at `version`; -1 if it was
+    never made."""
+    while True:
+        receipt = _receipt_at(history, version)
+        if receipt is None or receipt.reason == JUDGE or receipt.days[day].built is not Built.HELD:
+            return version
+        target = target_of(receipt, day)
+        if target is None:
+            culprit = (
+                f"the receipt of version {version} holds {day} and does not say to which version "
+                "it was put back"
+            )
+            fix = "Put the day back once more, naming the version, then release it"
+            raise BackfillError(
+                f"the table {receipt.table}", culprit, "Its hold was not ended", fix
+            )
+        before = [c.version for c in history if c.version <= target and c.names(day)]
+        if not before:
+            return -1
+        version = before[-1]
+
+
+def _receipt_at(history: Sequence[Commit], version: int) -> Receipt | None:
+    return history[
+        version - history[0].version
+    ].receipt  # that of an adopted table does not begin with 0
+
+
+def _released(
+    history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance
+) -> Receipt:
+    """Receipt of the write `origin` repeated for these days; for days never written, one that makes
+    them stale."""
+    before = _receipt_at(history, origin) if origin >= 0 else None
+    if before is None:  # signed as the write that was undone, with the digest of no inputs at all
+        undone = next(
+            c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days
+        )
+        before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
+    known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
+    entries = {d: before.days[d] for d in days}
+    entries = {
+        d: replace(e, built=Built.COMPLETE) if e.built is Built.HELD else e
+        for d, e in entries.items()
+    }
+    released = replace(before, reason=RELEASE, days=entries)
+    return _signed_receipt(released, {**known, **(provenance.tags or {})}, provenance)

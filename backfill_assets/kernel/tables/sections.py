@@ -1,0 +1,383 @@
+"""Sections of `lake.toml` as models: deliveries, features, known totals, the engine, and the
+standing proof.
+
+Not here: reading the file and the other sections (`settings`), the types of a payload
+(`kernel.core.payload`), `select` (`intake.select`), and judging totals (`reconcile.reconcile`).
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from backfill_assets.engines.confs import OWN_SERVERS, THEIRS
+from backfill_assets.intake.dialect import Dialect
+from backfill_assets.intake.paths import KeyDay
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.payload import (
+    CLOCKS,
+    DEFAULT_PAYLOAD,
+    NAME,
+    TAKEN,
+    PayloadColumn,
+    log_columns,
+    read_payload,
+)
+
+LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
+SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
+WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
+ELSEWHERE = re.compile(
+    r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]"
+)  # neither on a disk nor in a bucket
+Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
+PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
+Text = Annotated[str, Field(min_length=1)]
+Payload = Annotated[
+    dict[str, str], AfterValidator(lambda declared: read_payload(declared) and declared)
+]
+
+
+class Section(BaseModel):
+    """A section of `lake.toml`: immutable, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceSettings(Section):
+    """What a source delivers: landed files and their format, or a Delta table that others write."""
+
+    files: Text  # a glob; of a table its place
+    format: Literal["parquet", "csv", "jsonl", "delta"]
+    table: Text | None = None
+    first_version: Annotated[int, Field(strict=True, ge=0)] = (
+        0  # of a table: what it holds then comes at once
+    )
+    select: Text  # Spark SQL that maps the columns
+    payload: Payload | None = (
+        None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
+    )
+    dialect: Dialect = (
+        Dialect()
+    )  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
+    key_day: KeyDay | None = (
+        None  # where each key names its event day, which never changes: ord-YYYYMMDD
+    )
+    in_place: bool | Annotated[int, Field(strict=True, ge=1)] = (
+        False  # Parquet stays where it is; from so many bytes
+    )
+    kind: Literal["changes", "snapshot"] = (
+        "changes"  # snapshot: the files of a day are the whole table as of then
+    )
+    max_vanished_share: float = Field(
+        default=0.2, ge=0, le=1
+    )  # of a dump's keys, which a whole next one may lack
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_or_a_table(cls, body: Any) -> Any:
+        if not isinstance(body, dict) or "table" not in body:
+            if isinstance(body, dict) and body.get("format") == "delta":
+                raise ValueError(
+                    'a Delta table is named by table = "PATH", without files and format'
+                )
+            return body
+        as_files = {"files": (table := body["table"]), "format": "delta"}
+        if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
+            raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
+        if ELSEWHERE.match(str(table)):
+            raise ValueError(
+                f"table = {table!r} is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"
+            )
+        return {**body, **as_files}
+
+    @model_validator(mode="after")
+    def _of_such_files(self) -> Self:
+        if self.first_version and self.table is None:
+            raise ValueError("first_version is of a table")
+        if self.table and (
+            taken := sorted({c.name.lower() for c in self.payload_columns} & {*log_columns(CLOCKS)})
+        ):
+            raise ValueError(
+                f"payload: {taken[0]} is a name of raw itself, over a table; give it another one"
+            )
+        known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(
+            self.format, set[str]()
+        )
+        if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
+            raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
+        if self.kind == "snapshot" and self.format == "delta":
+            raise ValueError('kind = "snapshot" is of files: versions of a table are changes')
+        if self.in_place and self.format != "parquet":
+            raise ValueError(
+                f"in_place is of Parquet: of files of {self.format} a parsed copy is read"
+            )
+        if strange := sorted(self.dialect.declared.keys() - known):
+            raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
+        return self
+
+    @property
+    def payload_columns(self) -> tuple[PayloadColumn, ...]:
+        """The payload's columns in their order, whether declared or not."""
+        return DEFAULT_PAYLOAD if self.payload is None else read_payload(self.payload)
+
+
+class DeliveredSettings(Section):
+    """The first day and the sources: one in `[source]`, or several by `[sources.NAME]`.
+    `assets_only`: there are none, the lake holds what assets of a Dagster project return."""
+
+    start_date: date
+    assets_only: bool = Field(default=False, strict=True)
+    single: SourceSettings | None = Field(default=None, alias="source")
+    sources: dict[str, SourceSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _named_in_one_way(self) -> Self:
+        if self.assets_only and self.delivered:
+            raise ValueError(
+                "a lake with assets_only = true loads no files: leave it out, or [source]"
+            )
+        if not self.assets_only and (self.single is None) == (not self.sources):
+            advice = "give one of them" if self.single is None else "leave one of them out"
+            raise ValueError(f"[source] and [sources.NAME] say what is delivered: {advice}")
+        if bad := [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]:
+            raise ValueError(
+                f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first"
+            )
+        return self
+
+    @property
+    def source(self) -> SourceSettings:
+        """The only source. Raises SettingsError in a lake with several."""
+        if self.single is None:
+            several = f"it has several sources: {', '.join(self.sources)}"
+            raise SettingsError(
+                "lake.toml",
+                several if self.sources else "it has no source (assets_only = true)",
+                "Nothing was done",
+                "Name one of them" if self.sources else "Name a table that an asset makes",
+            )
+        return self.single
+
+    @property
+    def delivered(self) -> dict[str, SourceSettings]:
+        """All sources by name; a lake's only one, of `[source]`, has the name ""."""
+        return {"": self.single} if self.single is not None else dict(self.sources)
+
+    def of_source(self, name: str) -> Self:
+        """The settings as if this source were the only one; unchanged for ""."""
+        return (
+            self.model_copy(update={"single": self.sources[name], "sources": {}}) if name else self
+        )
+
+    def payload_of(self, section: str, name: str | None) -> tuple[PayloadColumn, ...] | None:
+        """The payload for a section that names this source; None if it must name one and does not.
+        Raises ValueError for an unknown source."""
+        if name is not None and name not in self.sources:
+            known = ", ".join(self.sources) or "one, without a name: leave this out"
+            raise ValueError(f"{section}.source: there is no source {name!r}; the lake has {known}")
+        named = name is not None or len(self.delivered) == 1
+        return self.delivered[self.choice(section, name)].payload_columns if named else None
+
+    def choice(self, section: str, name: str | None) -> str:
+        """The source of a section that names this one, or the only source. Raises SettingsError if
+        it must name one."""
+        if name is None and len(self.delivered) > 1:
+            raise SettingsError(
+                f"[{section}] in lake.toml",
+                f"it does not say which of {', '.join(self.sources)} it is made from",
+                "Nothing was done",
+                f'Write source = "NAME" below [{section}]; for neither features nor labels, '
+                'tables = "backfill_assets.pipeline.tables:delivered" below [pipeline]',
+            )
+        return next(iter(self.delivered)) if name is None else name
+
+
+class FeatureColumnSettings(Section):
+    """A declared feature: `agg` of `of` (Spark SQL over one event) over the `days` up to and
+    including the day.
+
+    Only events with a true `where` and an `of` that is not NULL count. `scale`: the decimals of a
+    summed DOUBLE.
+    """
+
+    name: str
+    agg: Literal[
+        "count", "sum", "avg", "min", "max", "first", "last", "distinct", "days_since_last"
+    ]
+    of: Text | None = None
+    where: Text | None = None
+    days: PositiveDays
+    scale: Annotated[int, Field(strict=True, ge=0, le=18)] = 9
+
+    @field_validator("name")
+    @classmethod
+    def _a_free_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value):
+            raise ValueError("a name has letters, digits and _, a letter first")
+        if value.lower() in TAKEN:
+            raise ValueError("this is a name of the tables themselves; give it another one")
+        return value
+
+    @model_validator(mode="after")
+    def _of_something(self) -> Self:
+        if self.of is None and self.agg not in ("count", "days_since_last"):
+            raise ValueError(
+                f"{self.name}: {self.agg} needs `of`: a column of the payload, or Spark SQL over "
+                "them"
+            )
+        return self
+
+
+class FeatureSettings(Section):
+    """Features: the built-in windows (days, the day included), the grace (hours) of the cut,
+    entity, declared columns.
+
+    `entity`: the columns of the payload that together name one. `columns`: none means the built-in
+    ones. `source` names the source of features in a lake with several. `by_day_first`: helps where
+    one entity has most events.
+    """
+
+    entity: tuple[str, ...] = Field(default=("entity",), min_length=1)
+    columns: tuple[FeatureColumnSettings, ...] = ()
+    windows_days: tuple[PositiveDays, PositiveDays] = (7, 28)
+    cutoff_grace_hours: int = Field(default=0, ge=0, le=24 * 365)
+    source: str | None = None
+    by_day_first: bool = False
+
+    @property
+    def grouping(self) -> dict[str, Any]:
+        """How features and labels group staging, as arguments of an `Input`: rows without an entity
+        leave at once."""
+        return {
+            "by": self.entity,
+            "isolate_nulls": True,
+            "finer": ("event_date",) if self.by_day_first else (),
+        }
+
+    @model_validator(mode="after")
+    def _windows_in_order_and_names_once(self) -> Self:
+        if self.windows_days[0] > self.windows_days[1]:
+            raise ValueError(
+                "windows_days: the short window comes first and may not exceed the long one"
+            )
+        names = [name.lower() for name in (*self.entity, *(c.name for c in self.columns))]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(
+                f"{', '.join(twice)} names more than one column of features; give each a name of "
+                "its own"
+            )
+        if self.columns and "windows_days" in self.model_fields_set:
+            raise ValueError(
+                "windows_days belongs to the built-in columns; each of [[features.columns]] has "
+                "its `days`"
+            )
+        return self
+
+
+class ControlSettings(Section):
+    """A known total: `query` (one SELECT of DuckDB over the lake's tables) gives `value`, per `day`
+    or `month` where `grain` says so; `expected` is a number, a Parquet or CSV file beside
+    lake.toml, or another side as `reconcile` takes it, with the same columns. `tolerance`: a
+    number, or a share such as 1%."""
+
+    query: Text
+    expected: Text = Field(coerce_numbers_to_str=True)
+    grain: Literal["day", "month", "all"] = "day"
+    tolerance: str = Field(default="", coerce_numbers_to_str=True)
+
+
+class ProofSettings(Section):
+    """The standing proof: at `hour` (UTC), up to `days_per_day` days of tables are computed again
+    (0: never), as often as `max_share` of the seconds of all writes pays for it."""
+
+    days_per_day: int = Field(default=0, ge=0, le=1000)
+    hour: int = Field(default=4, ge=0, le=23)
+    max_share: float = Field(default=0.01, gt=0, le=1)
+
+
+class ExportSettings(Section):
+    """A place that gets the days of a table: `to` is a folder (relative to lake.toml), s3://…, or
+    postgresql://…#TABLE."""
+
+    table: Text
+    to: Text
+
+
+class TableSettings(Section):
+    """A daily Delta table that others write, as an input of the lake's tables; or one that the lake
+    adopted."""
+
+    external: str = (
+        ""  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
+    )
+    day: str = ""  # its column with the day, a DATE
+    description: str = ""
+    others_may_write: bool = Field(default=False, strict=True)  # an adopted one
+    place: str = ""  # of an adopted one in a bucket: its address, as `adopt` says
+
+
+class RetentionSettings(Section):
+    """How long (days) replaced data files stay restorable, Dagster's superseded runs stay, and
+    copies of files that the landing folder still has; None: for ever. `maintain` deletes the
+    others, and writes days again in files of about `file_mib` MiB that lie in others."""
+
+    rollback_days: PositiveDays = 90
+    run_days: PositiveDays | None = None
+    copy_days: PositiveDays | None = None
+    file_mib: int = Field(default=256, ge=16, le=4096)
+
+
+class SparkSettings(Section):
+    """The engine: one of OWN_SERVERS, an `sc://` address or a master URL; its heap, cores (0 =
+    all), idle minutes, and `confs` (those of `spark.sql.` count as settings of every table).
+    `open_port`: other users may reach a server without a token. `session`: MODULE:FUNCTION that
+    returns the project's own session, for engine "session". `trust_jars`: SHA-256 of the jars of a
+    Delta whose checksums the package does not know."""
+
+    engine: str = "embedded"
+    memory: str = Field(default="2g", pattern=r"^[1-9]\d*[mgMG]$")
+    cores: int = Field(default=0, ge=0, le=4096)
+    idle_minutes: float = Field(default=10, gt=0, le=60 * 24)
+    confs: dict[str, str] = Field(default_factory=dict)
+    open_port: bool = Field(default=False, strict=True)
+    trust_jars: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    session: str | None = Field(default=None, pattern=r"^[\w.]+:[A-Za-z_]\w*$")
+
+    @model_validator(mode="after")
+    def _session_of_their_own(self) -> Self:
+        if (self.engine == THEIRS) is (self.session is None):
+            raise ValueError('engine = "session" and session = "MODULE:FUNCTION" stand together')
+        if self.session and self.confs:
+            raise ValueError(
+                "confs has no effect on a session of your own: configure it where it is made"
+            )
+        return self
+
+    @field_validator("engine")
+    @classmethod
+    def _known_engine(cls, value: str) -> str:
+        elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
+        if value not in (*OWN_SERVERS, THEIRS) and not elsewhere:
+            own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, THEIRS))
+            raise ValueError(
+                f"engine is {own}, an sc:// address, or a master URL such as local[4] or "
+                "spark://host:7077"
+            )
+        return value
+
+
+def refuse_newer(lake: str, body: Mapping[str, Any]) -> None:
+    """Raise SettingsError if the file says that the lake has a format of a later release."""
+    number = body.get("lake_format")
+    if isinstance(number, int) and number > LAKE_FORMAT:
+        raise SettingsError(
+            f"the lake {lake}",
+            f"a newer release of backfill-assets wrote it: its lake_format is {number}, and this "
+            "release knows "
+            f"{LAKE_FORMAT}",
+            "Nothing was read or written",
+            "Upgrade backfill-assets; do not lower the number by hand",
+        )

@@ -1,0 +1,347 @@
+"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables, and the
+text of a new one.
+
+Not here: the keys of deliveries and features (`sections`), the effect of settings on a table
+(`pipeline`), and secrets, which the file never holds.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from backfill_assets.assets.declared import with_declared
+from backfill_assets.engines.confs import shown
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.ownership import refuse_foreign
+from backfill_assets.kernel.core.payload import entity_misfit
+from backfill_assets.kernel.core.texts import reason
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import exists, read
+from backfill_assets.kernel.tables.sections import (
+    LAKE_FORMAT,
+    ControlSettings,
+    Days,
+    DeliveredSettings,
+    ExportSettings,
+    FeatureSettings,
+    PositiveDays,
+    ProofSettings,
+    RetentionSettings,
+    Section,
+    SparkSettings,
+    TableSettings,
+    Text,
+    refuse_newer,
+)
+from backfill_assets.kernel.write.gates import ColumnGate, GateSettings, TableGate, in_lake_toml
+
+FILE_NAME = "lake.toml"
+ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
+GONE = {
+    "plan": "hours and rates of plans are gone: take it out, and start plans by cron "
+    "(`backfill-assets guide plans`)",
+    "retention.log_days": "commits stay in the log for ever: take it out",
+}
+TEMPLATE = Path(__file__).with_name("new_lake.toml")
+DEFAULTS: Mapping[str, Any] = {
+    "windows_days": [7, 28],
+    "horizon_days": 7,
+    "maturity_days": 7,
+    "engine": "embedded",
+    "memory": "2g",
+}
+
+
+class LabelSettings(Section):
+    """The measure that is summed over the horizon (d, d + horizon], the rule of the label, and its
+    maturity.
+
+    `label` replaces `measure` and `rule`: an expression of aggregates ahead and behind, e.g.
+    count_ahead() > 0. `source` names the source of labels in a lake with several.
+    """
+
+    measure: Literal["events", "flag", "value"] = "events"
+    rule: Literal["any", "rise"] = "any"
+    horizon_days: PositiveDays = 7
+    maturity_days: Days = 7
+    label: Text | None = None
+    source: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Self:
+        if self.label is not None and (both := sorted({"measure", "rule"} & self.model_fields_set)):
+            raise ValueError(
+                f"{' and '.join(both)} has no effect beside `label`: leave one of them out"
+            )
+        return self
+
+
+class LatenessSettings(Section):
+    """Late and early deliveries, and what the sensor `late_data` does about them.
+
+    `early_tolerance_days`: a delivery may arrive this long before its event; one that arrives
+    earlier is quarantined. `beyond`: deliveries more than `window_days` after their event are
+    applied, or kept apart in `too_late`. The schedule `rolling_reprocess` rebuilds the last
+    `rolling_days` days but the newest `delay_days`. `watermark_share`: the share of a day's rows
+    that must be expected to have arrived before the watermark passes it.
+    """
+
+    early_tolerance_days: Days = 1
+    beyond: Literal["apply", "quarantine"] = "apply"
+    window_days: PositiveDays | None = None
+    watermark_share: float = Field(default=0.99, gt=0, lt=1)
+    policy: Literal["exact"] = "exact"  # of lakes made by versions that knew another one
+    rolling_days: PositiveDays = 7
+    delay_days: Days = 2
+    dry_run: bool = Field(default=False, strict=True)
+    runs_per_tick: int = Field(default=8, ge=1, le=1000)
+    runs_per_day: int = Field(default=500, ge=1, le=100_000)
+    attempts: int = Field(default=3, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _window_where_needed(self) -> Self:
+        if self.beyond != "apply" and self.window_days is None:
+            raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
+        if self.beyond == "apply" and self.window_days is not None:
+            raise ValueError('window_days has no effect unless beyond = "quarantine"')
+        return self
+
+
+class AccessSettings(Section):
+    """The users of this machine who may read new files of the lake. `register_in`: the schema
+    (`SCHEMA` or `CATALOG.SCHEMA`) of the session's catalog in which a table gets its name with its
+    first commit."""
+
+    readers: Literal["owner", "group", "everyone"] = "owner"
+    register_in: str | None = Field(default=None, pattern=r"^\w+(\.\w+)?$")
+
+    @property
+    def umask(self) -> int:
+        """The permission bits that files and folders do not get."""
+        return {"owner": 0o077, "group": 0o027, "everyone": 0o022}[self.readers]
+
+
+class PipelineSettings(Section):
+    """The tables of the lake: `FILE.py:NAME` beside `lake.toml` or `MODULE:NAME` (None: the
+    built-in); `sql`: a glob, relative to `lake.toml`, of further tables written as SQL.
+    `definitions`: of the Dagster project whose assets return tables of the lake, for commands:
+    `MODULE`, `MODULE:NAME` or `FILE.py:NAME` (without a name: defs)."""
+
+    tables: str | None = Field(default=None, pattern=r"^[\w./-]+:[A-Za-z_]\w*$")
+    sql: Text | None = None
+    definitions: str | None = Field(default=None, pattern=r"^[\w./-]+(:[A-Za-z_]\w*)?$")
+
+
+class AuditSettings(Section):
+    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the
+    lake's; `auto`: the lake's engine where it computes on other machines and a table's files have
+    at least `engine_from_mib` MiB, in a bucket a 64th of that."""
+
+    engine: Literal["auto", "duckdb", "engine"] = "auto"
+    engine_from_mib: int = Field(default=1024, ge=0)
+
+
+class LakeSettings(DeliveredSettings):
+    """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded. `lake_format`: that of
+    all its files."""
+
+    lake_format: int = Field(default=1, strict=True, ge=1, le=LAKE_FORMAT)
+    as_of: datetime | None = None
+    features: FeatureSettings = FeatureSettings()
+    labels: LabelSettings = LabelSettings()
+    lateness: LatenessSettings = LatenessSettings()
+    gates: GateSettings = GateSettings()
+    controls: dict[str, ControlSettings] = Field(default_factory=dict)
+    exports: dict[str, ExportSettings] = Field(default_factory=dict)
+    audit: AuditSettings = AuditSettings()
+    proof: ProofSettings = ProofSettings()
+    spark: SparkSettings = SparkSettings()
+    retention: RetentionSettings = RetentionSettings()
+    access: AccessSettings = AccessSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    tables: dict[str, TableSettings] = Field(default_factory=dict)
+
+    @field_validator("start_date", mode="before")
+    @classmethod
+    def _a_day(cls, value: object) -> object:
+        if isinstance(value, datetime):
+            raise ValueError("start_date is a day, without a time")
+        return value
+
+    @field_validator("as_of", mode="before")
+    @classmethod
+    def _an_instant(cls, value: object) -> object:
+        if isinstance(value, int | float):
+            raise ValueError("as_of is a time such as 2015-04-01T00:00:00Z, not a number")
+        return value
+
+    @field_validator("as_of")
+    @classmethod
+    def _in_utc(cls, value: datetime | None) -> datetime | None:
+        return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+
+    @model_validator(mode="after")
+    def _sources_that_are_there(self) -> Self:
+        chosen = {"features": self.features.source, "labels": self.labels.source}
+        payloads = {
+            s: p for s, name in chosen.items() if (p := self.payload_of(s, name)) is not None
+        }
+        for section, payload in payloads.items():
+            if misfit := entity_misfit(self.features.entity, payload):
+                raise ValueError(
+                    f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}"
+                )
+        if self.lateness.beyond != "apply" and any(
+            s.kind == "snapshot" for s in self.delivered.values()
+        ):
+            raise ValueError(
+                'lateness.beyond = "quarantine" sets rows aside, and a dump is whole: leave it out'
+            )
+        types = [{c.name: c.type for c in payload} for payload in payloads.values()]
+        for column in self.features.entity:
+            if len({type_of[column] for type_of in types}) > 1:
+                both = " and ".join(type_of[column] for type_of in types)
+                raise ValueError(f"features.entity: {column} is {both} in two sources")
+        return self
+
+    def source_of(self, section: Literal["features", "labels"]) -> str:
+        """The name of the source of a section's built-in tables. Raises SettingsError if the
+        section must name one."""
+        return self.choice(section, getattr(self, section).source)
+
+    @property
+    def grace(self) -> timedelta:
+        """The time after midnight at which a day's cut lies."""
+        return timedelta(hours=self.features.cutoff_grace_hours)
+
+
+def is_lake(folder: Path) -> bool:
+    """Whether a lake's folder, or its place in a bucket, has a `lake.toml`."""
+    return exists(place_at(folder), FILE_NAME)
+
+
+def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
+    """The settings of a lake. Raises SettingsError for another user's lake, and naming every bad
+    value."""
+    refuse_foreign(lake)
+    path = f"{address_of(lake)}/{FILE_NAME}"
+    try:
+        body: dict[str, Any] = tomllib.loads(read(place_at(lake), FILE_NAME).decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise SettingsError(
+            f"the lake {address_of(lake)}",
+            f"it has no {FILE_NAME}",
+            "Nothing was done",
+            "Make one with `backfill-assets init`, or a sample with `backfill-assets demo`",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            path, f"it is not TOML ({error})", "Nothing was done", "Correct the file"
+        ) from None
+    refuse_newer(address_of(lake), body)
+    variables = _overlay(path, body, os.environ if environ is None else environ)
+    try:
+        return LakeSettings.model_validate(with_declared(lake, body))
+    except ValidationError as error:
+        refusals = "; ".join(_explained(e, variables) for e in error.errors())
+        fix = "Correct these values (`backfill-assets init` writes a commented example)"
+        raise SettingsError(path, refusals, "Nothing was done", fix) from None
+
+
+def _overlay(
+    path: str, body: dict[str, Any], environ: Mapping[str, str]
+) -> dict[tuple[str, ...], str]:
+    """Put the environment's values over the file's; return the variable of each overridden key."""
+    variables = {}
+    for name, value in sorted(environ.items()):
+        if not name.startswith(ENV_PREFIX):
+            continue
+        keys = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
+        target = body
+        for key in keys[:-1]:
+            target = target.setdefault(key, {})
+            if not isinstance(target, dict):
+                culprit = f"${name} lies below {key}, which is a value and no section"
+                raise SettingsError(
+                    path, culprit, "Nothing was done", "Correct the name of the variable"
+                )
+        try:
+            target[keys[-1]] = tomllib.loads(f"value = {value}")[
+                "value"
+            ]  # a number, a date, a list
+        except tomllib.TOMLDecodeError:
+            target[keys[-1]] = value
+        variables[keys] = name
+    return variables
+
+
+def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
+    """One refusal of pydantic in a line: the key, the variable it came from, why, and the value."""
+    keys = tuple(str(k) for k in error["loc"])
+    if not keys:  # about several keys, which the text names
+        return reason(error)
+    source = next(
+        (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None
+    )
+    where = ".".join(keys) + (f" (from ${source})" if source else "")
+    if error["type"] == "extra_forbidden":
+        why = GONE.get(".".join(keys)) or f"there is no such setting{_suggestion(keys)}"
+        return f"{where}: {why}"
+    text = shown(keys[-1], value := error.get("input"))
+    given = (
+        ""
+        if error["type"] == "missing"
+        else f", got {json.dumps(text) if isinstance(value, str) else text}"
+    )
+    return f"{where}: {reason(error)}{given}"
+
+
+def _suggestion(keys: tuple[str, ...]) -> str:
+    """Suggest the known key most like a mistyped one, as a question; empty if none is alike."""
+    model: Any = LakeSettings
+    for key in keys[:-1]:
+        model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
+    alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
+    return f" (did you mean {alike[0]}?)" if alike else ""
+
+
+def lake_toml(values: Mapping[str, Any]) -> str:
+    """The text of a new, commented `lake.toml`; `values` are start_date, files, format, select, and
+    any of DEFAULTS.
+
+    Raises SettingsError for values that a lake would not accept.
+    """
+    from backfill_assets.intake.listing import parse_pattern
+    from backfill_assets.intake.select import expressions  # imports sqlglot
+
+    filled = {
+        **DEFAULTS,
+        "engine": os.environ.get(f"{ENV_PREFIX}SPARK__ENGINE", DEFAULTS["engine"]),
+        **values,
+    }
+    literals = {
+        k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False)
+        for k, v in filled.items()
+    }
+    gates = {"table_gate": in_lake_toml(TableGate), "column_gate": in_lake_toml(ColumnGate)}
+    text = TEMPLATE.read_text(encoding="utf-8").format(**literals, **gates)
+    try:
+        settings = LakeSettings.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        culprit = str(error)
+    except ValidationError as error:
+        culprit = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
+    else:
+        for source in settings.delivered.values():
+            parse_pattern(source.files, Path())
+            expressions(source.select)
+        return text
+    raise SettingsError("the new lake.toml", culprit, "Nothing was written", "Correct the options")

@@ -1,0 +1,283 @@
+"""Staging: the rows of one write as Parquet files in `TABLE/writes/WRITE_ID`, which no log mentions
+yet.
+
+Not here: writing them by an engine (`writing`), judging them (`audit`), publishing them
+(`committer`). Readers of the table do not see them. A marker, locked by the writing process,
+protects the files from the sweep. Spark jobs never share a folder: they would share `_temporary`.
+"""
+
+import errno
+import os
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from backfill_assets.assets.declared import table_at
+from backfill_assets.buckets.leases import Swept
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
+from backfill_assets.kernel.place.port import Gone, Place, WriteHold, exists, sha256_of_bytes, size
+from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.data_files import files_of, files_of_days, refuse_altered
+from backfill_assets.kernel.tables.folder import LakeFolder
+
+WRITES, STAGING = "writes", ".staging"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL
+
+Committing = Callable[[int], None]  # is told the version that is tried next (`Staged.committing`)
+
+
+def unswept(_version: int) -> None:
+    """Of a commit whose files nobody sweeps."""
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A file that is staged, or may be added to a table otherwise."""
+
+    table: Place
+    name: str  # in the table
+    partition: str | None  # the text of its partition value; None: NULL, or no partition column
+    engine_digest: str = ""  # its digest, where the engine took it
+    listed: int | None = None  # its bytes, where a listing of a store told them
+
+    @property
+    def path(self) -> str:
+        """Its path for engines of this machine."""
+        return str(self.table.local(self.name))
+
+    @property
+    def day(self) -> date | None:
+        """The day it is laid out by; raises ValueError if the layout is another."""
+        return date.fromisoformat(self.partition) if self.partition else None
+
+    @property
+    def size(self) -> int:
+        """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody
+        read."""
+        if (found := size(self.table, self.name) if self.listed is None else self.listed) is None:
+            raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
+        return found
+
+    def digest(self) -> str:
+        """The digest by which a commit names its bytes, which are read unless the engine took it:
+        those that were audited, if they were fetched for it. Raises Gone."""
+        return (
+            self.engine_digest
+            or sha256_of_bytes(self.table, self.name, at_hand=True)[:FILE_DIGEST_CHARS]
+        )
+
+
+@dataclass
+class Staged:
+    """The files of one write, held by this process until `drop` or `keep`; the kernel frees them
+    when it dies.
+
+    `tried`: a commit may name them. From then on the log alone decides which are deleted.
+    """
+
+    write_id: str
+    lake: Place
+    table: Place
+    files: tuple[StagedFile, ...] = ()
+    _give_up: WriteHold | None = field(default=None, repr=False)
+    tried: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder in the table."""
+        return f"{WRITES}/{self.write_id}"
+
+    @property
+    def folder(self) -> Path:
+        """Its folder for engines that fill it."""
+        return self.table.local(self.name)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return [f.path for f in self.files]
+
+    def file(self, path: Path, partition: str | None) -> StagedFile:
+        """The file at a path in its folder."""
+        return StagedFile(
+            self.table, f"{self.name}/{path.relative_to(self.folder).as_posix()}", partition
+        )
+
+    def found(self, column: str, below: str = "") -> tuple[StagedFile, ...]:
+        """The data files that engines wrote to its folder, or to one `below`; `column` is the
+        partition column ("": none). Deletes what is none."""
+        staged, folder_name = [], f"{self.name}/{below}".rstrip("/")
+        of_store = self.table.tokens(folder_name) if self.table.is_store else {}
+        for name in sorted(of_store) if self.table.is_store else self.table.below(folder_name):
+            *_, folder, last = name.split("/")
+            if last.endswith(".crc"):
+                self.table.delete(
+                    name
+                )  # Hadoop's own checksum of a file, which no other writer updates
+            elif last.endswith(".parquet") and not last.startswith(("_", ".")):
+                value, listed = _value(folder, column) if column else None, of_store.get(name)
+                staged.append(
+                    StagedFile(self.table, name, value, listed=listed.size if listed else None)
+                )
+        return tuple(staged)
+
+    def committing(self, version: int) -> None:
+        """Say that the next thing that this process does is to try to commit that version with the
+        files. Raises Swept where another process took the write for dead, and its files: then it
+        commits nothing."""
+        if self._give_up is not None:
+            try:
+                self._give_up.committing(version)
+            except Swept:
+                self.tried = False  # what this process wrote after the sweep is its own to delete
+                raise
+
+    def drop(self) -> None:
+        """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the
+        hold. Idempotent."""
+        if self._give_up is not None and not self.tried:
+            self.table.delete_below(self.name)
+            self._unmark()
+        self._release(is_deleted=not self.tried)
+
+    def keep(self, published: Collection[str]) -> None:
+        """Delete every file that is not published, and give up the hold. Idempotent."""
+        if self._give_up is not None:
+            if not self.table.is_store or any(f.name not in published for f in self.files):
+                _keep(self.table, self.name, published)  # to a store only published files were sent
+            self._unmark()
+        self._release(is_deleted=True)
+
+    def _unmark(self) -> None:
+        self.lake.delete(f"{markers(self.table.name)}/{self.write_id}")
+
+    def _release(self, *, is_deleted: bool) -> None:
+        give_up, self._give_up = self._give_up, None
+        if give_up is not None:
+            give_up(is_deleted)
+
+
+def _keep(table: Place, folder: str, published: Collection[str]) -> None:
+    """Delete the data files of a write's folder that are not published."""
+    if not published:
+        table.delete_below(folder)
+        return
+    for name in table.below(folder):
+        if name.endswith(".parquet") and name not in published:
+            table.delete(name)
+
+
+def begin(lake: LakeFolder, contract: Contract) -> Staged:
+    """An empty staging for one write of a table, marked as this process's."""
+    write_id = uuid.uuid4().hex
+    give_up = lake.place.hold(f"{markers(contract.name)}/{write_id}")
+    staged = Staged(write_id, lake.place, lake.table_place(contract.name), (), give_up)
+    staged.table.prepared(staged.name)
+    return staged
+
+
+@contextmanager
+def filling(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
+    """As `begin`; dropped if the block fails or is stopped. Afterwards the caller owns it."""
+    staged = begin(lake, contract)
+    try:
+        yield staged
+    except BaseException:
+        staged.drop()
+        raise
+
+
+def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
+    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without
+    partitions.
+
+    Timestamps are aware.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with filling(lake, contract) as staged:
+        columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
+        table = pa.table(
+            {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
+        )
+        pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
+        staged.files = staged.found("")
+    return staged
+
+
+def stage_links(
+    lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date], version: int
+) -> Staged:
+    """Stage the data files that a version of another lake's table, laid out by day, holds for these
+    days, by further names: no byte is copied where the file system has hard links. Raises Altered
+    if a file is gone or altered."""
+    source = other.table_place(contract.name)
+    live = files_of_days(files_of(other, contract, version), contract, days)
+    refuse_altered(source, live)
+    with filling(lake, contract) as staged:
+        links = []
+        for number, file in enumerate(live):
+            name = (
+                f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
+            )
+            staged.table.link(name, source, file.path)
+            links.append(StagedFile(staged.table, name, file.partition))
+        staged.files = tuple(links)
+    return staged
+
+
+def markers(table: str) -> str:
+    """The name in a lake of the folder with the markers of a table's writes while they are
+    staged."""
+    return f"{STAGING}/{table}"
+
+
+def writing(lake: Place) -> list[str]:
+    """The tables of a lake of which a living process stages a write."""
+    tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
+    return [
+        t
+        for t in tables
+        if {n for n in lake.names(markers(t)) if n[0] != "."} - {*_abandoned(lake, t)}
+    ]
+
+
+def _abandoned(lake: Place, table: str) -> Iterator[str]:
+    """The ids of the writes of a table that no living process stages or commits."""
+    log = table_at(lake, table)
+    return lake.abandoned(markers(table), lambda _write, version: exists(log, commit_name(version)))
+
+
+def _value(folder: str, column: str) -> str | None:
+    name, _, value = folder.partition("=")
+    if name != column:
+        raise ValueError(f"the folder {folder} is not one of the column {column}")
+    return None if value == NO_VALUE else unquote(value)
+
+
+def sweep(lake: LakeFolder, table: str, own: str = "") -> int:
+    """Remove the never published files of killed processes; returns the number of their writes.
+    `own`: the id of the caller's write, without others of which nothing is looked at.
+
+    Files that the log names stay. Raises BackfillError if a link leads out of the table's folder or
+    the lake's.
+    """
+    swept, place = 0, lake.table_place(table)
+    lake.place.refuse_link(markers(table))
+    if {*lake.place.names(markers(table))} <= {own}:
+        return 0
+    for write_id in _abandoned(lake.place, table):
+        folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
+        place.refuse_link(folder)
+        changes = file_changes(place, version) if version is not None else ()
+        _keep(place, folder, {c.path for c in changes if c.is_added})
+        lake.place.delete(f"{markers(table)}/{write_id}")
+        swept += version is None
+    return swept

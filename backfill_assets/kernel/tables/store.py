@@ -1,0 +1,371 @@
+"""The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
+
+Not here: staging (`staging`, `writing`), mending (`inspection`) and rollbacks (`restore`), which
+work on the same log and files, which lie in a `Place`.
+
+A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows
+are not readable through the table until `replace_days` or `append` commits them.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from deltalake import DeltaTable, QueryBuilder
+
+from backfill_assets.assets.declared import table_at
+from backfill_assets.buckets.store_errors import refuse_lost
+from backfill_assets.foreign.external import refuse_external
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.log import log
+from backfill_assets.kernel.log.committer import (
+    CHECKPOINT_EVERY,
+    commit_files,
+    refused_by_store,
+    stale,
+    unless_moved,
+)
+from backfill_assets.kernel.log.log import Commit, LiveFile
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import Place, exists, table_lock
+from backfill_assets.kernel.tables.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
+from backfill_assets.kernel.tables.data_files import (
+    files_of,
+    files_of_days,
+    gone_or_altered,
+    live_files,
+    read_frame,
+    refuse_altered,
+)
+from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
+from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, unswept
+from backfill_assets.kernel.write.embedded import delta_rows
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.write.writing import merge_days
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableStore:
+    """Tables by name. Every method may raise BackfillError for a log that has a gap or a torn
+    commit.
+
+    A table that does not exist has no commits, no rows and the version -1; the first write creates
+    it. Only `frame` needs a JVM.
+    """
+
+    lake: LakeFolder
+
+    def exists(self, table: str) -> bool:
+        """Whether the table was ever created."""
+        return self.head(table) >= 0
+
+    def head(self, table: str) -> int:
+        """The newest version of a table; -1 where it does not exist."""
+        return LOGS.head(self.lake.table_place(table))
+
+    def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
+        """The newest receipt of every day, the head, and days changed by others, at a version
+        (None: the newest; -1: before the first). Raises KeyError for a version that the table
+        lacks."""
+        path = self.lake.table_place(table)
+        found = LOGS.state(path, day_column, version) if version != -1 else TableView()
+        if version not in (None, found.version):
+            raise KeyError(version)
+        return found
+
+    def commits(self, table: str, after: int = -1) -> Iterator[Commit]:
+        """The commits with a version greater than `after`, ascending."""
+        return iter(LOGS.commits(self.lake.table_place(table), after))
+
+    def receipt(self, table: str, version: int) -> Receipt | None:
+        """The receipt of one commit; None for one that is not ours."""
+        return log.read_commit(self.lake.table_place(table), version).receipt
+
+    def newest_commits(self, table: str) -> Iterator[Commit]:
+        """The commits of a table, newest first, each read when it is wanted."""
+        place = self.lake.table_place(table)
+        return (log.read_commit(place, v) for v in reversed(log.versions(place)))
+
+    def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
+        """The result of `read`; the same object again while the commits up to `version` (None: all)
+        are the same.
+
+        `read` reads the table at that version; `name` tells its results apart. Callers must not
+        change the object.
+        """
+        return LOGS.value(
+            self.lake.table_place(table), name, lambda _before, _last: read(), version
+        )
+
+    def data_files(
+        self,
+        contract: Contract,
+        version: int | None = None,
+        days: Collection[date] | None = None,
+        *,
+        altered: bool = False,
+    ) -> list[str]:
+        """Paths of the Parquet files that hold these days (None: all) at a version (None: the
+        newest).
+
+        They may also hold other days if the table is not laid out by its day; else `folder_of`
+        tells the day. Raises Altered if a file is gone or has another size than the log says,
+        unless `altered` ones are wanted, too.
+        """
+        return [f.path for f in self.files(contract, version, days, altered=altered)]
+
+    def files(
+        self,
+        contract: Contract,
+        version: int | None = None,
+        days: Collection[date] | None = None,
+        *,
+        altered: bool = False,
+    ) -> list[StagedFile]:
+        """The files of `data_files`, none of them fetched from a bucket."""
+        table, live = self.lake.table_place(contract.name), files_of(self.lake, contract, version)
+        wanted = files_of_days(live, contract, days)
+        if not altered:
+            refuse_altered(table, wanted)
+        return [StagedFile(table, f.path, f.partition, listed=f.size) for f in wanted]
+
+    def rows(
+        self,
+        table: str,
+        version: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str = "true",
+    ) -> list[dict[str, Any]]:
+        """The rows of a small table (columns: None = all) at a version (None: the newest), `where`
+        SQL says so. Raises BackfillError if a data file is gone."""
+        if (newest := self.head(table)) < 0:
+            return []
+        path = self.lake.table_place(table)
+        pinned = LOGS.opened(path, newest if version is None else version)
+        names = list(columns) if columns else [f.name for f in pinned.schema().fields]
+        try:
+            if path.is_store and where == "true" and not pinned.metadata().partition_columns:
+                return rows_of_files(path, [f.path for f in live_files(pinned, "")], names)
+            query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
+            batches = list(self.query(query, {"t": (table, pinned.version())}))
+        except Exception as error:
+            if gone := gone_or_altered(path, live_files(pinned, "")):
+                raise _lost_files_error(path, gone) from error
+            raise
+        columns_of = ([batch.column(name).to_pylist() for name in names] for batch in batches)
+        return [
+            dict(zip(names, row, strict=True))
+            for found in columns_of
+            for row in zip(*found, strict=True)
+        ]
+
+    def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
+        """Query for the rows of a version of a table without a known contract, with the columns
+        that its log names."""
+        return delta_rows(engine, self.lake.table_place(table), version, is_lakes=True)[1]
+
+    def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
+        """Type of each column of the contract in a version of its table, which may have been
+        narrower, and the table's id in Delta's log: another one after its folder was moved away and
+        it was made again."""
+        opened = LOGS.opened(self.lake.table_place(contract.name), version)
+        kinds = kinds_of(opened, contract.day_column)
+        return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(
+            opened.metadata().id
+        )
+
+    def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
+        """Rows that commits of ours appended to a small table, whatever other programs changed
+        since. Raises BackfillError if a data file of ours is gone."""
+        path = self.lake.table_place(table)
+        if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
+            return self.rows(table)
+        own_files = _own_files(path)
+        if gone := [f for f in own_files if not exists(path, f)]:
+            culprit = (
+                f"another program changed it, and {len(gone)} data file(s) of ours are gone, "
+                f"first {gone[0]}"
+            )
+            fix = "Restore the table's folder from a backup; nothing else knows what had landed"
+            raise BackfillError(f"the table {table}", culprit, "It was not read", fix)
+        return rows_of_files(path, own_files)
+
+    def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
+        """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the
+        newest). Raises BackfillError where a data file cannot be read."""
+        engine = QueryBuilder()
+        for name, (table, version) in tables.items():
+            engine = engine.register(name, LOGS.opened(self.lake.table_place(table), version))
+        try:
+            yield from engine.execute(sql)
+        except Exception as error:
+            refuse_lost(self.lake.place, error)
+            named, cause = (
+                ", ".join(table for table, _ in tables.values()),
+                str(error).partition("\n")[0],
+            )
+            fix = "`backfill-assets verify` names damaged files, and the way back"
+            raise BackfillError(
+                f"the table {named}", f"it is unreadable ({cause})", "Nothing was read", fix
+            ) from error
+
+    def frame(
+        self,
+        session: "SparkSession",
+        table: str,
+        version: int,
+        day_column: str,
+        days: Sequence[date] | None = None,
+    ) -> "DataFrame":
+        """The rows of some days (None: all) of a table, pinned at a version, by the engine."""
+        return read_frame(session, self.lake.table_place(table), version, day_column, days)
+
+    def lock(self, table: str) -> AbstractContextManager[None]:
+        """One writer at a time: hold it to replace or append. Raises TransientError if it is held
+        for an hour.
+
+        The kernel frees it when its holder dies. Raises BackfillError for a table that a candidate
+        only reads.
+        """
+        self.lake.refuse_shared(table)
+        return table_lock(self.lake.place, table)
+
+    def replace_days(
+        self,
+        contract: Contract,
+        staged: Staged | None,
+        days: Collection[date],
+        receipt: Receipt,
+        since: int | None = None,
+    ) -> int:
+        """In one commit add the staged rows of `days` and remove the present rows of `days`;
+        returns its version.
+
+        Without days it commits only the receipt. Deletes staged files that it did not use. Raises
+        Conflict if another commit came first, also one that wrote days after version `since` (-1:
+        before the first), Swept as `Staged`, BackfillError if a file is not as it should be; then
+        it wrote nothing. Tried once.
+        """
+        if staged is not None and staged.tried and since is not None:
+            staged.committing(since + 1)  # first of all: its files may be swept since the last try
+        self._ensure_table(contract, since)
+        adds, removes = self._files(contract, staged, days, since)
+        return self._commit(
+            contract,
+            staged,
+            replace(receipt, bytes=sum(f.size for f in adds)),
+            (adds, removes),
+            since,
+        )
+
+    def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
+        """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
+        self._ensure_table(contract, -1)
+        return self._commit(contract, staged, receipt, (staged.files, ()))
+
+    def _ensure_table(self, contract: Contract, known: int | None) -> None:
+        self.lake.refuse_shared(contract.name)
+        refuse_external(contract)
+        if known is None or known < 0:
+            ensure_table(self.lake, contract)
+
+    def _commit(
+        self,
+        contract: Contract,
+        staged: Staged | None,
+        receipt: Receipt,
+        files: tuple[Sequence[StagedFile], Sequence[LiveFile]],
+        since: int | None = None,
+    ) -> int:
+        """Add and remove the files, unless another commit wrote days after version `since`."""
+        table, (adds, removes) = self.lake.table_place(contract.name), files
+        committing: Committing = staged.committing if staged is not None else unswept
+        if since is not None:
+            committing = unless_moved(table, since, committing)
+        if staged is not None:
+            staged.tried = True  # first of all: an exception may come at any moment from here on
+        version = commit_files(table, contract, receipt, adds, removes, committing)
+        if staged is not None:
+            staged.keep({f.name for f in adds})
+        return version
+
+    def _files(
+        self, contract: Contract, staged: Staged | None, days: Collection[date], since: int | None
+    ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
+        """The files to add and to remove so that these days are replaced. In a store one look
+        (`since`) is enough: if the table moved on, the commit is refused."""
+        if not days:
+            return (), ()
+        live = files_of(
+            self.lake, contract, since if self.lake.place.is_store and since != -1 else None
+        )
+        if contract.partition_column != contract.day_column:
+            return merge_days(self.lake, contract, staged, live, days)
+        named, new = {str(d) for d in days}, staged.files if staged is not None else ()
+        return [f for f in new if f.partition in named], files_of_days(live, contract, days)
+
+
+def ensure_table(lake: LakeFolder, contract: Contract) -> None:
+    """Create the table with its whole schema and properties, unless it exists. The caller holds its
+    lock; should that be lost, another process may create it first."""
+    table = lake.table_place(contract.name)
+    if LOGS.head(table) >= 0:
+        return
+    if table.is_store and table_at(lake.place, contract.name) != table:
+        raise stale(table, "it was adopted, and lies elsewhere")
+    try:
+        DeltaTable.create(
+            table.uri(),
+            delta_schema(contract.columns),
+            mode="error",
+            partition_by=[contract.partition_column] if contract.partition_column else None,
+            description=contract.description,
+            configuration={
+                "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+                # A log that is never changed holds no values of a column.
+                "delta.dataSkippingNumIndexedCols": "0",
+                "delta.enableDeletionVectors": "false",  # other engines read plain files
+                **KEEPS_LOG,
+                "delta.deletedFileRetentionDuration": "interval "
+                f"{lake.settings.retention.rollback_days} "
+                "days",
+                "delta.setTransactionRetentionDuration": "interval 30 days",
+            },
+        )
+    except Exception as error:  # the log decides whether it exists
+        if not log.versions(table):
+            raise refused_by_store(table, error) from error
+    lake.place.sync_new([f"{TABLES}/{contract.name}/{log.commit_name(0)}"])
+
+
+def _own_files(table: Place) -> list[str]:
+    """Data files that our commits added and that no commit of ours removed."""
+    added: dict[str, None] = {}
+    for commit in log.commits(table):
+        for change in log.file_changes(table, commit.version):
+            if commit.receipt is not None or not change.moves_rows:
+                added.pop(change.path, None)
+                added |= {change.path: None} if change.is_added else {}
+    return list(added)
+
+
+def _lost_files_error(table: Place, gone: Sequence[LiveFile]) -> BackfillError:
+    return BackfillError(
+        f"the table {table.name}",
+        f"{len(gone)} data file(s) that its log names are gone or altered, first {gone[0].path}",
+        "It was not read",
+        "Run `backfill-assets doctor`, which says how each table is mended; a ledger (files, "
+        "arrivals) is by "
+        f"{log.mend_command(table)}, then `backfill-assets catch-up`",
+    )

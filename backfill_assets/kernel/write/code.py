@@ -1,0 +1,187 @@
+"""Files that are code of a table: their loaded bytes, digests that a layout does not change, named
+inputs.
+
+Not here: the choice of files (`kernel.write.model`, `pipeline.chosen`) and loading them
+(`pipeline.own_files`). It needs the standard library and `core` only, so that a test runs it under
+several Pythons.
+"""
+
+import ast
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+
+DISTRIBUTION = "backfill-assets"
+AGAIN = (
+    "Start the command again (in Dagster reload the code location, in a notebook restart the "
+    "kernel)"
+)
+FILES_OF_PACKAGE = (
+    "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
+)
+# Receipts and pins of plans name their versions.
+LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a table's code with its loaded `content`; `named_input` is its name in
+    `Table.code_inputs`, or ""."""
+
+    path: Path
+    content: bytes = field(repr=False)
+    named_input: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "SourceFile":
+        """Read the file. Raises OSError."""
+        return cls(path, path.read_bytes())
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the file no longer has the loaded content."""
+        try:
+            return self.path.read_bytes() != self.content
+        except OSError:
+            return True
+
+    @property
+    def text(self) -> str:
+        """The content with line feeds. Raises UnicodeDecodeError."""
+        return io.StringIO(self.content.decode("utf-8"), newline=None).read()
+
+    @property
+    def digest(self) -> str:
+        """The digest of the content; for Python and SQL without comments and layout."""
+        if self.named_input:
+            return f"{self.named_input} {sha256(self.content).hexdigest()}"
+        return python_digest(self.content) if self.path.suffix == ".py" else _sql_digest(self.text)
+
+
+@lru_cache(maxsize=256)
+def _sql_digest(text: str) -> str:
+    import sqlglot
+
+    tokens = sqlglot.tokenize(text, read="spark")
+    return digest_of([[token.token_type.name, token.text] for token in tokens])
+
+
+def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
+    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a
+    line with a digest. Raises SettingsError for what does not exist."""
+    kind, _, rest = name.partition(":")
+    if kind == "env":
+        if rest not in os.environ:
+            raise _no_input(name, f"the environment has no variable {rest}", "Set it")
+        return (f"{name} {sha256(os.environ[rest].encode()).hexdigest()}",)
+    if kind == "package":
+        try:
+            return (f"{name} {version(rest)}",)
+        except PackageNotFoundError:
+            return _sources_of(name, rest)
+    try:
+        return (replace(SourceFile.read(folder / name), named_input=name),)
+    except OSError as error:
+        raise _no_input(name, f"{folder / name}: {error.strerror}", "Put the file there") from None
+
+
+def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
+    """The Python files of a package without a version, with their content at the first call."""
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise _no_input(name, f"no package {package} is installed", "Install it")
+    module_globals = vars(sys.modules[package]) if package in sys.modules else {}
+    if FILES_OF_PACKAGE not in module_globals:
+        folder = Path(spec.origin).parent
+        paths = (
+            sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
+        )
+        module_globals[FILES_OF_PACKAGE] = tuple(
+            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}")
+            for p in paths
+        )
+    sources: tuple[SourceFile, ...] = module_globals[FILES_OF_PACKAGE]
+    return sources
+
+
+def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(
+        f"the code input {name!r}",
+        culprit,
+        "Nothing was done",
+        f"{fix}, or correct `code_inputs` of the table",
+    )
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of the installed packages among these, by name."""
+    versions = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+@cache
+def package_at_first() -> dict[str, str]:
+    """The version of this package when the process made its first pipeline; transforms are imported
+    later."""
+    return installed_versions((DISTRIBUTION,))
+
+
+def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
+    """Raise BackfillError if one of these files, or this package's version, changed since it was
+    loaded."""
+    moved = [str(s.path) for s in sources if s.has_moved]
+    if installed_versions((DISTRIBUTION,)) != package_at_first():
+        moved.append(f"the installed package {DISTRIBUTION}")
+    if moved:
+        changed = f"{', '.join(moved[:3])} changed after this process had loaded it"
+        raise BackfillError(f"the code of {table}", changed, "It was not written", AGAIN)
+
+
+DIGEST_CHARS = 32
+
+
+@lru_cache(maxsize=256)
+def python_digest(source: bytes) -> str:
+    """The digest of a Python file without comments, docstrings and layout; equal under Python 3.11
+    to 3.13.
+
+    It covers the syntax tree as Python 3.11 shows it: later versions add `type_params`, leave out
+    empty lists, put empty texts between the parts of an f-string, and print characters as they are
+    that 3.11 escapes. Raises SyntaxError.
+    """
+    tree = _without_docstrings(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            node.values = [
+                v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")
+            ]
+        elif not getattr(node, "type_params", True):
+            del node.type_params  # type: ignore[attr-defined]  # known to Python 3.12 and later
+    every_field = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    text = ast.dump(tree, **every_field)
+    return sha256(text.encode("ascii", "backslashreplace")).hexdigest()[:DIGEST_CHARS]
+
+
+def _without_docstrings(source: bytes) -> ast.Module:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not (isinstance(body, list) and body and isinstance(body[0], ast.Expr)):
+            continue
+        if isinstance(body[0].value, ast.Constant):
+            body[:1] = [] if len(body) > 1 else [ast.Pass()]
+    return tree

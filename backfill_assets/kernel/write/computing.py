@@ -1,0 +1,270 @@
+"""The rows of a table for some days: planned over pinned inputs, computed and staged, and of a
+user's code compared.
+
+One day of a user's code is computed again, in another order. Not here: auditing and committing rows
+(`derived`), checks of a transform before it runs (`steadiness`), and days of receipts
+(`recompute`).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from backfill_assets.compare.matching import DayDifference, differences
+from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.days import DayRange, contiguous, covering, from_inclusive
+from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.errors import (
+    OTHER_ROWS_AGAIN,
+    OTHER_ROWS_ALONE,
+    BackfillError,
+    ContractBroken,
+)
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.model import Chunk, Table
+from backfill_assets.kernel.write.steadiness import (
+    explaining_mistakes,
+    refuse_changed_settings,
+    refuse_reads,
+    refuse_unsteady,
+    settings_kept,
+)
+from backfill_assets.kernel.write.writing import conform, stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+# Stale days far apart are computed apart; each span is one more plan for Spark to make (about 0.5
+# s).
+MOST_SPANS = 8
+ROWS_OF_A_PLAN = 100_000  # read and made: so many rows cost no more than a further plan
+
+
+def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
+    """Plan the rows of the days `todo`; Spark has not run it."""
+    table, contract, wanted = request.table, request.table.contract, frozenset(todo)
+    spans, frontier = _spans(states.view, contract, todo), states.frontier(table.name)
+    request.lake_session.expect(input_rows(states.view, contract, todo))
+    frames = []
+    for span in spans:
+        chunk = Chunk(
+            span, frontier, None if wanted.issuperset(span) else wanted.intersection(span)
+        )
+        frames.append(
+            _of_its_span(
+                _transformed(request.lake_session, states, table, chunk), contract, span, spans
+            )
+        )
+    # A day whose cutoff is not loaded, or that must be complete and lacks an input, stays empty.
+    empty = {d for d in wanted if states.is_pending(contract, d)}
+    empty |= {d for d in wanted if table.drops_incomplete and states.absent(table.name, d)}
+    unwanted = [d for span in spans for d in span if d not in wanted or d in empty]
+    return _without_days(
+        reduce(lambda one, other: one.unionByName(other), frames), contract, unwanted
+    )
+
+
+def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+    """Ranges to compute apart: one where the table and its inputs have few rows on its days, by
+    their receipts. Days whose input is deliveries form one, however far apart they are: most of
+    them would read the same deliveries."""
+    (whole,) = covering(todo, 1)
+    latest = [
+        view.table(name).latest for name in {contract.name, *(i.table for i in contract.inputs)}
+    ]
+    rows = sum(by_day[d].entry.rows for by_day in latest for d in whole if d in by_day)
+    if rows < ROWS_OF_A_PLAN or all(i.kind is InputKind.ARRIVALS for i in contract.inputs):
+        return [whole]
+    return covering(todo, MOST_SPANS)
+
+
+def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
+    """Days of the input `wanted` that `days` read; of deliveries the days that the ledger lists."""
+    if wanted.kind is InputKind.ARRIVALS:
+        arrivals = view.source(wanted.table).arrivals
+        return {a for d in days for a, _ in arrivals.get(d, ())}
+    return {d for day in days for d in days_of(wanted, day, view)}
+
+
+def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
+    """Estimate how many rows the days `todo` read from all inputs, by receipts."""
+    read = ((view.table(i.table).latest, days_read(view, i, todo)) for i in contract.inputs)
+    return sum(latest[d].entry.rows for latest, days in read for d in days if d in latest)
+
+
+def _of_its_span(
+    frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]
+) -> "DataFrame":
+    """Rows computed for `span`. A row on another day of the chunk loses its day, and is refused
+    like rows without a day."""
+    from pyspark.sql import functions as F
+
+    if len(spans) == 1:
+        return frame
+    day = frame[contract.day_column]
+    own = day.between(F.lit(span.start), F.lit(span.last))
+    other = day.between(F.lit(spans[0].start), F.lit(spans[-1].last))
+    return frame.withColumn(contract.day_column, F.when(own | ~other, day))
+
+
+def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]) -> "DataFrame":
+    """The frame without the rows of these days. A row without a day stays: it is refused by name,
+    never dropped."""
+    if not days:
+        return frame
+    day = frame[contract.day_column]
+    return frame.where(day.isNull() | ~day.isin(sorted(days)))
+
+
+def _transformed(
+    lake_session: LakeSession, states: States, table: Table, chunk: Chunk
+) -> "DataFrame":
+    transform = table.transform
+    if transform is None:
+        raise BackfillError(
+            f"the table {table.name}",
+            f"the asset {table.contract.made_by} of a project returns its rows",
+            "Nothing was computed",
+            "Materialize days of the asset",
+        )
+    frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
+    session = lake_session.spark()
+    refuse_reads(table)
+    with explaining_mistakes(table), settings_kept(session, table):
+        frame = transform(frames, chunk)
+        refuse_unsteady(session, table, frame, frames, states.contracts)
+    return frame
+
+
+def _input_frame(
+    lake_session: LakeSession, states: States, wanted: Input, chunk: Chunk
+) -> "DataFrame":
+    """Read the input days that the chunk needs, at the version in the view (raw: the version that
+    its ledger names)."""
+    view, upstream = states.view, states.contracts[wanted.table]
+    days: Iterable[date] | None
+    if wanted.kind is InputKind.ARRIVALS:
+        listed = days_read(view, wanted, chunk.wanted or chunk.days)
+        loaded = view.source(wanted.table).loaded.latest.values()
+        days = (
+            None if len(listed) >= sum(1 for s in loaded if s.entry.rows) else listed
+        )  # None: every day
+    else:
+        needed = contiguous(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
+        days = DayRange(needed[0].start, needed[-1].end)
+    read = lake_session.read(wanted.table, version_read(view, wanted), upstream.day_column, days)
+    frame = _with_columns(read, upstream)
+    return frame.select(*wanted.columns) if wanted.columns else frame
+
+
+def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
+    """Select the columns of today's contract: NULL for a column that the frame lacks; further ones
+    are dropped."""
+    from pyspark.sql import functions as F
+
+    present = set(frame.columns)
+    if present == set(contract.column_names):
+        return frame
+    absent = {
+        c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in present
+    }
+    added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
+    return added.select(*contract.column_names)
+
+
+def version_read(view: LakeView, wanted: Input) -> int:
+    """Version of an input that a build reads and its receipt names: the head; for raw, that in its
+    ledger."""
+    if wanted.kind is InputKind.ARRIVALS:
+        return view.source(wanted.table).ledger.inputs[wanted.table]
+    return view.table(wanted.table).version
+
+
+ALWAYS_ALONE_BYTES = (
+    4 * 2**20
+)  # some hundred thousand rows: one day of them is cheap to compute twice
+
+
+def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:
+    """Compute and stage the rows of the days `todo`. The caller deletes what it returns."""
+    contract = request.table.contract
+    if request.given is not None:
+        with request.phases.phase("write"):
+            return request.given.stage()
+    with request.phases.phase("transform"):
+        frame = plan_rows(request, states, todo)
+    with request.phases.phase("write"):
+        refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
+        return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
+
+
+def refuse_dependent(
+    request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]
+) -> None:
+    """Compute the middle one of these days again, alone, from input rows in another order and other
+    partitions, and raise ContractBroken if its rows differ from the rows in `staged`: a join or
+    window that does not name the day reads rows of the other days that a run hands over at once;
+    chance, a tie, a list as it comes, a sum of DOUBLEs give others.
+
+    Done at the first write by each version of a table's code, at its first write of several days,
+    and at later ones of little data: the days of the first one may have had no key in common. For
+    no table of this package, and not where rows of other days came, which are refused by name. A
+    tie that does not show on that day waits for `prove`.
+    """
+    table, came = request.table, {f.partition for f in staged.files}
+    others = (
+        came - {str(d) for d in days}
+        if table.contract.partition_column == table.contract.day_column
+        else ()
+    )
+    if request.given is not None or not table.brings_code or others:
+        return
+    if _has_passed(states, table.name, staged, len(days)):
+        return
+    day, lake_session = days[len(days) // 2], request.lake_session
+    reordered = replace(request, lake_session=ReorderedSession(lake_session.lake, lake_session))
+    with request.phases.phase("alone"):
+        alone = stage_days(reordered, states, [day])
+        try:
+            span = from_inclusive(day, day)
+            found = differences(
+                lake_session.lake, table.contract, staged.paths, alone.paths, span
+            ).days
+        finally:
+            alone.drop()
+    if differing := [d for d in found if d.added or d.removed or d.changed]:
+        raise _dependence_error(table.name, day, len(days), differing[0])
+
+
+def _dependence_error(table: str, day: date, days: int, found: DayDifference) -> ContractBroken:
+    columns = f", in {', '.join(found.columns)}" if found.columns else ""
+    what = f"{OTHER_ROWS_ALONE} {days} days" if days > 1 else OTHER_ROWS_AGAIN
+    return ContractBroken(
+        f"the transform of {table}",
+        f"{day} {what}: {found.added} added, {found.removed} removed, {found.changed} "
+        f"changed{columns}",
+        "Nothing was written",
+        "A run hands over all its days at once, in no order: join and aggregate within the window "
+        "of each row's own "
+        "day, order by columns that hold the key, sort lists, sum DECIMALs in place of DOUBLEs, "
+        "take chance from a "
+        "hash of the key (`backfill-assets guide own-tables`)",
+    )
+
+
+def _has_passed(states: States, table: str, staged: Staged, days: int) -> bool:
+    """Whether today's code made a present day before, and, for a write of several days that is not
+    small, several present days by one write."""
+    codes, latest = states.codes[table], states.view.table(table).latest.values()
+    at_once = max(Counter(s.version for s in latest if codes.are_of(s)).values(), default=0)
+    if days == 1:
+        return at_once > 0
+    return at_once > 1 and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES

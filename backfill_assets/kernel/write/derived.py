@@ -1,0 +1,365 @@
+"""Building the candidate of a table other than raw: rows made from pinned inputs, staged, audited,
+perhaps merged.
+
+Not here: raw (`raw`), computing rows (`computing`), the gates (`kernel.write.gates`) and the write
+(`kernel.write.replace`). A merge keeps rows of a day whose key the new rows lack, and refuses to without
+`--keep-removed`. Such a day gets `Built.MERGED` and shows as outdated; no sensor rebuilds it for
+that, late data replaces it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+
+from backfill_assets.engines.auditor import auditor_of
+from backfill_assets.engines.kept_rows import kept_rows
+from backfill_assets.kernel.core.commands import making
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.kernel.core.frontier import is_lowered
+from backfill_assets.kernel.core.plans import WriteMode
+from backfill_assets.kernel.core.profiles import DayProfile, kept_counts
+from backfill_assets.kernel.core.readings import columns_of, lacking_columns, rows_read
+from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.write.audit import sample_keys
+from backfill_assets.kernel.write.candidate import (
+    Candidate,
+    RebuildRequest,
+    day_facts,
+    settled_candidate,
+    settled_days,
+)
+from backfill_assets.kernel.write.computing import (
+    days_read,
+    refuse_dependent,
+    stage_days,
+    version_read,
+)
+from backfill_assets.kernel.write.judging import never_made, without_refused
+from backfill_assets.kernel.write.replace import Published, Write, days_held, replace_days
+from backfill_assets.kernel.write.steadiness import refuse_expressions
+
+SHOWN_KEYS = 3
+
+
+def build(request: RebuildRequest) -> Candidate:
+    """The candidate of a table that is made from other tables. Nothing is written.
+
+    Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost, and BackfillError for
+    a refused merge.
+    """
+    phase, contract = request.phases.phase, request.table.contract
+    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
+    if request.mode.upserts:
+        refuse_merge(contract)
+    with phase("states"):
+        states = request.known.states
+    request, unready = without_refused(
+        request, partial(_refuse, states, contract, settled_days(request, states))
+    )
+    settled = replace(settled_candidate(request, states), unready=unready)
+    todo = [d for d in request.days if d not in settled.settled]
+    if not todo:
+        return settled
+    staged = stage_days(request, states, todo)
+    try:
+        refuse_dependent(request, states, staged, todo)
+        with phase("merge"):
+            kept_rows = (
+                _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
+            )
+        return _computed(request, states, settled, staged, kept_rows)
+    except BaseException:
+        staged.drop()
+        raise
+
+
+def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:
+    """Audit the staged files: the profile of every day in them."""
+    with request.phases.phase("audit"):
+        parts = rows_read(request.pipeline.contracts, request.table.name)
+        contract = request.table.contract
+        return auditor_of(request.lake_session, staged, contract)(staged, contract, parts)
+
+
+def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
+    """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another
+    program, or a day does not exist in an input table (`_never_made`); names what to do first."""
+    held = [
+        d
+        for d in days
+        if (r := states.latest(contract.name, d)) is not None and r.entry.built is Built.HELD
+    ]
+    if held:
+        raise days_held(contract, held)
+    refuse_lowered(states, contract)
+    lacking: dict[str, list[date]] = {}
+    for wanted in contract.inputs:
+        if wanted.kind is InputKind.ARRIVALS:
+            source = states.view.source(wanted.table)
+            if doubted := source.doubted_arrivals():
+                raise InputMissing(
+                    f"the table {contract.name}",
+                    f"another program changed the ledger {source.ledger_name} of "
+                    f"{ranges(doubted)}, which says what "
+                    "days are made from",
+                    "Nothing was written",
+                    "Load these days again, which writes it anew: "
+                    f"`{load_command(source.table, doubted)}`",
+                )
+            absent = list(days) if source.ledger.version < 0 else []
+        else:
+            absent = (
+                _never_made(states, contract, wanted, days)
+                if wanted.kind is not InputKind.FILES
+                else []
+            )
+        if absent:
+            lacking[wanted.table] = absent
+    if lacking:
+        raise _lacking_inputs(states, contract, lacking)
+
+
+def _lacking_inputs(
+    states: States, contract: Contract, lacking: Mapping[str, Collection[date]]
+) -> InputMissing:
+    """The error about input days that were never made, by table."""
+    command = load_command(",".join(lacking), {d for absent in lacking.values() for d in absent})
+    fix = f"Materialize them first: `{command}`"
+    if any(states.contracts[name].external for name in lacking):
+        fix = "`backfill-assets scan` looks whether others have written them"
+    elif contract.made_by:
+        first = [
+            making(states.contracts[name], absent, can_run=False)
+            for name, absent in lacking.items()
+        ]
+        fix = f"First {' and '.join(first)}"
+    error = InputMissing(
+        f"the table {contract.name}", never_made(lacking), "Nothing was written", fix
+    )
+    error.lacking = lacking
+    return error
+
+
+def _never_made(states: States, contract: Contract, wanted: Input, days: DayRange) -> list[date]:
+    """The input days that must exist and do not: for a table of ours each day itself, for rows that
+    a step returned all days that it loaded. A step makes the days of its own table after one
+    another."""
+    needed, own = set[date](), {*days} if wanted.table == contract.name else set()
+    loads_all = contract.made_by and not states.contracts[wanted.table].external
+    for day in days:
+        window = days_of(wanted, day, states.view)
+        needed |= {*window} if loads_all else {day} & {*window}
+    return sorted(needed - own - states.view.table(wanted.table).latest.keys())
+
+
+def _refuse(
+    states: States, contract: Contract, up_to_date: Collection[date], wanted_days: DayRange
+) -> None:
+    """Raise as `refuse_unbuildable`, and where deliveries for a day were loaded without a column
+    that is never NULL."""
+    refuse_unbuildable(states, contract, wanted_days)
+    days = [d for d in wanted_days if d not in up_to_date]
+    if not (lacking := set[str]().union(*(states.undelivered(contract.name, d) for d in days))):
+        return
+    lacking &= {*contract.required_columns}
+    named = ", ".join(sorted(lacking))
+    for wanted in (i for i in contract.inputs if i.kind is InputKind.ARRIVALS):
+        source, read = states.view.source(wanted.table), days_read(states.view, wanted, days)
+        entries = {a: source.loaded.latest[a].entry for a in read if a in source.loaded.latest}
+        columns = [c for c in states.contracts[wanted.table].columns if c.name in lacking]
+        if without := sorted(a for a, entry in entries.items() if lacking_columns(entry, columns)):
+            raise InputMissing(
+                f"the table {contract.name}",
+                f"{wanted.table} {ranges(without)} was loaded without {named}, which is never NULL",
+                "Nothing was written",
+                f"Load these days again: `{load_command(wanted.table, without)}`",
+            )
+
+
+def refuse_lowered(states: States, contract: Contract) -> None:
+    """Raise SettingsError where `as_of` lies before loaded deliveries of a source of the table,
+    because days would lose rows, or where `start_date` lies after written days, which no write
+    could change any more."""
+    if early := states.before_start():
+        raise SettingsError(
+            "start_date in lake.toml",
+            f"{states.view.start} lies after {ranges(early)}, of which tables hold rows that no "
+            "write could change",
+            "Nothing was written",
+            f"Lower it to {early[0]} again; to begin later, make a second lake with the later "
+            "start_date over the same "
+            "files",
+        )
+    as_of, sources = states.view.as_of, states.frontiers.sources_of(contract.name)
+    if as_of is not None and any(is_lowered(states.view.source(s)) for s in sources):
+        raise SettingsError(
+            "as_of in lake.toml",
+            f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",
+            "Nothing was written",
+            "Raise it again; to see the past, make a second lake with the earlier as_of over the "
+            "same files",
+        )
+
+
+def load_command(tables: str, days: Collection[date]) -> str:
+    """The command that makes these days of the tables; of a landed one it writes its ledgers
+    again."""
+    return f"backfill-assets backfill --from {min(days)} --to {max(days)} --tables {tables}"
+
+
+def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
+    """Raise BackfillError where a table cannot be merged: landed tables, and tables with several
+    days in a file. The advice names which of the tables `candidates` can be."""
+    if culprit := _why_not_mergeable(contract):
+        fit = ",".join(c.name for c in candidates if not _why_not_mergeable(c))
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"its days cannot be merged: {culprit}",
+            "Nothing was written",
+            f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode "
+            "overwrite",
+        )
+
+
+def _why_not_mergeable(contract: Contract) -> str:
+    if contract.external:
+        return "others write it"
+    if contract.made_by:
+        return f"the asset {contract.made_by} returns its rows"
+    if contract.is_landed:
+        return "it holds every delivery that landed, which is loaded as a whole or not at all"
+    return (
+        "its files hold several days each"
+        if contract.partition_column != contract.day_column
+        else ""
+    )
+
+
+def _add_kept_rows(
+    request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]
+) -> Mapping[date, int]:
+    """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
+
+    Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not
+    complete.
+    """
+    contract, lake, made_files = (
+        request.table.contract,
+        request.lake_session.lake,
+        len(staged.files),
+    )
+    kept = kept_rows(
+        request.lake_session, contract, staged, states.view.table(contract.name).version, days
+    )
+    unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
+    if unready:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{ranges(unready)} cannot be merged: its cut has not come, or required input days "
+            "are missing",
+            "Nothing was written",
+            "Name days without them, or use --write-mode overwrite",
+        )
+    if kept and request.mode is not WriteMode.MERGE_KEEPING:
+        first, files = min(kept), [f.path for f in staged.files[made_files:]]
+        keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"{sum(kept.values())} row(s) that stand on {ranges(kept)} are not among those made "
+            "now: a merge would "
+            f"keep what a correction removed or moved; for example on {first}: {keys}",
+            "Nothing was written",
+            "Plan with --write-mode overwrite, which takes them away, or with --keep-removed if "
+            "they are to stay",
+        )
+    return kept
+
+
+def as_merged(entry: DayEntry, kept: int) -> DayEntry:
+    """Entry of a day that keeps `kept` rows; unchanged for 0."""
+    return (
+        replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
+    )
+
+
+def _computed(
+    request: RebuildRequest,
+    states: States,
+    settled: Candidate,
+    staged: Staged,
+    kept: Mapping[date, int],
+) -> Candidate:
+    """The candidate with the staged rows of the days that are not settled; `kept`: rows per day
+    that a merge keeps."""
+    contract, name, digests = request.table.contract, request.table.name, states.digests
+    profiles = {**settled.profiles, **profiled(request, staged)}
+    entries = dict[date, DayEntry]()
+    for day in (d for d in request.days if d not in settled.settled):
+        profile, built = profiles[day], states.built_as(name, day)
+        counts = kept_counts(profile, contract.nullable_columns)
+        # Kept rows have no values in columns that the day's files lacked.
+        without = {
+            *states.undelivered(name, day),
+            *(states.lacks(name, day) if kept.get(day) else ()),
+        }
+        entry = DayEntry(
+            profile.rows,
+            profile.fingerprint,
+            digests.of(name, day),
+            built,
+            counts,
+            parts=profile.parts,
+            columns=columns_of(contract, without),
+        )
+        entries[day] = as_merged(entry, kept.get(day, 0))
+    with request.phases.phase("facts"):
+        facts = day_facts(request.lake_session, states, request.table, staged, profiles)
+    provenance = request.signed(
+        states, {i.table: version_read(states.view, i) for i in contract.inputs}
+    )
+    write = Write(
+        contract,
+        staged,
+        entries,
+        settled.before.version,
+        provenance,
+        force=request.force,
+        mode=request.mode,
+    )
+
+    def digests_now(days: Iterable[date]) -> Mapping[date, str]:
+        """Input digests of `days` by the heads at the time of the call."""
+        now = request.known.read()
+        return {d: now.digests.of(name, d) for d in days}
+
+    def commit(kept_back: Collection[date] = ()) -> Published:
+        """Write the days that are not kept back, and delete the staged rows of the others."""
+        chosen = replace(
+            write, entries={d: e for d, e in write.entries.items() if d not in kept_back}
+        )
+        return replace_days(request.lake_session.lake, chosen, digests_now)
+
+    numbers = {
+        d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}
+    }
+    return replace(
+        settled,
+        profiles=profiles,
+        entries={**settled.entries, **entries},
+        staged=staged,
+        commit=commit,
+        release=staged.drop,
+        absent={
+            d: found
+            for d in entries
+            if (found := [*states.absent(name, d), *states.lacking(name, d)])
+        },
+        accounts={d: {"facts": f} for d, f in numbers.items()},
+        inputs=provenance.inputs or {},
+    )

@@ -1,0 +1,317 @@
+"""The embedded engine (DuckDB): queries over Parquet files, in pieces, spilling what memory does
+not hold.
+
+Also tables of other programs by their place. Not here: the questions (`audit`, `writing`,
+`intake.arrivals`, `reconcile.reconcile`), and queries over whole versions of tables of a lake
+(`store`).
+"""
+
+import atexit
+import contextlib
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
+from backfill_assets.kernel.log.file_names import file_fault
+from backfill_assets.kernel.log.log import LOG
+from backfill_assets.kernel.log.log_bounds import log_fault
+from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.tables.columns import duckdb_name
+from backfill_assets.kernel.tables.data_files import folder_of
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.staging import begin
+from backfill_assets.kernel.write.fingerprints import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's larger share
+# Folder of spilled data; what a killed process left there DuckDB 2 removes when another one spills.
+SPILL = Path(".staging", ".spill")
+# Files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory.
+AT_ONCE = 512
+FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
+
+
+@contextlib.contextmanager
+def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
+    """A cursor of this process's engine, in UTC, which spills below the lake's folder and never
+    fetches an extension.
+
+    Temporary tables are the cursor's own. All cursors of a process share `MEMORY`. Raises
+    BackfillError where a query needs more and cannot spill it.
+    """
+    import duckdb
+
+    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        try:
+            yield engine
+        except duckdb.OutOfMemoryException as error:
+            raise BackfillError(
+                f"the lake {lake.address}",
+                f"a query over its files needs more memory than the {MEMORY} that it may use "
+                f"({error})",
+                "Nothing was written",
+                "Load or rebuild fewer days at once, for example a month",
+            ) from error
+
+
+@lru_cache(maxsize=2)
+def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+    """Kept, because starting one costs more than the audit of a day; it keeps no data of files.
+    Closed before the interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
+    atexit.register(_engine.cache_clear)
+    return _opened_engine(spill)
+
+
+def new_engine(root: Path) -> "DuckDBPyConnection":
+    """A separate engine, in UTC, which lives as long as the results read from it; `root` need not
+    be a lake yet."""
+    engine = _opened_engine(str(root / SPILL))
+    engine.execute("SET TimeZone = 'UTC'")
+    return engine
+
+
+def _opened_engine(spill: str) -> "DuckDBPyConnection":
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": MEMORY,
+        "threads": str(os.cpu_count() or 1),
+        "temp_directory": spill,
+        "preserve_insertion_order": "false",
+        "enable_external_file_cache": "false",
+    }
+    return duckdb.connect(config=config)
+
+
+def selection(files: Sequence[str], contract: Contract) -> str:
+    """A query for the contract's columns, in its types, of all rows of these files.
+
+    The partition column comes from the names of the folders, as in Delta's layout; NULL is their
+    word for no value. A column that a file lacks, because the table got it later, is NULL; one that
+    the contract has no more is left out.
+    """
+    return _rows_of_files(files, _declared(contract), _laid_out(contract))
+
+
+def selections(
+    engine: "DuckDBPyConnection", contract: Contract, *sides: Sequence[str]
+) -> list[tuple[str, dict[str, str]]]:
+    """For each of two sets of files of a table, a query for the columns that any of its files has,
+    and their types: the contract's columns come first, in its types. A set without a file has the
+    columns of the other."""
+    declared, types_by_file = _declared(contract), list[dict[str, str]]()
+    for files in sides:
+        listed = (
+            f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
+        )
+        found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
+        kinds = {name: kind for name, kind, *_ in found}
+        known = {
+            c: kind
+            for c, kind in declared.items()
+            if c in kinds or (kinds and c in _laid_out(contract))
+        }
+        types_by_file.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
+    types = [
+        own or other or declared
+        for own, other in zip(types_by_file, reversed(types_by_file), strict=True)
+    ]
+    return [
+        (_rows_of_files(files, own, _laid_out(contract)), own)
+        for files, own in zip(sides, types, strict=True)
+    ]
+
+
+def _declared(contract: Contract) -> dict[str, str]:
+    return {c.name: duckdb_name(c.kind) for c in contract.columns}
+
+
+def _laid_out(contract: Contract) -> list[str]:
+    return [contract.partition_column] if contract.partition_column else []
+
+
+def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
+    """`selection` for columns by their names and types, of files whose folders hold the columns
+    `laid_out`."""
+    columns = [(quoted(name), kind) for name, kind in types.items()]
+    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+    if not files:
+        return nothing
+    layout = "hive_partitioning = false"
+    if laid_out:
+        named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
+        layout = f"hive_partitioning = true, hive_types = {{{named}}}"
+    cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
+    # The least and greatest number that a file names say nothing of NaN: without `can_have_nan`
+    # DuckDB denies it.
+    of_files = (
+        f"[{', '.join(map(literal, files))}], union_by_name = true, can_have_nan = true, {layout}"
+    )
+    rows = f"SELECT * FROM read_parquet({of_files})"
+    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
+
+
+def literal(text: str) -> str:
+    """A text as DuckDB's SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextlib.contextmanager
+def explaining_unreadable(contract: Contract) -> Iterator[None]:
+    """Turn DuckDB's errors into OSError where the machine is at fault (a full disk), else into
+    ContractBroken."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise OSError(str(error)) from error
+    except duckdb.Error as error:
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"what was computed cannot be read back: {str(error).splitlines()[0]}",
+            "Nothing was written",
+            "Correct the transform (text must be UTF-8, types those of the contract), then run "
+            "again",
+        ) from error
+
+
+def file_batches(
+    files: Sequence[str], contract: Contract, at_once: int = AT_ONCE
+) -> Iterator[list[str]]:
+    """The files in batches of at most `at_once`, all files of a day in one batch (which may be
+    larger for it).
+
+    All files come at once for a table that is not laid out by its day column, because any may hold
+    a day. DuckDB keeps some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of
+    512 they take 45, in the same CPU time.
+    """
+    if contract.partition_column != contract.day_column or len(files) <= at_once:
+        yield from [list(files)] if files else []
+        return
+    batch: list[str] = []
+    for _, of_day in groupby(sorted(files, key=folder_of), key=folder_of):
+        same_day = list(of_day)
+        if batch and len(batch) + len(same_day) > at_once:
+            yield batch
+            batch = []
+        batch += same_day
+    yield batch
+
+
+@contextlib.contextmanager
+def materialized(
+    lake: LakeFolder,
+    files: Sequence[str],
+    contract: Contract,
+    narrow: Callable[[str], str] = str,
+    kept: bool = False,
+) -> Iterator[str]:
+    """A query for `narrow` of the rows of these files, valid while the block runs.
+
+    `narrow` makes a query from a query and treats every day by itself, because it runs on each
+    batch of files. The result of more than one batch, or that is to be read several times (`kept`),
+    lies in a staging that is never published.
+    """
+    batches = list(file_batches(files, contract))
+    if len(batches) <= 1 and not (kept and batches):
+        yield narrow(selection(files, contract))
+        return
+    staged = begin(lake, contract)
+    try:
+        copies = list[str]()
+        with connection(lake) as engine:
+            for number, batch in enumerate(batches):
+                copies.append(literal(str(staged.folder / f"{number}.parquet")))
+                engine.execute(
+                    f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
+                )
+        yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
+    finally:
+        staged.drop()
+
+
+def is_delta(folder: Place) -> bool:
+    """Whether a Delta table lies at the place."""
+    return bool(folder.names(LOG))
+
+
+def not_delta(folder: Place) -> tuple[str, str]:
+    """What lies at a place without a Delta table, and a way out, as parts of an error."""
+    if any(name.endswith(".metadata.json") for name in folder.names("metadata")):
+        culprit = f"an Iceberg table lies in {folder}, and no reader of it exists for this Spark"
+        return (
+            culprit,
+            "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …",
+        )
+    return (
+        f"no Delta table lies in {folder}: it has no {LOG}",
+        "Correct its place, or put the table back",
+    )
+
+
+def delta_rows(
+    engine: "DuckDBPyConnection",
+    folder: Place,
+    version: int | None = None,
+    *,
+    is_lakes: bool = False,
+) -> tuple[int, str]:
+    """A version (None: the newest) of the Delta table at a place, and a query for its rows from its
+    plain files. `is_lakes`: its log is the lake's.
+
+    Raises BackfillError if these alone do not give its rows.
+    """
+    if why := log_fault(folder, version):
+        raise _refused(folder, why)
+    try:
+        table = DeltaTable(folder.uri(), version=version)
+        rows = (
+            table.to_pyarrow_dataset()
+        )  # refuses what is not in the files: deleted rows, renamed columns
+    except (DeltaError, OSError) as error:
+        raise _refused(folder, " ".join(str(error).split())) from error
+    engine.register("rows_of_delta", rows)
+    kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
+    engine.unregister("rows_of_delta")
+    names = [fragment.path for fragment in rows.get_fragments()]
+    if why := file_fault(folder, names, is_lakes=is_lakes):
+        raise _refused(folder, f"its log {why}")
+    files = [str(folder.local(name)) for name in names]
+    laid_out = table.metadata().partition_columns
+    if not all(f"/{column}=" in f for f in files for column in laid_out):
+        raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
+    return table.version(), _rows_of_files(
+        files, {name: kind for name, kind, *_ in kinds}, laid_out
+    )
+
+
+def _refused(folder: Place, culprit: str) -> BackfillError:
+    return BackfillError(
+        f"the Delta table {folder.uri()}",
+        culprit,
+        "It was not read",
+        "Write its rows to Parquet files first",
+    )
+
+
+def data_files_at(place: str) -> list[str]:
+    """The Parquet and CSV files that a path, a pattern or a folder names, sorted."""
+    pattern = f"{place.rstrip('/')}/**/*" if Path(place).is_dir() else place
+    paths = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
+    return sorted(f for f in paths if FILES.search(f))

@@ -1,0 +1,385 @@
+"""The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of
+`GATES` each, and the bounds of section `[gates]`.
+
+Not here: a day's history (`kernel.write.judging`), Dagster's checks (`dagster.adapter.checks`) and plans
+(`plans.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its
+bound is a field of `TableGate`, which a new `lake.toml` shows with its description. Its tables get
+a check in Dagster also without bounds.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from statistics import median
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from backfill_assets.kernel.core.contracts import Contract, Rule
+from backfill_assets.kernel.core.profiles import (
+    BROKEN,
+    LARGE_DRIFT,
+    MEDIAN_NEEDS_DAYS,
+    DayProfile,
+    Finding,
+    Surroundings,
+    drift,
+    is_skewed,
+    largest_shift,
+)
+from backfill_assets.kernel.tables.sections import Section, Text
+
+ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
+READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
+UNUSUAL_FACTOR = (
+    10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
+)
+UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
+NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
+NO_WORD = re.compile(r"[^A-Za-z0-9_]+")  # what no name of a check has
+Facts = dict[str, int | float | str]
+
+
+def _bound(example: float, why: str = "", **limits: Any) -> Any:
+    return Field(default=None, examples=[example], description=why, **limits)
+
+
+class ColumnGate(Section):
+    """Bounds for one column of a day. None: no bound, and a large drift warns."""
+
+    max_null_share: float | None = _bound(0.1, "of the day's rows", ge=0, le=1)
+    max_null_jump: float | None = _bound(0.05, "above the median of the 28 days before", ge=0, le=1)
+    max_drift: float | None = _bound(
+        0.25, "population stability index against the 28 days before", gt=0
+    )
+    broken: Literal["warn", "refuse"] = Field(default="refuse", description="warn | refuse")
+
+
+NO_BOUNDS = ColumnGate(broken="warn")
+
+
+class TableGate(Section):
+    """Bounds for the rows of a day, and for its `columns`. None: no bound."""
+
+    min_rows: int | None = _bound(1, ge=0)
+    max_rows: int | None = _bound(1_000_000, ge=0)
+    max_relative_change: float | None = _bound(
+        0.5, "of the median of the 28 days before: half to one and a half", gt=0
+    )
+    max_absolute_change: int | None = _bound(1000, ge=0)
+    empty: Literal["warn", "allow", "refuse"] = Field(
+        default="warn", description="a day without rows: warn | allow | refuse"
+    )
+    max_key_share: float | None = _bound(
+        0.5,
+        "of the rows may have one key by which tables group or join it (guide: Skew)",
+        gt=0,
+        le=1,
+    )
+    skew: Literal["warn", "refuse"] = Field(
+        default="refuse",
+        description="more on a write: warn | refuse; a plan that reads such a day is refused",
+    )
+    on_bad_days: Literal["refuse", "keep_good"] = Field(
+        default="refuse",
+        description="keep_good: days of a run that pass are written though others are refused",
+    )
+    columns: dict[str, ColumnGate] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _least_before_most(self) -> "TableGate":
+        if (
+            self.min_rows is not None
+            and self.max_rows is not None
+            and self.min_rows > self.max_rows
+        ):
+            raise ValueError("min_rows may not exceed max_rows")
+        return self
+
+
+class GateSettings(Section):
+    """Section `[gates]`: bounds per table (`tables`), the effect of missing required input days on
+    a day (`incomplete`), and `reads`: SELECTs of consumers, which must still answer with the rows
+    that are to be written."""
+
+    incomplete: Literal["warn", "refuse"] = "warn"
+    reads: tuple[Text, ...] = ()
+    tables: dict[str, TableGate] = Field(default_factory=dict)
+
+
+def in_lake_toml(bounds: type[Section]) -> str:
+    """Bounds as a new `lake.toml` has them, commented out: an example, or the default, and the
+    description of each."""
+    fields = [
+        (name, field)
+        for name, field in bounds.model_fields.items()
+        if field.description is not None
+    ]
+    shown = [
+        (f"# {n} = {json.dumps((f.examples or [f.default])[0])}", f.description) for n, f in fields
+    ]
+    return "\n".join(f"{text:36s} # {why}" if why else text for text, why in shown)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A day to judge: its table's contract, the profile of its rows, the table's bounds, and its
+    context."""
+
+    contract: Contract
+    day: date
+    found: DayProfile  # of a day long written, by its receipt: without `duplicates` and `sums`
+    bounds: TableGate
+    around: Surroundings
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate: how it judges a day and what Dagster shows of it."""
+
+    name: str
+    description: Callable[[Contract], str]
+    evaluate: Callable[[Judged], Finding]
+    blocks: bool = True  # it may stop dependent assets of the run
+    names_rows: bool = False  # a finding is about single rows, of which samples can be shown
+    applies: Callable[[Contract], bool] = lambda _: True  # the tables that have it
+
+
+def gates_of(contract: Contract) -> list[Gate]:
+    """The gates of a table, in the order of `GATES`, and one for each of its rules."""
+    return [*(gate for gate in GATES if gate.applies(contract)), *map(_gate_of, contract.rules)]
+
+
+def check_of(rule: Rule) -> str:
+    """The name of the check that judges a rule: the rule's own, as Dagster can have it; after
+    `rule_` where a gate has that name."""
+    name = NO_WORD.sub("_", rule.name)
+    return f"rule_{name}" if name in {gate.name for gate in GATES} else name
+
+
+def _gate_of(rule: Rule) -> Gate:
+    return Gate(
+        check_of(rule), lambda _: _rule_in_words(rule), partial(_rule, rule), names_rows=True
+    )
+
+
+def checks_of(contract: Contract) -> Mapping[str, bool]:
+    """The names of a table's gates, each with whether it blocks."""
+    return {gate.name: gate.blocks for gate in gates_of(contract)}
+
+
+def judge(judged: Judged) -> list[Finding]:
+    """One finding per gate of the day's table."""
+    return [gate.evaluate(judged) for gate in gates_of(judged.contract)]
+
+
+def _row_count(judged: Judged) -> Finding:
+    rows, bounds, trailing = judged.found.rows, judged.bounds, judged.around.trailing_rows
+    usual = median(trailing) if len(trailing) >= MEDIAN_NEEDS_DAYS else None
+    facts: Facts = {
+        "rows": rows,
+        **({"trailing_median": float(usual)} if usual is not None else {}),
+    }
+
+    def finding(passed: bool, refuses: bool, message: str) -> Finding:
+        return Finding(ROW_COUNT, judged.day, passed, refuses, message, facts)
+
+    if not rows and judged.around.may_be_empty:
+        return finding(True, False, "empty, as expected")
+    broken = _bounds_broken(rows, bounds, usual)
+    if not rows and bounds.empty == "refuse":
+        broken.append("the day is empty")
+    if broken:
+        return finding(False, True, "; ".join(broken))
+    if not rows and bounds.empty == "warn":
+        return finding(False, False, "the day is empty")
+    if (
+        usual is not None
+        and usual >= UNUSUAL_NEEDS_ROWS
+        and rows
+        and max(rows / usual, usual / rows) > UNUSUAL_FACTOR
+    ):
+        return finding(False, False, f"{rows} rows, usually about {usual:.0f}")
+    return finding(True, False, f"{rows} rows")
+
+
+def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[str]:
+    broken = []
+    if bounds.min_rows is not None and rows < bounds.min_rows:
+        broken.append(f"{rows} rows, fewer than min_rows = {bounds.min_rows}")
+    if bounds.max_rows is not None and rows > bounds.max_rows:
+        broken.append(f"{rows} rows, more than max_rows = {bounds.max_rows}")
+    if usual is not None:
+        change = abs(rows - usual)
+        if bounds.max_absolute_change is not None and change > bounds.max_absolute_change:
+            broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
+        if (
+            bounds.max_relative_change is not None
+            and usual
+            and change / usual > bounds.max_relative_change
+        ):
+            broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
+    return broken
+
+
+def _not_null(judged: Judged) -> Finding:
+    nulls = judged.found.nulls
+    broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
+    message = (
+        "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items()) or "no NULL in required columns"
+    )
+    facts: Facts = {f"nulls {c}": n for c, n in broken.items()}
+    return Finding(NOT_NULL, judged.day, not broken, bool(broken), message, facts)
+
+
+def _unique_key(judged: Judged) -> Finding:
+    key, repeats = ", ".join(judged.contract.key), judged.found.duplicates
+    message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
+    return Finding(
+        UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, {"repeats": repeats}
+    )
+
+
+def _profile(judged: Judged) -> Finding:
+    profile, context = judged.found, judged.around
+    warnings, refusing, beyond = [], list[str](), list[str]()
+    if context.absent:
+        table, first = context.absent[0]
+        warnings.append(
+            f"incomplete: {len(context.absent)} input day(s) missing or lacking columns: {table} "
+            f"{first}"
+        )
+    facts: Facts = {
+        f"sum {c}": n if isinstance(n, int) else str(n) for c, n in profile.sums.items()
+    }
+    facts |= {f"nulls {c}": n for c, n in profile.nulls.items()} | {
+        f"most {key}": n for key, n in profile.most.items()
+    }
+    (refusing if judged.bounds.skew == "refuse" else warnings).extend(
+        _skew_broken(profile, judged.bounds)
+    )
+    for column in dict.fromkeys(
+        (*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)
+    ):
+        bounds = judged.bounds.columns.get(column, NO_BOUNDS)
+        nulls = _nulls_broken(column, profile, bounds, context)
+        drifted = _drift_broken(column, profile, bounds, context, facts)
+        beyond += [f"{column}.{MAX_NULL_JUMP}"] * bool(nulls) + [f"{column}.{MAX_DRIFT}"] * bool(
+            drifted
+        )
+        (refusing if bounds.broken == "refuse" else warnings).extend([*nulls, *drifted])
+    refuses = bool(refusing) or (bool(context.absent) and context.incomplete == "refuse")
+    message = "; ".join([*refusing, *warnings])
+    words = message or "nothing unusual"
+    return Finding(PROFILE, judged.day, not message, refuses, words, facts, tuple(beyond))
+
+
+def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:
+    for key, rows in profile.most.items():
+        if bounds.max_key_share is not None and is_skewed(rows, profile.rows, bounds.max_key_share):
+            share = f"one key of ({key}) holds {rows / profile.rows:.0%} of the rows"
+            yield f"{share}, more than max_key_share = {bounds.max_key_share:g}"
+
+
+def _nulls_broken(
+    column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings
+) -> list[str]:
+    if not profile.rows:
+        return []
+    share, usual = (
+        profile.nulls.get(column, 0) / profile.rows,
+        context.usual_null_shares.get(column),
+    )
+    broken = []
+    if bounds.max_null_share is not None and share > bounds.max_null_share:
+        broken.append(
+            f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}"
+        )
+    jump = NULL_SHARE_JUMP if bounds.max_null_jump is None else bounds.max_null_jump
+    if usual is not None and share - usual > jump:
+        broken.append(
+            f"{share:.0%} of {column} is NULL, usually {usual:.0%} (max_null_jump = {jump:g})"
+        )
+    return broken
+
+
+def _drift_broken(
+    column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings, facts: Facts
+) -> list[str]:
+    usual, histogram = context.usual_histograms.get(column), profile.histograms.get(column)
+    if not usual or not histogram:
+        return []
+    drifted, bound = drift(histogram, usual), bounds.max_drift or LARGE_DRIFT
+    facts[f"drift {column}"] = round(drifted.index, 4)
+    if not drifted.exceeds(bound):
+        return []
+    index = f"population stability index {drifted.index:.2f}, more than {bound:g}"
+    return [f"the values of {column} drifted: {index}; {largest_shift(histogram, usual)}"]
+
+
+def _rule(rule: Rule, judged: Judged) -> Finding:
+    broken = judged.found.broken.get(rule.name, 0)
+    message = (
+        f"{broken} {_unit(rule)} break {rule.name} ({rule.expression})"
+        if broken
+        else f"{rule.name} holds"
+    )
+    refuses = bool(broken) and not rule.only_warns
+    return Finding(
+        check_of(rule), judged.day, not broken, refuses, message, {BROKEN + rule.name: broken}
+    )
+
+
+def _reads(judged: Judged) -> Finding:
+    failed, reads = judged.around.unanswered, len(judged.contract.consumer_queries)
+    message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
+    return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
+
+
+def _reads_in_words(contract: Contract) -> str:
+    reads = "; ".join(f"`{query}`" for query in contract.consumer_queries)
+    return (
+        f"The reads of consumers answer with the new rows, before anything is published: {reads}. "
+        "Blocks the write."
+    )
+
+
+def _unit(rule: Rule) -> str:
+    return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
+
+
+def _rule_in_words(rule: Rule) -> str:
+    kept = f"The day's rows keep the rule {rule.name}: {rule.description} (`{rule.expression}`)."
+    return f"{kept} {'Only warns.' if rule.only_warns else 'Blocks the write.'}"
+
+
+WITHIN_BOUNDS = (
+    "The day's rows lie within the bounds of [gates] and near the trailing median. Blocks the "
+    "write."
+)
+ONE_PER_KEY = "The key is unique within the day. Blocks the write."
+AS_USUAL = (
+    "Required input days exist, NULL shares and values are as usual. Warns, or refuses as [gates] "
+    "says."
+)
+GATES = (
+    Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _row_count),
+    Gate(
+        NOT_NULL,
+        lambda _: "No NULL in a required column. Blocks the write.",
+        _not_null,
+        names_rows=True,
+    ),
+    Gate(
+        UNIQUE_KEY,
+        lambda _: ONE_PER_KEY,
+        _unique_key,
+        names_rows=True,
+        applies=lambda contract: contract.key != (),
+    ),
+    Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
+    Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.consumer_queries)),
+)

@@ -1,0 +1,269 @@
+"""The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands
+and tests.
+
+     1  ask        `dagster.adapter.assets.lake_asset`: a run's days and reason become a `kernel.write.candidate.RebuildRequest`
+     2  read state `kernel.tables.view.Known.states`: receipts and ledgers, read once for a run; needs no JVM
+     3  skip       `kernel.write.candidate.settled_candidate`: days whose receipts say that nothing changed are not computed
+     4  refuse     `kernel.write.derived.refuse_unbuildable`: days that are held, or that an input table has never had
+     5  read       `engines.lake_session.LakeSession.read`: the input days, pinned at the versions of step 2
+     6  transform  `kernel.write.model.Table`: the table's own pure function, over the whole range at once
+     7  stage      `kernel.write.writing.stage`: Parquet files that no log names, so that no reader sees them
+    7a  alone      `kernel.write.computing.refuse_dependent`: a user's code makes one day again, which is compared
+    7b  merge      `kernel.write.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
+     8  audit      `engines.auditor.auditor_of`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
+     9  judge      `kernel.write.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
+    9a  keep good  `kernel.write.judging`: only where asked for, refused days are taken out and the others go on
+    10  compare    `kernel.write.replace.replace_days`: under the table's lock, the days that differ from their receipts
+    11  fence      `kernel.core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
+    12  commit     `kernel.tables.store.TableStore.replace_days` (Delta: `kernel.log.committer.commit_files`): once, with the receipt
+    13  show       `dagster.adapter.metadata.day_metadata`: what Dagster shows of each day follows the receipt
+
+For raw, `intake.raw.load` takes the place of 2 to 8: `intake.scan.scan` lists the landed files,
+`intake.deliveries.read_deliveries` reads them, `intake.deliveries.split_day_rows` parts rows from
+quarantine, and `intake.arrivals.commit_arrivals` notes the event days that the commit touched.
+
+Here: that order, and its failures as callers see them. Not here: any step (each has its file
+above), Dagster's decorators (`dagster.adapter.assets`) and the IO manager's contract
+(`dagster.adapter.io_manager`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+import stamina
+
+from backfill_assets.engines.lake_session import explaining_losses
+from backfill_assets.intake.raw import load
+from backfill_assets.kernel.core.days import DayRange, some_days
+from backfill_assets.kernel.core.engines import disagreement
+from backfill_assets.kernel.core.errors import ContractBroken, DaysKeptBack, Superseded
+from backfill_assets.kernel.core.profiles import Finding, with_warning
+from backfill_assets.kernel.write.audit import sample_keys
+from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
+from backfill_assets.kernel.write.derived import build
+from backfill_assets.kernel.write.gates import PROFILE, gates_of
+from backfill_assets.kernel.write.judging import (
+    KeptBack,
+    causes_by_day,
+    keeps_good,
+    quality_context,
+    refusal_of,
+)
+from backfill_assets.kernel.write.model import Table
+from backfill_assets.kernel.write.replace import Published
+from backfill_assets.reading.queries import unanswered
+
+SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
+
+
+@dataclass
+class Rebuild:
+    """One table, one range of days, one run. A candidate that newer inputs overtook is replaced by
+    the next."""
+
+    request: RebuildRequest
+    candidate: Candidate | None = None
+    findings: list[Finding] = field(
+        default_factory=list
+    )  # of the days that are written; of all days where none can be
+    # days whose rows differ from what the same inputs, code and settings gave before; each with the
+    # difference
+    disagreements: Mapping[date, str] = field(default_factory=dict)
+    kept_back: KeptBack = field(
+        default_factory=KeptBack
+    )  # the days that are not written with the good ones
+    _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
+
+    @explaining_losses()
+    def prepare(self) -> list[Finding]:
+        """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising
+        it."""
+        self._samples.clear()
+        self.kept_back = KeptBack()
+        self.candidate = load(self.request) if self.table.is_landed else build(self.request)
+        self._refuse_other_days()
+        with self.request.phases.phase("gate"):
+            self.disagreements = self._disagreements()
+            self.findings = self._judge(self.ready.chunk)
+            if keeps_good(self.request):
+                self._keep_good()
+        return self.findings
+
+    @explaining_losses()
+    def publish(self) -> Published:
+        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at
+        most. Given rows are tried once: only another run of their asset makes newer ones."""
+        attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
+        for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
+            with attempt:
+                if attempt.num > 1:
+                    self.release()
+                    self.request.known.read()
+                    if any(f.refuses for f in self.prepare()):
+                        raise self.refusal()
+                with self.request.phases.phase("publish"):
+                    return self._commit()
+        raise AssertionError("unreachable: the retry context returns or raises")
+
+    def _commit(self) -> Published:
+        try:
+            return self.ready.commit(self.kept_back.days)
+        finally:
+            self.request.known.wrote(self.table.name)
+
+    def release(self) -> None:
+        """Delete the candidate's staged files; harmless when the engine is gone."""
+        if self.candidate is not None:
+            self.candidate.release()
+
+    @property
+    def table(self) -> Table:
+        """The table to rebuild."""
+        return self.request.table
+
+    @property
+    def days(self) -> DayRange:
+        """The days to rebuild; once prepared, without the days kept back."""
+        return self.request.days if self.candidate is None else self.candidate.chunk
+
+    @property
+    def judged(self) -> list[Finding]:
+        """The findings of all judged days, also of days kept back."""
+        return [*self.findings, *self.kept_back.findings]
+
+    @property
+    def ready(self) -> Candidate:
+        """The candidate; raises RuntimeError before `prepare`."""
+        if self.candidate is None:
+            raise RuntimeError("prepare the rebuild first")
+        return self.candidate
+
+    def refusal(self) -> ContractBroken:
+        """Error for the refusing findings: days, gates, counts, sample keys, the next command."""
+        return self._error(self.findings)
+
+    def causes(self, written: Collection[date]) -> Mapping[date, str]:
+        """Why each other day of the request than those `written` was not, once the rebuild was
+        refused or published."""
+        days = (d for d in self.request.days if d not in written)
+        return causes_by_day(days, self.judged, self.ready.unready)
+
+    def sample_keys(self, finding: Finding) -> list[str]:
+        """Up to ten keys of the rows that a finding names. Of days kept back they are known after
+        the write, too."""
+        place, staged = (finding.check, finding.day), self.ready.staged
+        if staged is None or not any(
+            g.names_rows for g in gates_of(self.table.contract) if g.name == finding.check
+        ):
+            return []
+        if place not in self._samples:
+            lake, contract = self.request.lake_session.lake, self.table.contract
+            self._samples[place] = sample_keys(
+                lake, staged.paths, contract, finding.day, finding.check
+            )
+        return self._samples[place]
+
+    def _error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
+        refusing = [f for f in findings if f.refuses]
+        samples = self.sample_keys(refusing[0]) if refusing else []
+        return refusal_of(self.request, refusing, self.ready.unready, samples, others)
+
+    def _keep_good(self) -> None:
+        """Take the refused days out of the candidate, if others stay. The others are judged again
+        as if the request had never named the refused days, whose rows must not count as usual."""
+        candidate, refused = self.ready, list[Finding]()
+        while bad := {f.day for f in self.findings if f.refuses}:
+            good = {*self.ready.chunk} - bad
+            if not good:  # nothing is left to write
+                self.candidate, self.findings = (
+                    candidate,
+                    sorted([*refused, *self.findings], key=lambda f: f.day),
+                )
+                return
+            refused += [f for f in self.findings if f.day in bad]
+            self.candidate = replace(self.ready, chunk=some_days(good))
+            self.findings = self._judge(self.ready.chunk)
+        if refused or candidate.unready:
+            for finding in {f.check: f for f in reversed(refused) if f.refuses}.values():
+                self.sample_keys(finding)  # the write deletes their rows
+            error = DaysKeptBack(*self._error(refused, len(self.days)).args)
+            self.kept_back = KeptBack(tuple(refused), candidate.unready, error)
+
+    def _refuse_other_days(self) -> None:
+        rows = {
+            d: p.rows for d, p in self.ready.outside_chunk().items() if d not in self.ready.unready
+        }
+        if not rows:
+            return
+        without_day = rows.pop(None, 0)
+        days = sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
+        span = days[0] if len(days) == 1 else f"{days[0]}..{days[-1]}" if days else ""
+        parts = [f"{sum(rows.values())} row(s) of {span}"] if days else []
+        parts += [f"{without_day} row(s) without a day"] if without_day else []
+        first, last = str(self.days.start), str(self.days.last)
+        advice = (
+            f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
+        )
+        maker = "the asset returned" if self.table.contract.made_by else "the transform gave"
+        raise ContractBroken(
+            f"the table {self.table.name}",
+            f"asked for {self.days}, {maker} {' and '.join(parts)}",
+            "Nothing was written",
+            f"Return rows of the asked days only; if those days are meant, {advice}",
+        )
+
+    def _judge(self, days: DayRange) -> list[Finding]:
+        candidate, contract, irreproducible = self.ready, self.table.contract, self.disagreements
+        known = {d: r.entry for d, r in candidate.before.latest.items()}
+        profiles = {d: candidate.profiles[d] for d in days}
+        settings = self.request.lake_session.lake.settings
+        quality = quality_context(settings, contract, known, profiles, candidate.frontier)
+        failed = self._unanswered_queries()
+        judged = (
+            quality.judge(
+                d,
+                profiles[d],
+                candidate.entries[d].built,
+                candidate.absent.get(d, ()),
+                () if d in candidate.settled else failed,
+            )
+            for d in days
+        )
+        findings = [finding for findings_of_day in judged for finding in findings_of_day]
+        return [
+            with_warning(f, irreproducible[f.day])
+            if f.check == PROFILE and f.day in irreproducible
+            else f
+            for f in findings
+        ]
+
+    def _unanswered_queries(self) -> list[str]:
+        candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
+        if not contract.consumer_queries or candidate.staged is None:
+            return []
+        days = set(self.days) - candidate.settled
+        pipeline = self.request.pipeline
+        return unanswered(
+            lake,
+            (*pipeline.contracts, *pipeline.followers),
+            contract.consumer_queries,
+            contract,
+            candidate.staged.paths,
+            days,
+        )
+
+    def _disagreements(self) -> dict[date, str]:
+        if self.request.mode.upserts:
+            return {}
+        candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
+        code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
+        rebuilt = (
+            (d, r)
+            for d in self.days
+            if d not in candidate.settled and (r := candidate.before.latest.get(d))
+        )
+        differences = {
+            d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt
+        }
+        return {d: text for d, text in differences.items() if text}

@@ -1,0 +1,154 @@
+"""Rules of a contract, written once, in Spark SQL: read, refused by name where no audit can judge
+them, and translated.
+
+Not here: counting what breaks them (`audit`, `auditor`) and what follows from it (`gates`).
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.core.column_types import DECIMAL, WHOLE_DIGITS
+from backfill_assets.kernel.core.contracts import Contract, Rule
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.unsteady import UNDECIDED
+from backfill_assets.kernel.write.fingerprints import quoted
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+# What DuckDB, which judges the rules, knows of the clock, chance and its session by names that
+# Spark has not.
+OF_SESSION = re.compile(
+    r"current_\w+|pg_(?!typeof)\w+|getvariable|setseed|today|ago|transaction_timestamp|txid_current|in_search_path|"
+    r"get_current_\w+|gen_random_uuid|uuidv\d|nextval|currval"
+)
+# Literals that every engine reads alike: without signs that some escape, and of few enough digits.
+PLAIN_TEXT, PLAIN_NUMBER = re.compile(r"[\w .:/-]*"), re.compile(r"\d{1,9}(\.\d{1,6})?")
+
+
+def check_rules(contract: Contract) -> None:
+    """Raise BackfillError naming the first rule that no audit can evaluate or that names an unknown
+    column."""
+    for rule in contract.rules:
+        _parsed_rule(contract, rule)
+
+
+def check_expression(rule: Rule, owner: str) -> None:
+    """Raise BackfillError where no table could have this rule, whatever its columns; `owner` is
+    what the error names, such as `the asset orders`."""
+    _parsed(rule, owner)
+
+
+def breaking(contract: Contract) -> dict[str, str]:
+    """Per rule of rows the condition under which a row breaks it. Raises BackfillError naming a bad
+    rule."""
+    return {rule.name: _broken(contract, rule) for rule in contract.row_rules}
+
+
+def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
+    """Per rule of groups the columns that make a group, the day first, and the condition under
+    which one breaks it.
+
+    Raises BackfillError naming a bad rule.
+    """
+    by = {r.name: dict.fromkeys((contract.day_column, *r.per)) for r in contract.group_rules}
+    return {
+        r.name: (", ".join(map(quoted, by[r.name])), _broken(contract, r))
+        for r in contract.group_rules
+    }
+
+
+def broken_on_engine(contract: Contract, rule: Rule) -> str:
+    """The condition in Spark SQL under which a row, or a group, breaks the rule; empty where an
+    engine may judge it in another way than DuckDB. Alike are `IS NULL` and comparisons of a column
+    with columns of its type and literals, of whole numbers, decimals of up to 18 digits and plain
+    texts, and of groups those of `count(*)`. A DOUBLE is compared in several ways (-0.0 may be less
+    than 0.0). Raises BackfillError naming a bad rule."""
+    from sqlglot import exp
+
+    parsed = _parsed_rule(contract, rule)
+    compared = {exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between}
+    joined = {exp.And, exp.Or, exp.Not, exp.Paren, exp.Is, exp.Neg, exp.Literal, exp.Null}
+    named = {exp.Count, exp.Star} if rule.per else {exp.Column, exp.Identifier}
+    nodes = list(parsed.walk())
+    alike = {*map(type, nodes)} <= compared | joined | named
+    alike = alike and all(_compares_alike(contract, n) for n in nodes if type(n) in compared)
+    return f"NOT ({parsed.sql('spark')})" if alike else ""
+
+
+def _compares_alike(contract: Contract, comparison: "exp.Expr") -> bool:
+    """Whether all its columns are of one type that engines compare alike, and its literals of the
+    same sort."""
+    from sqlglot import exp
+
+    kinds = {contract.column(c.name).kind for c in comparison.find_all(exp.Column)}
+    literals, negated = list(comparison.find_all(exp.Literal)), list(comparison.find_all(exp.Neg))
+    if {k.kind for k in kinds} == {"STRING"}:
+        return not negated and all(n.is_string and PLAIN_TEXT.fullmatch(n.this) for n in literals)
+    is_whole = all(
+        k.kind in ("INT", "BIGINT") or (k.kind == DECIMAL and k.precision <= WHOLE_DIGITS)
+        for k in kinds
+    )
+    plain = all(not n.is_string and PLAIN_NUMBER.fullmatch(n.this) for n in literals)
+    return (
+        len(kinds) <= 1
+        and is_whole
+        and plain
+        and all(isinstance(n.this, exp.Literal) for n in negated)
+    )
+
+
+def _broken(contract: Contract, rule: Rule) -> str:
+    return f"NOT ({_parsed_rule(contract, rule).sql('duckdb')})"
+
+
+def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
+    from sqlglot import exp
+
+    owner = f"the table {contract.name}"
+    parsed = _parsed(rule, owner)
+    columns = list(parsed.find_all(exp.Column))
+    foreign = sorted({*rule.per, *(c.name for c in columns)} - set(contract.column_names))
+    if foreign:
+        raise _bad_rule(rule, owner, f"the table has no column {', '.join(foreign)}")
+    single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
+    if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
+        raise _bad_rule(rule, owner, f"a group has several {', '.join(several)}")
+    return parsed
+
+
+def _parsed(rule: Rule, owner: str) -> "exp.Expr":
+    """The condition of a rule. Raises BackfillError for what is none, or is not decided by one row
+    or group."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        parsed = sqlglot.parse_one(rule.expression, read="spark")
+    except SqlglotError as error:
+        raise _bad_rule(rule, owner, f"it is no expression: {str(error).splitlines()[0]}") from None
+    if not isinstance(parsed, exp.Condition):
+        raise _bad_rule(rule, owner, "it is not one condition")
+    beyond = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
+    if parsed.find(*beyond, *(() if rule.per else (exp.AggFunc,))) is not None:
+        raise _bad_rule(rule, owner, f"it is not about one {'group' if rule.per else 'row'}")
+    for called in parsed.find_all(exp.Func):
+        name = (called.name if isinstance(called, exp.Anonymous) else called.sql_name()).lower()
+        if (
+            name in UNDECIDED
+            or OF_SESSION.fullmatch(name)
+            or (name == "age" and len(called.expressions) == 1)
+        ):
+            raise _bad_rule(rule, owner, f"{called.sql('spark')} is not decided by the row")
+    return parsed
+
+
+def _bad_rule(rule: Rule, owner: str, culprit: str) -> BackfillError:
+    return BackfillError(
+        f"the rule {rule.name} of {owner} ({rule.expression})",
+        culprit,
+        "Nothing was written",
+        "Write Spark SQL over the columns of one row, e.g. `value >= 0`; with `per`, over "
+        "aggregates: `count(*) <= 3`",
+    )

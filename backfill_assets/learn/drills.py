@@ -1,0 +1,263 @@
+"""Faults to plant in a copy of a lake, each as the person at the desk meets it: an alert, then
+hints on demand.
+
+Not here: the clock, the judgement and the score (`practice`). A fault is planted as what it leaves
+behind; only `server-dies` and `disk-full` touch a process: the server of the copy.
+"""
+
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.server import ensure_server, release
+from backfill_assets.intake.scan import scan_all
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.candidate import state_tags
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.learn.lab_lakes import (
+    LONG_AGO,
+    append,
+    first_events,
+    half_commit,
+    replace_by_day,
+)
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+TEXT = (".jsonl", ".ndjson", ".json", ".csv")
+MOST_BYTES = 100  # of a file: every data file is larger
+CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and nothing else"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault."""
+
+    symptom: str  # the alert
+    seen: frozenset[str]  # words that name its place
+    hints: tuple[str, ...]
+    unwanted: tuple[Path, ...] = ()  # files that have to go
+    restores: bool = True  # whether the earlier rows are right; else the new deliveries' are
+
+
+def kill_mid_commit(lake: Lake) -> Planted:
+    """A machine lost its power as it committed."""
+    table = first_events(lake).name
+    half_commit(lake, table)
+    news = (
+        f"ALERT a run was cut off by a power failure. PAGE every command that reads {table} ends "
+        "with an error."
+    )
+    mend = f"`backfill-assets mend {table}` shows what it would do, `--yes` does it"
+    return Planted(
+        news, frozenset({table, "log"}), ("`backfill-assets doctor` reads every log", mend)
+    )
+
+
+def server_dies(lake: Lake) -> Planted:
+    """The engine's process is killed while a file waits."""
+    _resent(lake, 1, newest=True)
+    if (engine := LakeSession(lake).engine).has_server:
+        os.kill(ensure_server(lake.root, engine).process.pid, signal.SIGKILL)
+    news = "ALERT the nightly run failed: the engine does not answer. PAGE days wait to be loaded."
+    hints = (
+        "`backfill-assets server status` and LAKE/.server/server.log",
+        f"a run starts a new server: {CATCH_UP}",
+    )
+    return Planted(news, frozenset({"server", "engine"}), hints, restores=False)
+
+
+def disk_full(lake: Lake) -> Planted:
+    """The engine's process may write no more bytes, as on a full disk or quota, while a file
+    waits."""
+    engine = LakeSession(lake).engine
+    if sys.platform != "linux" or not engine.has_server:
+        raise _not_here(lake, "only on Linux the lake's own server can be given a limit")
+    _resent(lake, 1, newest=True)
+    server = ensure_server(lake.root, engine).process.pid
+    resource.prlimit(server, resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
+    release(lake.root)  # else `server stop` would be refused because of this process
+    news = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
+    hints = (
+        "`backfill-assets catch-up` says why; is it the disk (`df LAKE`), or a limit of the "
+        "process that `server "
+        "status` names (/proc/PROCESS/limits)?",
+        "`backfill-assets server stop` ends the limit, as the next server has none; then "
+        f"{CATCH_UP}",
+    )
+    return Planted(news, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False)
+
+
+def duplicates(lake: Lake) -> Planted:
+    """A sender delivers a file again under another name."""
+    (file,) = _resent(lake, 1, newest=True)
+    news = (
+        "ALERT the sender: 'we resent our newest file by mistake, please ignore it'. PAGE a day "
+        "is stale."
+    )
+    accept = (
+        'delete it, then `backfill-assets landing accept --note "resent"` takes it out of the '
+        "ledger"
+    )
+    return Planted(
+        news,
+        frozenset({file.name, file.stem}),
+        ("`ls -t LAKE/landing` or `scan`: which?", accept),
+        (file,),
+    )
+
+
+def late_burst(lake: Lake) -> Planted:
+    """Files of the oldest days come again."""
+    files = _resent(lake, 3, newest=False)
+    news = f"ALERT {len(files)} files arrived for days that closed long ago. PAGE days are stale."
+    hints = (
+        "`backfill-assets status --stale --why` names the days",
+        f"{CATCH_UP}; --force would touch every day",
+    )
+    seen = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
+    return Planted(news, seen, hints, restores=False)
+
+
+def bad_code(lake: Lake) -> Planted:
+    """A release, withdrawn since, wrote half of the rows of the last days."""
+    contract, days = first_events(lake), _last_days(lake, 3)
+    pipeline = chosen_pipeline(lake)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    where = f"{contract.day_column} >= DATE '{days[0]}'"
+    rows = sorted(
+        lake.store.rows(contract.name, where=where), key=lambda r: [str(v) for v in r.values()]
+    )
+    settings = pipeline.codes[contract.name].settings_digest
+    signed = Provenance(
+        "manual",
+        note="release 4.2",
+        code_digest="release 4.2",
+        settings_digest=settings,
+        tags=state_tags(contract, states),
+    )
+    kept = [r for d in days for r in [r for r in rows if r[contract.day_column] == d][::2]]
+    replace_by_day(lake, contract, kept, signed, lambda d: states.digests.of(contract.name, d))
+    news = (
+        "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and "
+        "was withdrawn."
+    )
+    again = (
+        f"`backfill-assets backfill --from {days[0]} --to {days[-1]}` makes these days by today's "
+        "code"
+    )
+    which = "`backfill-assets audit`: which days did that code write?"
+    return Planted(news, frozenset({contract.name, *map(str, days)}), (which, again))
+
+
+def wrong_select(lake: Lake) -> Planted:
+    """An edit of lake.toml maps events to the day after theirs."""
+    path = lake.root / FILE_NAME
+    text = path.read_text(encoding="utf-8")
+    wrong = re.sub(r" AS event_ts\b", " + INTERVAL 1 DAY AS event_ts", text, count=1)
+    if wrong == text:
+        raise _not_here(lake, "its select has no `… AS event_ts`")
+    path.with_name("lake.toml.yesterday").write_text(text, encoding="utf-8")
+    path.write_text(wrong, encoding="utf-8")
+    news = (
+        "ALERT status: every landed day is outdated since this morning, and nobody planned a "
+        "change."
+    )
+    hints = (
+        "outdated: code or settings changed; compare lake.toml with yesterday's",
+        "put `select` back; load nothing: a plan over these days would move every event to "
+        "another day",
+    )
+    return Planted(news, frozenset({"event_ts", "select"}), hints)
+
+
+def foreign_write(lake: Lake) -> Planted:
+    """Another program appends the newest day's rows once more."""
+    contract, (day,) = first_events(lake), _last_days(lake, 1)
+    append(
+        lake,
+        contract,
+        lake.store.rows(contract.name, where=f"{contract.day_column} = DATE '{day}'"),
+    )
+    news = (
+        "ALERT finance: the sum of our newest day is twice what was booked. No run of ours failed."
+    )
+    hints = (
+        "`backfill-assets status --stale --why`, or `doctor`",
+        f"`backfill-assets backfill --from {day} --to {day}`",
+    )
+    return Planted(news, frozenset({contract.name, str(day)}), hints)
+
+
+def skew(lake: Lake) -> Planted:
+    """A bound on the greatest key refuses a day that arrives."""
+    table, path = first_events(lake).name, lake.root / FILE_NAME
+    if f"[gates.tables.{table}]" in (text := path.read_text(encoding="utf-8")):
+        raise _not_here(lake, f"it has [gates.tables.{table}] of its own")
+    path.write_text(f"{text}\n[gates.tables.{table}]\nmax_key_share = 0.02\n", encoding="utf-8")
+    _resent(lake, 1, newest=True)
+    news = (
+        "ALERT the nightly run failed: a check refused a day. PAGE it is stale. Its rows are said "
+        "to be right."
+    )
+    hints = (
+        "run `backfill-assets catch-up`: which check, which key?",
+        'skew = "warn" beside max_key_share, catch-up',
+    )
+    return Planted(news, frozenset({table, "max_key_share", "key"}), hints, restores=False)
+
+
+PLANTS: dict[str, Callable[[Lake], Planted]] = {
+    plant.__name__.replace("_", "-"): plant
+    for plant in (
+        kill_mid_commit,
+        server_dies,
+        disk_full,
+        duplicates,
+        late_burst,
+        bad_code,
+        wrong_select,
+        foreign_write,
+        skew,
+    )
+}
+
+
+def _last_days(lake: Lake, count: int) -> list[date]:
+    contract = first_events(lake)
+    latest = lake.store.view(contract.name, contract.day_column).latest
+    if len(days := sorted(d for d, r in latest.items() if r.entry.rows)) < count:
+        raise _not_here(lake, f"{contract.name} has rows of {len(days)} day(s)")
+    return days[-count:]
+
+
+def _resent(lake: Lake, count: int, newest: bool) -> list[Path]:
+    """Deliver some landed files again, with other bytes and the same rows."""
+    pattern = next(iter(lake.settings.delivered.values())).files
+    landed = sorted((f for f in lake.root.glob(pattern) if f.suffix in TEXT), reverse=newest)[
+        :count
+    ]
+    if len(landed) < count:
+        raise _not_here(lake, f"{pattern} matches {len(landed)} text file(s)")
+    again = [file.with_name(f"{file.stem}-again{file.suffix}") for file in landed]
+    for file, copy in zip(landed, again, strict=True):
+        copy.write_bytes(file.read_bytes() + b"\n")
+        os.utime(copy, (LONG_AGO, LONG_AGO))
+    scan_all(LakeSession(lake))
+    return again
+
+
+def _not_here(lake: Lake, why: str) -> SettingsError:
+    fix = "Take another drill, or --sample: it drills on a lake of its own"
+    return SettingsError(
+        f"the lake {lake.root}", f"this drill cannot be planted: {why}", "Nothing was planted", fix
+    )

@@ -1,0 +1,218 @@
+"""A new lake.toml for landed files: its text, for one source or several, and the trial load that it
+passed.
+
+Not here: what the files suggest (`first_source`), and writing the file (`learn.init_command`).
+"""
+
+import json
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.engines.lake_session import LakeSession, explaining_losses
+from backfill_assets.intake.files import LandedFile
+from backfill_assets.intake.landings import list_files
+from backfill_assets.intake.listing import EXTENSIONS
+from backfill_assets.kernel.core.errors import SettingsError, section_of
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.home import open_lake
+from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_toml
+from backfill_assets.learn.first_columns import KEYS, ticked
+from backfill_assets.learn.first_source import FirstSource, first_source
+from backfill_assets.plans.moves import tried
+
+SHOWN = 10  # deliveries
+NUMBERS = ("BIGINT", "INT", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The files that a glob finds, and their format."""
+
+    glob: str
+    form: str
+    files: Sequence[LandedFile]
+
+    def is_named_so(self, file: LandedFile) -> bool:
+        """Whether a file's name ends as those of the format do; a glob may find others."""
+        return file.name.lower().endswith(EXTENSIONS[self.form])
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the files that were read gave in a trial load."""
+
+    header: tuple[str, ...]
+    rows: int
+    deliveries: list[tuple[Any, ...]]  # the first ones
+    refused: dict[str, int]  # rows by the reason for which they would go to quarantine
+
+
+def landed_form(root: Path, form: str | None, files: str | None) -> Landed | None:
+    """The glob, the format and the files that lie there; of several formats the one with most
+    files. None if no file is there yet. `form` and `files` (a glob) narrow the search. Raises
+    SettingsError for a bad glob."""
+    candidates = list[Landed]()
+    for known, extensions in EXTENSIONS.items():
+        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
+            if form in (None, known) and (
+                matching := [f for f in list_files(glob, root, known).files if f.size]
+            ):
+                candidates.append(Landed(glob, known, matching))
+    return max(
+        candidates, key=lambda c: (sum(map(c.is_named_so, c.files)), len(c.files)), default=None
+    )
+
+
+def first_sources(
+    landed: Mapping[str, Landed], chosen: Mapping[str, str]
+) -> dict[str, FirstSource]:
+    """Return what the files of each source suggest. `chosen` as in `first_source`; each of several
+    sources takes its own columns. Raises SettingsError as it does."""
+    if len(landed) == 1:
+        return {name: first_source(one.files, one.form, chosen) for name, one in landed.items()}
+    alone = {name: first_source(one.files, one.form, {}) for name, one in landed.items()}
+    columns = {name: {c.name.lower() for c in guess.columns} for name, guess in alone.items()}
+    for role, column in chosen.items():
+        if not any(column.lower() in known for known in columns.values()):
+            raise SettingsError(
+                f"--{role}",
+                f"no source has a column {column}",
+                "No lake.toml was written",
+                "Correct it",
+            )
+    keys = {guess.roles["event_key"].lower() for guess in alone.values()}
+    found = {}
+    for name, one in landed.items():
+        others = set[str]().union(*(known for other, known in columns.items() if other != name))
+        own = {role: column for role, column in chosen.items() if column.lower() in columns[name]}
+        found[name] = first_source(one.files, one.form, own, others - keys)
+    return found
+
+
+def first_toml(
+    guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed], values: Mapping[str, Any]
+) -> str:
+    """The commented `lake.toml` with these sources and, over a payload of its own, a first feature
+    and label of the first source. `values` as in `lake_toml`; what they name wins. Raises
+    SettingsError for values that a lake would not accept."""
+    (main, guess), *_ = guesses.items()
+    start = min(g.start_date for g in guesses.values())
+    source = {
+        "start_date": start,
+        "files": landed[main].glob,
+        "format": guess.form,
+        "select": guess.select,
+    }
+    text = lake_toml({**source, **values})
+    if main:
+        sections = "\n".join(_section(name, g, landed[name].glob) for name, g in guesses.items())
+        text = _exchanged(text, "[source]", sections + "\n", "[features]")
+        text = text.replace('# source = "NAME" ', f"source = {json.dumps(main)} ")
+    elif not guess.is_plain:
+        text = _exchanged(
+            text, "# [source.payload]", f"[source.payload]\n{_payload(guess)}", "# [source.dialect]"
+        )
+    if not main and (dialect_keys := guess.dialect.declared):
+        text = _exchanged(
+            text,
+            "# [source.dialect]",
+            f"[source.dialect]\n{_lines(dialect_keys)}",
+            "# Where deliveries come",
+        )
+    if not guess.is_plain:
+        text = _with_features(text, guess)
+    LakeSettings.model_validate(tomllib.loads(text))
+    return text
+
+
+def _section(name: str, guess: FirstSource, glob: str) -> str:
+    lines = _lines({"files": glob, "format": guess.form, "select": guess.select})
+    payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload(guess)}"
+    dialect = (
+        f"[sources.{name}.dialect]\n{_lines(dialect_keys)}"
+        if (dialect_keys := guess.dialect.declared)
+        else ""
+    )
+    return f"[sources.{name}]\n{lines}{payload}{dialect}"
+
+
+def _lines(dialect_keys: Mapping[str, Any]) -> str:
+    return "".join(
+        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in dialect_keys.items()
+    )
+
+
+def _payload(guess: FirstSource) -> str:
+    return "".join(
+        f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items()
+    )
+
+
+def _with_features(text: str, guess: FirstSource) -> str:
+    """The text with a count of events, and sums of the first two numbers that are no names of
+    anything."""
+    numbers = [
+        n
+        for n, c in guess.payload.items()
+        if c.type.startswith(NUMBERS) and n not in (guess.entity, "index")
+    ]
+    wanted = [("events_7d", "count", "", 7)]
+    wanted += [
+        (f"{n}_28d", "sum", f"of = {json.dumps(ticked(n))}\n", 28)
+        for n in numbers
+        if not KEYS.search(n)
+    ][:2]
+    features = "".join(
+        f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{of}days = {days}\n'
+        for name, agg, of, days in wanted
+    )
+    text = _exchanged(
+        text, "windows_days", f"entity = {json.dumps([guess.entity])}\n", "cutoff_grace_hours"
+    )
+    text = _exchanged(text, "# [[features.columns]]", f"{features}\n", "[labels]")
+    label = 'label = "count_ahead() > 0"           # is there an event in the horizon?\n'
+    return _exchanged(text, "measure", label, "# label")
+
+
+def _exchanged(text: str, start: str, new: str, end: str) -> str:
+    """The text with `new` in place of the lines from `start` (how a line begins) to before
+    `end`."""
+    rows = text.splitlines(keepends=True)
+    at = next(i for i, row in enumerate(rows) if row.startswith(start))
+    until = next(i for i, row in enumerate(rows) if i > at and row.startswith(end))
+    return "".join([*rows[:at], new, *rows[until:]])
+
+
+@explaining_losses()
+def trial(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dict[str, Preview]:
+    """Load the files that the guesses read by `text` as lake.toml, on its engine, up to the rows of
+    `raw`; nothing is recorded. Raises SettingsError where a source has no usable row, or an
+    expression is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / FILE_NAME).write_text(text, encoding="utf-8")
+        lake = open_lake(root, proposed=Path(folder))
+    found = {}
+    for name, guess in guesses.items():
+        files = [f for f in guess.files if f.name not in guess.unreadable]
+        header = ("event_key", "event_ts", "arrival_ts", "op", *guess.payload)
+        found[name] = Preview(
+            header, *tried(LakeSession(lake.of_source(name)), files, header, SHOWN)
+        )
+        if sum(found[name].refused.values()) == found[name].rows:
+            why = (
+                max(found[name].refused.items(), key=lambda one: one[1])[0]
+                if found[name].rows
+                else "there is none"
+            )
+            raise SettingsError(
+                f"{section_of(name)} of the new lake.toml",
+                f"none of {found[name].rows:,} row(s) is usable by it: {plain(why)}",
+                "No lake.toml was written",
+                "Name columns with --key, --event-ts, --arrival-ts, or the expressions with "
+                "--select",
+            )
+    return found

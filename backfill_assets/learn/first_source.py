@@ -1,0 +1,398 @@
+"""The `[source]` that landed files suggest: times, key, entity and payload by names and values
+(DuckDB, no JVM).
+
+Not here: the text of lake.toml and its trial load (`first_lake`), asking a person (`learn.init_command`), and
+the load itself, whose rules alone decide (`intake.mapping`, `intake.deliveries`). A guess reads SEEN
+files at most; others may differ.
+"""
+
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import duckdb
+import pyarrow.parquet as pq
+from duckdb import DuckDBPyConnection
+
+from backfill_assets.intake.batches import BAD_REASON, BAD_TEXT
+from backfill_assets.intake.content_store import StoredFile
+from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
+from backfill_assets.intake.files import LandedFile
+from backfill_assets.intake.ingest import OWN_FIELDS, ingest
+from backfill_assets.intake.paths import BY_NUMBER, are_numbered, day_of
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.write.embedded import literal
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.learn.first_columns import (
+    KEYS,
+    TIMES,
+    WHOLES,
+    FileColumn,
+    first_dialect,
+    free_name,
+    in_spark,
+    plain_name,
+    read_column,
+    ticked,
+)
+from backfill_assets.learn.first_times import other_times
+
+SEEN, MOST_BYTES = (
+    20,
+    1 << 28,
+)  # files that a guess reads, and their bytes: the first and the last, others between
+EARLY_DAYS = 31  # before the first percent of events: earlier ones are outliers, such as 1970
+WHO = re.compile(
+    r"customer|client|user|account|member|patient|device|sensor|player|subscriber|merchant|store|entity"
+)
+AS_LINES = "jq -c 'if type == \"array\" then .[] else . end' FILE"
+ROLES = {  # the names that senders give these columns, the likeliest first
+    "event_ts": (
+        "event_ts",
+        "event_time",
+        "event_at",
+        "occurred_at",
+        "ordered_at",
+        "ts",
+        "timestamp",
+        "time",
+    ),
+    "arrival_ts": (
+        "arrival_ts",
+        "arrived_at",
+        "received_at",
+        "ingested_at",
+        "ingestion_ts",
+        "loaded_at",
+    ),
+    "version_ts": (
+        "version_ts",
+        "version_at",
+        "updated_at",
+        "modified_at",
+        "changed_at",
+        "last_modified",
+    ),
+    "seq": ("seq", "sequence", "offset", "delivery"),
+    "op": ("op", "operation", "_op", "__op", "action", "change", "change_type", "change_operation"),
+}
+
+
+@dataclass(frozen=True)
+class FirstSource:
+    """What some files suggest."""
+
+    files: tuple[LandedFile, ...]  # that were read
+    others: int  # files that were not
+    unreadable: Mapping[str, str]  # why one of `files` gave no row, by its path
+    form: str
+    columns: tuple[FileColumn, ...]
+    roles: Mapping[str, str]  # delivery column -> column of the files
+    payload: Mapping[str, FileColumn]  # name in the lake -> column
+    entity: str
+    start_date: date
+    path_names_day: bool  # each path names a day: arrival_ts where no column is
+    numbered: bool  # numbers in names order files
+    dialect: Dialect = PLAIN_TEXT
+    other_times: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of other forms than ISO 8601: what reads them
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the payload needs no declaration: entity, value and flag, the latter two whole
+        numbers."""
+        wholes = all(self.payload[n].type in WHOLES for n in ("value", "flag") if n in self.payload)
+        return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD} and wholes
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a column says which of several rows of one key and day is the newest."""
+        return not {"seq", "version_ts", "arrival_ts"}.isdisjoint(self.roles)
+
+    @property
+    def key_is_guessed(self) -> bool:
+        """Whether no name says that the column taken for the key is one."""
+        return not _is_named(self.roles["event_key"])
+
+    @property
+    def select(self) -> str:
+        """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is
+        loaded."""
+        types = {c.name: c for c in self.columns}
+        parts = [
+            _aliased(role, in_spark(types[self.roles[role]], role))
+            for role in MACHINERY
+            if role in self.roles
+        ]
+        if self.numbered and not self.is_ordered:
+            parts.insert(0, BY_NUMBER)
+        if "arrival_ts" not in self.roles and not self.path_names_day:
+            parts.append(f"{in_spark(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts")
+        return ", ".join(
+            [*parts, *(_aliased(ticked(name), ticked(c.name)) for name, c in self.payload.items())]
+        )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was left out or is named otherwise than in the files, in a sentence each."""
+        used = {*self.roles.values(), *(c.name for c in self.payload.values())}
+        out = {
+            "pandas' row numbers": [c for c in self.columns if c.is_index],
+            "of no type that a payload has": [c for c in self.columns if not c.type],
+        }
+        names = {
+            why: ", ".join(c.name for c in columns if c.name not in used)
+            for why, columns in out.items()
+        }
+        renamed = ", ".join(
+            f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower()
+        )
+        lines = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
+        lines += [
+            f"{name} holds times of another form than ISO 8601: write {read} in select."
+            for name, read in self.other_times.items()
+        ]
+        return (
+            [*lines, f"Under a name that is free and plain in the lake: {renamed}."]
+            if renamed
+            else lines
+        )
+
+
+def first_source(
+    files: Sequence[LandedFile], form: str, chosen: Mapping[str, str], shared: Collection[str] = ()
+) -> FirstSource:
+    """Return what the files suggest. `chosen`: roles that a person named (event_key, event_ts,
+    arrival_ts, entity); `shared`: columns that other sources have, too, among which the entity is.
+
+    Raises SettingsError where a role has no column or no file has rows.
+    """
+    seen, unreadable, copies = _sample(files), dict[str, str](), list[str]()
+    dialect = first_dialect(seen, form)
+    with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        for file in seen:
+            copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
+            why = copy.refused or (_why_rowless(copy) if form != "parquet" else None)
+            if why is None:
+                copies.append(literal(str(copy.parquet)))
+            else:
+                unreadable[file.name] = why
+        if not copies:
+            name, why = next(iter(unreadable.items()))
+            fix = (
+                f"Write an object per line, as `{AS_LINES}` does"
+                if form == "jsonl"
+                else "Correct the file"
+            )
+            raise _unfit(name, f"it cannot be read: {why}", f"{fix}, or name its --format")
+        rows = (
+            f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
+        )
+        own = [f.name for f in OWN_FIELDS] if form != "parquet" else []
+        once = (
+            f"* EXCLUDE ({', '.join(own)}) FROM {rows} WHERE {BAD_REASON} IS NULL"
+            if own
+            else f"* FROM {rows}"
+        )
+        engine.execute(f"CREATE TEMP TABLE landed AS SELECT DISTINCT {once}")
+        described = engine.execute("DESCRIBE landed").fetchall()
+        columns = tuple(
+            read_column(engine, str(column), str(kind)) for column, kind, *_ in described
+        )
+        name = next(f.name for f in seen if f.name not in unreadable)
+        forms = other_times(engine, columns)
+        roles = _roles(name, form, columns, chosen, forms)
+        payload, entity = _payload(columns, roles, chosen.get("entity"), shared)
+        start = _first_day(engine, name, roles["event_ts"], files, forms)
+    return FirstSource(
+        tuple(seen),
+        len(files) - len(seen),
+        unreadable,
+        form,
+        columns,
+        roles,
+        payload,
+        entity,
+        start,
+        all(day_of(f.name) for f in files),
+        are_numbered(f.name for f in files),
+        dialect,
+        forms,
+    )
+
+
+def _why_rowless(copy: StoredFile) -> str | None:
+    """Why a text file gave no usable row: that of its first record, and what the file seems to
+    hold; None if it gave one."""
+    if copy.rows > copy.bad_rows:
+        return None
+    found = pq.read_table(copy.parquet, columns=[BAD_TEXT, BAD_REASON]).slice(0, 1).to_pylist()
+    if not found:
+        return "it has no row"
+    text, reason = str(found[0][BAD_TEXT]), str(found[0][BAD_REASON])
+    held = {
+        "[": "one JSON array, not an object per line: ",
+        "{": "JSON objects that are not one per line: ",
+    }
+    return f"{held.get(text[:1], '')}{reason}"
+
+
+def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
+    """The files to read, by name: the first, the last and others at equal distances, while they are
+    not too large."""
+    last, picked, size = len(files) - 1, list[int](), 0
+    for at in dict.fromkeys([0, last, *(round(n * last / (SEEN - 1)) for n in range(SEEN))]):
+        if not picked or size + files[at].size <= MOST_BYTES:
+            picked.append(at)
+            size += files[at].size
+    return [files[at] for at in sorted(picked)]
+
+
+def _roles(
+    file: str,
+    form: str,
+    columns: Sequence[FileColumn],
+    chosen: Mapping[str, str],
+    forms: Mapping[str, str],
+) -> dict[str, str]:
+    """The column of each role that one has, or that `chosen` names."""
+    known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
+    if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
+        raise _unfit(
+            file,
+            f"its header has no comma: {listed[0]}",
+            "Separate its columns by one sign in all files",
+        )
+    for role, name in chosen.items():
+        if name.lower() not in known:
+            raise _unfit(
+                file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}"
+            )
+    roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
+    for role, names in ROLES.items():
+        free = [known[n] for n in names if n in known and known[n].name not in roles.values()]
+        if role not in roles and (fits := [c for c in free if _fits(c, role)]):
+            roles[role] = fits[0].name
+    if "event_ts" not in roles:  # the only time may be the version's, too
+        times = sorted(
+            (c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values()
+        )
+        if forms and not times:
+            why = f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}"
+            raise _unfit(
+                file,
+                why,
+                f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}',
+            )
+        roles["event_ts"] = _first(file, "event_ts", times, listed)
+    if "event_key" not in roles:
+        others = _namers(c for c in columns if c.name not in roles.values())
+        # a number that differs in every row may be a measure, and a corrected key is there twice
+        maybe_measures = [c for c in columns[1:] if c.type in WHOLES and not _is_named(c.name)]
+        likeliest = sorted(others, key=lambda c: (c in maybe_measures, -c.distinct))
+        roles["event_key"] = _first(file, "event_key", likeliest, listed)
+    return roles
+
+
+def _fits(column: FileColumn, role: str) -> bool:
+    if role == "op":
+        return column.ops != ""
+    return (
+        column.type in TIMES if role.endswith("_ts") else column.type in WHOLES and column.is_unique
+    )
+
+
+def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
+    """The columns that may name something: by their names, else all texts and whole numbers."""
+    fit = [
+        c
+        for c in columns
+        if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)
+    ]
+    return [c for c in fit if _is_named(c.name)] or fit
+
+
+def _is_named(column: str) -> bool:
+    """Whether a column is called as keys are."""
+    return KEYS.search(plain_name(column)) is not None
+
+
+def _first(file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
+    for column in columns:
+        return column.name
+    fix = (
+        f"Name it with --{'key' if role == 'event_key' else role.replace('_', '-')}: one of "
+        f"{', '.join(known)}"
+    )
+    raise _unfit(file, f"no column of it looks like {role}", fix)
+
+
+def _payload(
+    columns: Sequence[FileColumn],
+    roles: Mapping[str, str],
+    entity: str | None,
+    shared: Collection[str],
+) -> tuple[dict[str, FileColumn], str]:
+    """All columns without a role, by the name they get, and the column that names the entity: among
+    columns that other sources have, too, else columns named like a key, the one called as people
+    and things are; without any, the event's own key."""
+    named = dict[str, FileColumn]()
+    for column in columns:
+        if (
+            column.name not in roles.values()
+            and column.type
+            and (not column.is_index or column.name == entity)
+        ):
+            named[free_name(column.name, named)] = column
+    own = next(c for c in columns if c.name == roles["event_key"])
+    both = [
+        c
+        for c in named.values()
+        if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested
+    ]
+    candidates = both or _namers(named.values()) or [own]
+    first = min(
+        candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name))
+    )
+    chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), first)
+    name = next((n for n, c in named.items() if c is chosen), None) or free_name(chosen.name, named)
+    return {**named, name: chosen}, name
+
+
+def _first_day(
+    engine: "DuckDBPyConnection",
+    file: str,
+    event_ts: str,
+    files: Sequence[LandedFile],
+    forms: Mapping[str, str],
+) -> date:
+    """The first day of the events that were read, without outliers, or the first that a path
+    names."""
+    moment = f"CAST(try_cast(CAST({quoted(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
+    days = f"(SELECT CAST({moment} AS DATE) AS d FROM landed)"
+    (usual,) = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchone() or (None,)
+    if usual is None:
+        read = forms.get(event_ts, f"to_timestamp({ticked(event_ts)}, 'dd.MM.yyyy')")
+        fix = f'Name another with --event-ts, or say --select "{read} AS event_ts, …"'
+        raise _unfit(file, f"no value of {event_ts} is a time of ISO 8601", fix)
+    earliest = usual - timedelta(days=EARLY_DAYS)
+    first: date
+    (first,) = engine.execute(
+        f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'"
+    ).fetchone() or (usual,)
+    named = [day for f in files if (day := day_of(f.name)) and day >= earliest]
+    return min([first, *named])
+
+
+def _aliased(name: str, expression: str) -> str:
+    return name if name == expression else f"{expression} AS {name}"
+
+
+def _unfit(file: str, why: str, fix: str) -> SettingsError:
+    return SettingsError(f"the landed file {file}", why, "No lake.toml was written", fix)

@@ -1,0 +1,220 @@
+"""The desk of a drill: a clock, the symptom, a look at the copy each second, hints on demand, a
+score from receipts.
+
+Not here: the faults (`drills`) and the terminal (`learn.practice_command`).
+"""
+
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.engines.server import quickest_engine
+from backfill_assets.engines.session import drop_session
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.view import DayReceipt
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.settings import is_lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.learn.drills import Planted
+from backfill_assets.learn.example_lakes import FEWEST_DAYS, days_until, make_sample
+from backfill_assets.learn.lab_lakes import copy_lake, load
+from backfill_assets.pipeline.chosen import chosen_pipeline
+
+WORDS = (
+    "Type: hint | see WORD (a table, day, file or setting: where the fault is) | quit. Mend it "
+    "there."
+)
+FIT = (State.FRESH, State.INCOMPLETE, State.PENDING)
+Days = Mapping[tuple[str, date], DayReceipt]  # newest receipts by table and day
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a person stands: `read` waits for a line at most a second ("" for none), `say` writes
+    one."""
+
+    read: Callable[[], str]
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass
+class DrillScore:
+    """The score of a drill."""
+
+    limit: float  # seconds
+    planted: int = 0  # rows that the fault made wrong
+    seen_s: float | None = (
+        None  # seconds until the fault was named or first written over (None: never)
+    )
+    mended_s: float | None = None  # seconds until the lake was well (None: never)
+    wrong_rows: int = 0  # the most rows that readers could get wrong at once
+    needless: int = 0  # days written although nothing was wrong with them
+    hints: int = 0
+    wrong_guesses: int = 0
+
+    @property
+    def points(self) -> int:
+        """100, less up to 30 each for the time to see and to mend, 20 if it was not mended, 2 for
+        each needless day (at most 30), 10 for wrong rows beyond the fault's, 5 for each hint and
+        wrong guess; at least 0."""
+        seen, mended = (
+            self.limit if s is None else min(s, self.limit) for s in (self.seen_s, self.mended_s)
+        )
+        harm = 10 * (self.wrong_rows > self.planted) + min(30, 2 * self.needless)
+        lost = 30 * (seen + mended) / self.limit + 20 * (self.mended_s is None) + harm
+        return max(0, round(100 - lost - 5 * (self.hints + self.wrong_guesses)))
+
+
+@dataclass
+class Watch:
+    """The copy of a lake in a drill, compared with how it was before the fault."""
+
+    root: Path
+    before: Days = field(init=False)  # receipts before the fault
+    unfit: frozenset[tuple[str, date]] = field(
+        init=False
+    )  # days that were not fit before the fault
+    planted: Planted | None = None
+    needed: frozenset[tuple[str, date]] = frozenset()
+    found: Days = field(default_factory=dict)  # the receipts when the fault was planted
+
+    def __post_init__(self) -> None:
+        states, self.before = self._states_now()
+        if states is None:
+            culprit, fix = (
+                "one of its tables cannot be read",
+                "Run `backfill-assets doctor` first, or add --sample",
+            )
+            raise SettingsError(f"the lake {self.root}", culprit, "Nothing was planted", fix)
+        self.unfit = frozenset(at for at in self.before if states.of(*at) not in FIT)
+
+    def plant(self, plant: Callable[[Lake], Planted]) -> Planted:
+        """Plant the fault in the copy, and note which days it touched. Raises SettingsError if
+        nothing shows it."""
+        self.planted = plant(open_lake(self.root))
+        wrong, self.found = self.wrong(), self._states_now()[1] or self.before
+        self.needed = frozenset(wrong or ())
+        if self.is_well(wrong):
+            culprit, fix = (
+                "days that needed a rebuild before hide the fault",
+                "Run `catch-up` first, or add --sample",
+            )
+            raise SettingsError(f"the lake {self.root}", culprit, "There is nothing to mend", fix)
+        return self.planted
+
+    def _states_now(self) -> tuple[States | None, Days]:
+        """The states and the newest receipts now; None and no receipts if the lake cannot be
+        read."""
+        try:
+            lake = open_lake(self.root)
+            pipeline = chosen_pipeline(lake)
+            states = pipeline.states(read_view(lake, pipeline.contracts))
+        except BackfillError:
+            return None, {}
+        views = {table: states.view.table(table).latest for table in states.contracts}
+        return states, {
+            (table, day): receipt
+            for table, latest in views.items()
+            for day, receipt in latest.items()
+        }
+
+    def wrong(self) -> dict[tuple[str, date], int] | None:
+        """The days that are not as they should be, with the rows that readers get of them though
+        they are not right; None if the lake cannot be read, and so gives nobody a wrong row."""
+        states, now = self._states_now()
+        if states is None:
+            return None
+        found = dict[tuple[str, date], int]()
+        for at in (self.before.keys() | now.keys()) - self.unfit:
+            state, receipt, was = states.of(*at), now.get(at), self.before.get(at)
+            other = (
+                receipt is not None
+                and was is not None
+                and receipt.entry.content != was.entry.content
+            )
+            differs = bool(self.planted and self.planted.restores and other)
+            if state not in FIT or differs:
+                found[at] = (
+                    receipt.entry.rows if receipt and (differs or state is State.STALE) else 0
+                )
+        return found
+
+    def is_well(self, wrong: Mapping[tuple[str, date], int] | None) -> bool:
+        """Whether no day is wrong, and no file is left that has to go."""
+        left = [f for f in self.planted.unwanted if f.exists()] if self.planted else []
+        return wrong is not None and not wrong and not left
+
+    def written(self) -> tuple[int, int]:
+        """How many days receipts wrote since the fault, and how many of them were as they should be
+        before."""
+        now = self._states_now()[1]
+        moved = [
+            at
+            for at, s in now.items()
+            if at not in self.found or s.version > self.found[at].version
+        ]
+        same = {at for at in moved if at in self.before and now[at].entry == self.before[at].entry}
+        return len(moved), len(same - self.needed)
+
+
+def drill_lake(root: Path | None, target: Path) -> Path:
+    """Return `target`, a copy of the lake at `root`, or, where there is none, a loaded sample of
+    two weeks."""
+    if root is not None and is_lake(root):
+        return copy_lake(root, target).root
+    days = days_until(utc_today(), FEWEST_DAYS)
+    make_sample(target, days, quickest_engine())
+    load(open_lake(target), days, tables=None)
+    drop_session(target)
+    return target
+
+
+def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
+    """Run the clock until the copy is well, the person quits or the time is over."""
+    planted, began = watch.planted, desk.clock()
+    if planted is None:
+        raise RuntimeError("plant the fault first")
+    score = DrillScore(seconds, planted=sum((watch.wrong() or {}).values()))
+    there = f"In another terminal: export BACKFILL_ASSETS_LAKE={shlex.quote(str(watch.root))}"
+    for line in (planted.symptom, f"The copy: {watch.root}", there, WORDS):
+        desk.say(line)
+    while (passed := round(desk.clock() - began, 1)) < seconds:
+        wrong = watch.wrong()
+        score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
+        writes, score.needless = watch.written()
+        is_well = watch.is_well(wrong)
+        if (writes or is_well) and score.seen_s is None:
+            score.seen_s = passed
+        if is_well:
+            score.mended_s = passed
+            break
+        word, _, rest = desk.read().strip().partition(" ")
+        if word == "quit":
+            break
+        if word == "hint":
+            desk.say(
+                (*planted.hints, "There is no further hint.")[min(score.hints, len(planted.hints))]
+            )
+            score.hints += 1
+        elif word == "see":
+            _judge_guess(score, planted, rest, passed, desk.say)
+        elif word:
+            desk.say(WORDS)
+    return score
+
+
+def _judge_guess(
+    score: DrillScore, planted: Planted, guess: str, at: float, say: Callable[[str], None]
+) -> None:
+    if guess not in planted.seen:
+        score.wrong_guesses += 1
+        say("No, it is not there.")
+    else:
+        score.seen_s = at if score.seen_s is None else score.seen_s
+        say("Yes. Mend it.")

@@ -1,0 +1,186 @@
+"""`backfill-assets guide`, `lab` and `drill`: guides, unsafe forms that fail beside safe ones,
+faults against a clock.
+
+Not here: the texts (`guides/*.md`), the labs, the faults and the score (`labs`), and lakes to try
+on (`demo`).
+"""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+
+import click
+
+from backfill_assets.cli.common import FILE, json_and_lake, lake_root, print_json, wants_json
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    html_of,
+    remark,
+    say,
+    write_whole,
+)
+from backfill_assets.cli.output import answer
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.learn.lab import LABS, LabStep, run_lab
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--html", type=FILE, help="Also write the lab as one page.")
+@json_and_lake
+def lab(name: str | None, html: Path | None) -> None:
+    """List the labs, or run the one called NAME: it makes a lake of its own, and deletes it at its
+    end.
+
+    Every step that says WRONG is the unsafe form, which really ran.
+    """
+    if name is None:
+        answer(LABS, [TextTable(("lab", "shows"), [*LABS.items()])])
+        return
+    done = []
+    with tempfile.TemporaryDirectory(prefix="backfill-assets-lab-") as folder:
+        for step in run_lab(name, Path(folder) / "lake"):
+            done.append(step)
+            if not wants_json():
+                click.secho(f"\n{step.title or step.form}", bold=True)
+                for line in step.text.splitlines():
+                    say(line)
+                _section(step).draw()
+    if html:
+        page = Page(f"lab {name}", LABS[name], "a lake of its own", [_section(s) for s in done])
+        write_whole(html, html_of(page))
+    answer({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})
+
+
+def _section(step: LabStep) -> PageSection:
+    tables = [TextTable(step.columns, step.rows)] if step.columns else []
+    is_code = "\n" in step.text
+    return PageSection(
+        step.title or step.form,
+        tables,
+        [step.verdict] if step.form else [],
+        about=[] if is_code else [step.text],
+        code=step.text if is_code else "",
+    )
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--seconds", type=click.IntRange(1), default=300, show_default=True, help="The time there is."
+)
+@click.option("--sample", is_flag=True, help="Drill on a sample lake, not on a copy of the lake.")
+@click.option(
+    "--plant-only", is_flag=True, help="Make the copy, plant the fault, name both, and leave them."
+)
+@json_and_lake
+def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> None:
+    """List the drills, or plant the fault NAME in a copy of the lake (a sample if there is none),
+    to be mended in another terminal. The lake itself is only read. Exit code 1 if the copy was not
+    well in time.
+    """
+    from backfill_assets.learn.drills import PLANTS
+    from backfill_assets.learn.practice import Desk, Watch, drill_lake, practise
+
+    if name is None:
+        known = {plant: (function.__doc__ or "").strip() for plant, function in PLANTS.items()}
+        answer(known, [TextTable(("drill", "fault"), [*known.items()])])
+        return
+    refuse_unknown("drill", [name], PLANTS, "Nothing was planted")
+    folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
+    try:
+        watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
+        planted = watch.plant(PLANTS[name])
+    except BackfillError:
+        shutil.rmtree(folder)
+        raise
+    if plant_only:
+        print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
+        return
+    score = practise(watch, Desk(_reader(), remark), seconds)
+    figures = {**vars(score), "points": score.points}
+    answer(figures, [TextTable(["figure", "value"], [*figures.items()])])
+    remark(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
+    if score.mended_s is None:
+        click.get_current_context().exit(1)
+
+
+def _reader() -> Callable[[], str]:
+    """Return a function that gives the next line of the person, "" if none comes within a
+    second."""
+    lines = Queue[str]()
+
+    def listen() -> None:
+        """Run in a thread, which ends with the process."""
+        for line in sys.stdin:
+            lines.put(line)
+
+    def read() -> str:
+        """Wait a second at most."""
+        with suppress(Empty):
+            return lines.get(timeout=1.0)
+        return ""
+
+    Thread(target=listen, daemon=True).start()
+    return read
+
+
+FOLDER = Path(__file__).parent.parent / "guides"
+FIRST = (  # the order in which a newcomer reads them; all others follow by name
+    "first-lake",
+    "own-files",
+    "as-others-write",
+    "full-dumps",
+    "several-sources",
+    "own-tables",
+    "late-data",
+    "correcting-the-past",
+    "trust",
+    "production",
+    "servers",
+    "in-your-project",
+    "your-spark",
+    "how-it-works",
+)
+
+
+def guides() -> dict[str, Path]:
+    """Return the file of every guide by its name, `FIRST` first."""
+    files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    names = [name for name in FIRST if name in files]
+    return {name: files[name] for name in (*names, *(n for n in files if n not in FIRST))}
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_and_lake
+def guide(name: str | None) -> None:
+    """List the guides, or print the one called NAME as Markdown, without a pager.
+
+    A test runs the commands of every guide and compares what they print with what the guide shows.
+    """
+    known = guides()
+    if name is None:
+        titles = {
+            n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+            for n, path in known.items()
+        }
+        answer(
+            titles,
+            [
+                TextTable(("guide", "about"), [*titles.items()]),
+                "`backfill-assets guide NAME` prints one.",
+            ],
+        )
+        return
+    refuse_unknown("guide", [name], known, "Nothing was printed")
+    text = known[name].read_text(encoding="utf-8")
+    answer({"guide": name, "text": text}, [partial(click.echo, text, nl=False)])

@@ -1,6 +1,0 @@
-"""Places: what fills the port `core.place`, a folder or an object store, and the one choice between
-them.
-
-Here: requests to a store, its leases and markers, copies of its objects on this machine, and its
-errors in plain words. Not here: what a file means (`lake`).
-"""

@@ -1,0 +1,194 @@
+"""The older code of a plan (`plan --code REF`): the pipeline's files of one git commit, frozen in
+the lake.
+
+Elsewhere: which files these are (`[pipeline]` in lake.toml), reading them (`pipeline`), pins
+(`preflight`).
+
+Frozen are the pipeline file, the files beside it that it imports, directly or through others, and
+the SQL files, in a folder named by a digest over them; installed packages are today's. Environment
+variables override the lake's settings for the plan's processes, so that they all find the older
+tables. Such days show as outdated under today's code.
+"""
+
+import contextlib
+import io
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from backfill_assets.kernel.core.addresses import bucket_address
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.port import AlreadyThere, Place
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.plans.files import FOLDER
+from backfill_assets.plans.model import PlanCode
+
+OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__PIPELINE__SQL"
+CODE = "code"  # the folder of frozen files, below that of plans
+SUFFIXES = (".py", ".sql")
+DIGEST_CHARS = 16
+GIT_SECONDS = 30.0  # of one call; the file system may be slow
+COMMIT_IT = "Commit the file, and name a commit, branch or tag that holds it"
+Reach = Callable[
+    [Path], tuple[Path, ...]
+]  # a Python file and all that it imports from beside it, itself first
+Files = Mapping[str, bytes]  # content by path below the frozen folder
+
+
+def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
+    """Freeze the files that make the lake's tables as of `ref` (commit, branch or tag); `reached`
+    (of `pipeline.own_files`) gives a file and its imports.
+
+    Raises BackfillError if git has no such files at `ref`.
+    """
+    pipeline = lake.settings.pipeline
+    place, _, name = (pipeline.tables or "").rpartition(":")
+    if not place.endswith(".py") and (place or not pipeline.sql):
+        what = f"they are made by the module {place}" if place else "they are those of this product"
+        raise _refused(
+            "the tables of this lake",
+            f"{what}, no file beside lake.toml, so that there is no older version to take",
+            "Install the older version in an environment of its own and plan there, or name a "
+            "file of yours in "
+            "`[pipeline] tables`",
+        )
+    if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
+        raise _refused(
+            f"the tables of {lake.address}",
+            "git knows no file of a bucket",
+            "Put the older files into a candidate (`candidate create`) and publish it, or name "
+            "files of a repository "
+            "on this machine in [pipeline], by absolute paths",
+        )
+    named = [(lake.root / place).resolve()] if place else []
+    named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
+    folder = _repository(named)
+    named_so = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    commit = _git(folder, *named_so).decode().strip()
+    files: set[Path] = set()
+    tables = os.path.relpath(named[0], folder) if place else ""
+    sql = os.path.relpath(named[-1], folder) if pipeline.sql else ""
+    with _exported(folder, commit) as export:
+        if place:
+            files |= _python(export / tables, named[0], ref, reached)
+        if sql:
+            files |= (queries := {*export.glob(sql)})
+            if not queries:
+                raise _refused(
+                    f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT
+                )
+        digest = _freeze(
+            lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files}
+        )
+    frozen = f"{FOLDER}/{CODE}/{digest}"
+    return PlanCode(
+        ref,
+        commit,
+        f"{frozen}/{tables}:{name}" if place else "",
+        f"{frozen}/{sql}" if sql else "",
+        digest,
+        len(files),
+    )
+
+
+def _resolved(root: Path, pattern: str) -> Path:
+    """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its
+    first wildcard."""
+    parts = Path(pattern).parts
+    fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
+    return root.joinpath(*parts[:fixed]).resolve().joinpath(*parts[fixed:])
+
+
+def _repository(files: Sequence[Path]) -> Path:
+    """The top folder of the git repository of the files (they need not exist); raises BackfillError
+    for several."""
+    places = [next(folder for folder in file.parents if folder.is_dir()) for file in files]
+    tops = {_git(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
+    if len(tops) > 1:
+        why = (
+            f"they lie in {len(tops)} git repositories ({', '.join(sorted(tops))}); one commit "
+            "cannot hold both"
+        )
+        raise _refused("the pipeline file and the SQL files", why, "Move them into one repository")
+    return Path(tops.pop())
+
+
+def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
+    """The exported pipeline file and what it imports from beside it; `today` is that file now."""
+    if not file.is_file():
+        raise _refused(str(today), f"git does not know it so: it is not in {ref}", COMMIT_IT)
+    try:
+        return {*reached(file)}
+    except SyntaxError as error:
+        where = f"line {error.lineno}: {error.msg}"
+        raise _refused(
+            f"{today} at {ref}", f"it is no Python ({where})", "Name another commit"
+        ) from None
+
+
+@contextlib.contextmanager
+def _exported(folder: Path, commit: str) -> Iterator[Path]:
+    """The Python and SQL files of a commit in the repository `folder`, in a temporary folder."""
+    names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
+    patterns = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
+    packed = _git(folder, "archive", "--format=tar", commit, "--", *(patterns or ["."]))
+    with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
+        yield Path(export).resolve()
+
+
+def _freeze(lake: Place, files: Files) -> str:
+    """Write the files into a folder named by a digest over them, and so never to anything else;
+    gives the digest."""
+    listed = "".join(
+        f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items())
+    )
+    digest = sha256(listed.encode()).hexdigest()[:DIGEST_CHARS]
+    for name, content in files.items():
+        with contextlib.suppress(AlreadyThere):  # also what a process that was killed has written
+            lake.write(f"{FOLDER}/{CODE}/{digest}/{name}", content, if_absent=True)
+    return digest
+
+
+@contextlib.contextmanager
+def working_by(code: PlanCode | None) -> Iterator[None]:
+    """Within, this process and its children open the lake with the tables of that code."""
+    wanted = {OVERRIDE: code.tables, OVERRIDE_SQL: code.sql} if code else {}
+    before = {name: os.environ.get(name) for name, value in wanted.items() if value}
+    os.environ.update({name: wanted[name] for name in before})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    """The output of git in a folder; raises BackfillError if git fails."""
+    path = str(folder)
+    try:
+        command = ("git", "-C", path, *words)
+        result = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
+    except FileNotFoundError:
+        raise _refused(
+            path, "git is not installed here", "Install git, or plan without --code"
+        ) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        fix = "Try again, or plan with the file as it is"
+        raise _refused(path, f"git gave no answer ({error})", fix) from None
+    if result.returncode:
+        lines = result.stderr.decode(errors="replace").strip().splitlines()
+        why = lines[0] if lines else f"{words[-1]} is no commit, branch or tag"
+        raise _refused(path, f"git does not know it so: {why}", COMMIT_IT)
+    return result.stdout
+
+
+def _refused(what: str, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(what, culprit, "Nothing was planned", fix)

@@ -1,0 +1,235 @@
+"""Expected values of a fix: `plan --expect "staging.rows ±0"`, parsed when planned, judged by the
+gate of each chunk.
+
+Elsewhere: bounds of single days (`gate`). A figure is counted over all days of a chunk, by DuckDB
+in the files, now and before the plan's first write.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.compare.compare import whole_files
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.embedded import connection, selection
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans.model import PlanChunk
+from backfill_assets.plans.progress import Progress, held_against
+
+NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
+FIGURE = re.compile(
+    r"(?:(?P<of>\w+)\((?P<inner>\w+)\.(?P<column>\w+)\)|(?P<table>\w+)\.(?P<count>\w+))\s*(?P<bound>.*)"
+)
+BOUND = re.compile(
+    rf"(?:(?:±|\+-|\+/-)\s*(?P<by>{NUMBER})\s*(?P<percent>%?)|(?P<sign><=|>=|=)\s*(?P<value>{NUMBER})"
+    rf"|between\s+(?P<least>{NUMBER})\s+and\s+(?P<most>{NUMBER}))"
+)
+ROWS, KEYS, CHANGED = "rows", "keys", "share_changed"
+COUNTS = (ROWS, KEYS)
+OF_COLUMNS = {  # the SQL of a figure of a column; `share_changed` needs both sides
+    "sum": "sum({0})",
+    "mean": "avg({0})",
+    "nulls": "count(*) - count({0})",
+    "distinct": "count(DISTINCT {0})",
+}
+NUMERIC = ("sum", "mean")
+GRAMMAR = (
+    "Write FIGURE BOUND: TABLE.rows, TABLE.keys, share_changed(TABLE.COLUMN), or sum, mean, "
+    "nulls, distinct of one; "
+    "then ±N or ±N% (against before), = N, <= N, >= N, or between A and B"
+)
+CLOSE = 1e-9  # share of a floating-point figure: what the order of an addition may change
+Figure = Any  # of a chunk's days: an int, float or Fraction; None: there are no rows to count
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A figure of a table and its bounds: either `by`, or `least` and `most`."""
+
+    text: str  # as a person wrote it
+    figure: str
+    table: str
+    column: str  # "": the figure is of the table's rows
+    by: float | None = None  # how much it may differ from the figure before
+    relative: bool = False  # whether `by` is a share of the figure before
+    least: float = float("-inf")
+    most: float = float("inf")
+
+    def holds(self, before: Figure, now: Figure) -> bool:
+        """Whether the figure now is as expected. Without a value (no rows) it is not, unless it had
+        none before either."""
+        if now is None or (self.by is not None and before is None):
+            return self.by is not None and now is before
+        if self.by is None:
+            return bool(self.least <= now <= self.most)
+        slack = CLOSE * abs(before) if isinstance(now, float) else 0
+        return bool(abs(now - before) <= self.by * (abs(before) if self.relative else 1) + slack)
+
+
+@dataclass(frozen=True)
+class FigureOutcome:
+    """An expectation with its figures over a chunk's days."""
+
+    expected: Expectation
+    before: Figure
+    now: Figure
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is as expected."""
+        return self.expected.holds(self.before, self.now)
+
+    def __str__(self) -> str:
+        values = [
+            f"{float(v):.15g}" if v is not None else "no value" for v in (self.before, self.now)
+        ]
+        figures = (
+            values[1] if self.expected.figure == CHANGED else f"{values[0]} before, {values[1]} now"
+        )
+        return f"expected {self.expected.text}: {figures}"
+
+
+def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
+    """The expectation that a text states about one of these tables. Raises BackfillError for an
+    unknown table, column or figure, and for a bound that is none."""
+    parsed = FIGURE.fullmatch(text.strip())
+    if parsed is None:
+        raise _refused(text, "it is not FIGURE BOUND", GRAMMAR)
+    name, column = parsed["table"] or parsed["inner"], parsed["column"] or ""
+    contract = next((c for c in contracts if c.name == name), None)
+    if contract is None:
+        raise _refused(
+            text,
+            f"{name} is none of the plan's tables",
+            f"Name one of {', '.join(c.name for c in contracts)}",
+        )
+    figure = parsed["of"] or parsed["count"]
+    _refuse_figure(text, figure, column, contract)
+    bound = BOUND.fullmatch(parsed["bound"].strip())
+    if bound is None:
+        raise _refused(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
+    if bound["by"] is not None:
+        if figure == CHANGED or bound["by"].startswith("-"):
+            why = (
+                "it is a comparison with before already"
+                if figure == CHANGED
+                else "a negative distance holds never"
+            )
+            raise _refused(text, why, "Write e.g. `<= 0.1` or `between 0.4 and 0.6`")
+        percent = bool(bound["percent"])
+        return Expectation(
+            text, figure, name, column, float(bound["by"]) / (100 if percent else 1), percent
+        )
+    least, most = float(bound["least"] or bound["value"]), float(bound["most"] or bound["value"])
+    if least > most:
+        raise _refused(
+            text, f"nothing lies between {least:g} and {most:g}", "Write the smaller one first"
+        )
+    if bound["sign"] in ("<=", ">="):
+        least, most = (float("-inf"), most) if bound["sign"] == "<=" else (least, float("inf"))
+    return Expectation(text, figure, name, column, least=least, most=most)
+
+
+def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> None:
+    if not column and figure not in COUNTS:
+        raise _refused(text, f"{figure} is no figure of a table", GRAMMAR)
+    if column and figure not in (CHANGED, *OF_COLUMNS):
+        raise _refused(text, f"{figure} is no figure of a column", GRAMMAR)
+    if column and column not in contract.column_names:
+        raise _refused(
+            text,
+            f"{contract.name} has no column {column}",
+            f"Name one of {', '.join(contract.column_names)}",
+        )
+    if figure in (KEYS, CHANGED) and not contract.key:
+        raise _refused(
+            text, f"{contract.name} has no key, by which rows would be told apart", f"Use {ROWS}"
+        )
+    if figure == CHANGED and column in (*contract.key, contract.day_column):
+        raise _refused(
+            text, f"rows are matched by {column}, so that it never changes", "Name another column"
+        )
+    if figure in NUMERIC and not contract.column(column).kind.is_number:
+        raise _refused(text, f"{column} is no number", "Use nulls, distinct or share_changed")
+
+
+def _refused(text: str, why: str, fix: str) -> BackfillError:
+    return BackfillError(f"the expectation {text[:80]!r}", why, "Nothing was planned", fix)
+
+
+def read_expectations(path: Path) -> tuple[str, ...]:
+    """The texts in `expect = ["…"]` of a TOML file; raises BackfillError where it has none."""
+    try:
+        body = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BackfillError(
+            str(path), f"it is no TOML file: {error}", "Nothing was planned", "Correct it"
+        ) from None
+    texts = body.get("expect")
+    if (
+        set(body) != {"expect"}
+        or not isinstance(texts, list)
+        or not all(isinstance(t, str) for t in texts)
+    ):
+        fix = 'Write one list: expect = ["staging.rows ±0"]'
+        raise BackfillError(
+            str(path), "it does not say what is expected", "Nothing was planned", fix
+        )
+    return tuple(texts)
+
+
+def judge_expectations(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress
+) -> Iterator[FigureOutcome]:
+    """The plan's expectations over the days of a chunk. Raises BackfillError for files that are
+    gone."""
+    contracts = [pipeline.table(name).contract for name in current.plan.tables]
+    for text in current.plan.policy.expect:
+        wanted = parse_expectation(text, contracts)
+        contract = pipeline.table(wanted.table).contract
+        writes, newest = (
+            current.writes[wanted.table],
+            current.states.view.table(wanted.table).version,
+        )
+        of, base, _ = held_against(lake, contract, writes)
+        versions = (of, base if writes.chunks or of is not lake else newest), (lake, newest)
+        days = [*chunk.days]
+        files = [side.store.data_files(contract, v, days) if v >= 0 else [] for side, v in versions]
+        within = (
+            f"{quoted(contract.day_column)} BETWEEN DATE '{chunk.days.start}' AND DATE "
+            f"'{chunk.days.last}'"
+        )
+        sides = [f"(SELECT * FROM ({selection(side, contract)}) WHERE {within})" for side in files]
+        with whole_files(contract, "The gate was not passed"), connection(lake) as engine:
+            row = engine.execute(f"SELECT {_sql(wanted, contract, sides)}").fetchone() or (
+                None,
+                None,
+            )
+        yield FigureOutcome(wanted, *(Fraction(v) if isinstance(v, Decimal) else v for v in row))
+
+
+def _sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:
+    """SQL of the figure before and now, as two columns; `share_changed` has only the second, over
+    keys of both sides."""
+    if wanted.figure == CHANGED:
+        same = " AND ".join(
+            f"one.{k} IS NOT DISTINCT FROM two.{k}"
+            for k in map(quoted, (contract.day_column, *contract.key))
+        )
+        moved = f"one.{quoted(wanted.column)} IS DISTINCT FROM two.{quoted(wanted.column)}"
+        return (
+            f"NULL, (SELECT avg(CAST({moved} AS INT)) FROM {sides[0]} one JOIN {sides[1]} two ON "
+            f"{same})"
+        )
+    keys = ", ".join(map(quoted, contract.key))
+    sql = {ROWS: "count(*)", KEYS: f"count(DISTINCT ({keys}))"}.get(wanted.figure)
+    sql = sql or OF_COLUMNS[wanted.figure].format(quoted(wanted.column))
+    return ", ".join(f"(SELECT {sql} FROM {side})" for side in sides)

@@ -1,0 +1,177 @@
+"""Previews: days of raw and of its versions that gain, lose or change rows under today's
+`[source]`, and landed files as a first load would judge them.
+
+Not here: days that follow through windows (`plans.plan`). Another time zone in `select` moves
+rows over midnight, which no receipt shows beforehand. Nothing is written. Both sides are the same
+contents, whole: all contents with rows near the range.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.engines.lake_session import LakeSession, explaining_losses, small_frame
+from backfill_assets.erasure.forgotten import is_forgotten
+from backfill_assets.intake.counting import ingested, stored_contents
+from backfill_assets.intake.deliveries import read_deliveries
+from backfill_assets.intake.dumps import UNCHANGED, as_changes, dumps_before
+from backfill_assets.intake.files import LandedFile
+from backfill_assets.intake.ledger import FileRecord, read_files
+from backfill_assets.intake.mapping import delivery_types
+from backfill_assets.intake.paths import day_of
+from backfill_assets.intake.select import uses_path
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import versions_of
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import telling_source
+from backfill_assets.kernel.core.plans import DayMove
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.view import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NEAR_DAYS = 1  # a time zone moves a row by less than a day
+
+
+@explaining_losses()
+def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tuple[DayMove, ...]:
+    """The days that gain, lose or change rows, also outside `days`: arrival days of landed tables,
+    and event days of tables of versions. Compares arrival days that are loaded; needs the engine.
+
+    Raises LandingError if a content is nowhere, SettingsError if `select` is wrong.
+    """
+    moves: list[DayMove] = []
+    for source in states.view.sources.values():
+        with telling_source(source.name):
+            moves += _moves_of_source(lake_session.of_source(source.name), states, source, days)
+    return tuple(moves)
+
+
+def _moves_of_source(
+    lake_session: LakeSession, states: States, source: Source, days: DayRange
+) -> list[DayMove]:
+    raw = states.contracts[source.table]
+    records = _near(lake_session, source, days)
+    if not records or source.loaded_version < 0:
+        return []
+    session = lake_session.spark()
+    lake_session.expect(2 * sum(r.rows for r in records))
+    reread = _read_again(lake_session, records)
+    arrived = {d for r in records for d in r.days if d in source.loaded.latest}
+    published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived)
+    if lake_session.lake.settings.source.kind == "changes":
+        known = small_frame(
+            session, [(name,) for r in records for name in r.names], "source_file string"
+        )
+        published = published.join(known, "source_file", "left_semi")
+    loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
+    content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
+    reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
+    moves = _differences(content, raw.name, published, reread_loaded, "seq", "arrival_date")
+    landed_of = versions_of(states.contracts.values())
+    versions = next(
+        (states.contracts[name] for name, landed in landed_of.items() if landed == raw.name), None
+    )
+    if versions is not None:
+        old, new = (
+            s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date"))
+            for s in (published, reread)
+        )
+        moves += _differences(content, versions.name, old, new, "event_key", "day")
+    return moves
+
+
+def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "DataFrame":
+    """The usable rows of these contents by today's rules; of dumps what changed since the dumps
+    before."""
+    from pyspark.sql import functions as F
+
+    session, lake = lake_session.spark(), lake_session.lake
+    settings, is_gone = lake.settings, is_forgotten(lake)
+    if settings.source.kind == "changes":
+        files = stored_contents(lake_session, records)
+        return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
+    days = {d for r in records for d in r.days}
+    pairs, more = dumps_before(days, read_files(lake.store, lake.source))
+    judged = read_deliveries(
+        session, stored_contents(lake_session, [*records, *more]), settings, is_gone
+    )
+    judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
+    columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
+    return as_changes(session, judged, pairs, columns).where(f"reason IS NULL AND NOT {UNCHANGED}")
+
+
+def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
+    """The contents, each once, with loaded rows that arrived near these days or are of events near
+    them."""
+    span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
+    wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(
+        source.loaded.latest
+    )
+    live = (r for r in read_files(lake_session.lake.store, source.name) if not r.withdrawn)
+    return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
+
+
+def _differences(
+    columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
+) -> list[DayMove]:
+    """Per day the keys that only one side has, the keys whose rows differ in `columns`, and sums of
+    their rows."""
+    from pyspark.sql import functions as F
+
+    def keyed(frame: "DataFrame", name: str) -> "DataFrame":
+        """One row per key and day, with a hash of its content."""
+        content = F.bit_xor(F.xxhash64(*columns)).alias(name)
+        return frame.groupBy(F.col(key).alias("key"), F.col(day).alias("day")).agg(content)
+
+    joined = keyed(before, "was").join(keyed(after, "is"), ["key", "day"], "full_outer")
+    was, now = F.col("was"), F.col("is")
+    counts = joined.groupBy("day").agg(
+        F.count_if(was.isNull()).alias("gains"),
+        F.count_if(now.isNull()).alias("loses"),
+        F.count_if(was != now).alias("changes"),
+    )
+    rows: Sequence[tuple[object, ...]] = (
+        counts.where("gains + loses + changes > 0").orderBy("day").collect()
+    )
+    return [DayMove(table, *row) for row in rows]  # type: ignore[arg-type]  # the columns as selected above
+
+
+def tried(
+    lake_session: LakeSession, files: Sequence[LandedFile], header: Sequence[str], most: int
+) -> tuple[int, list[tuple[Any, ...]], dict[str, int]]:
+    """Judge landed files by the rules of the lake's source as a first scan would, and record
+    nothing: all rows, the first `most` usable ones as texts by `header`, and the unusable ones by
+    reason, the most frequent first."""
+    from pyspark.sql import functions as F
+
+    settings, now = lake_session.lake.settings, utc_now()
+    by_path = uses_path(settings.source.select)
+    taken = {(copy := ingested(lake_session, file)).sha256: (copy, file) for file in files}
+    stored = [
+        replace(
+            copy,
+            first_scan=now,
+            home_day=settings.start_date,
+            path=file.name if by_path else "",
+            path_day=day_of(file.name),
+        )
+        for copy, file in taken.values()
+    ]
+    lake_session.expect(sum(copy.rows for copy in stored))
+    judged = read_deliveries(lake_session.spark(), stored, settings)
+    counted = {
+        r["reason"]: r["n"]
+        for r in judged.groupBy("reason").agg(F.count(F.lit(1)).alias("n")).collect()
+    }
+    good = judged.where("reason IS NULL").orderBy("sha256", "row_number").limit(most)
+    shown = [
+        tuple(row)
+        for row in good.select(*(F.col(name).cast("string") for name in header)).collect()
+    ]
+    refused = sorted(
+        ((n, why) for why, n in counted.items() if why is not None),
+        key=lambda one: (-one[0], one[1]),
+    )
+    return sum(counted.values()), shown, {why: n for n, why in refused}

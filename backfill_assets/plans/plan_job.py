@@ -1,0 +1,261 @@
+"""The job `backfill_range`, which makes and runs a plan from the browser, and the sensor `plans`,
+which requests it for each active plan that no process runs.
+
+Elsewhere: making a plan (`plans.plan`), the order of chunks and the gates (`plans.run`),
+whose lock lets no second runner in. A plan that stopped with a reason, was paused or cancelled has
+a mark; a plan whose runner was killed has none and is taken up.
+"""
+
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import date
+
+import dagster as dg
+from pydantic import Field
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.backfill_requests import run_rebuild, whole_request
+from backfill_assets.dagster.adapter.context import LakeContext, Naming
+from backfill_assets.dagster.adapter.history import cause_of
+from backfill_assets.dagster.adapter.interrupts import ends_when_interrupted
+from backfill_assets.dagster.adapter.io_manager import as_failures
+from backfill_assets.dagster.adapter.rollbacks import one_op_job
+from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
+from backfill_assets.dagster.adapter.sensors import lake_sensor
+from backfill_assets.dagster.adapter.ticks import Tick
+from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import PLAN_TAG, Work
+from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans.code import working_by
+from backfill_assets.plans.files import (
+    active_plans,
+    find_plan,
+    held_back,
+    is_running,
+    keep_plan,
+    plans,
+    state_of,
+)
+from backfill_assets.plans.model import Plan
+from backfill_assets.plans.plan import PlanRequest, make_plan
+from backfill_assets.plans.policy import Policy, PolicyOptions
+from backfill_assets.plans.progress import Progress
+from backfill_assets.plans.run import run_plan
+from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
+
+BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
+NO_RETRY = {
+    "dagster/max_retries": "0"
+}  # the sensor `plans` goes on with a plan whose runner was killed
+JobOf = Callable[[Collection[str]], dg.JobDefinition]
+Log = Callable[[str], None]
+
+
+class BackfillConfig(dg.Config, PolicyOptions):
+    """The fields of the launchpad, with the descriptions that it shows."""
+
+    start_date: str = Field(description="The first day, YYYY-MM-DD.")
+    end_date: str = Field(description="The last day, included.")
+    canary_days: str = Field(
+        default="", description="Which: YYYY-MM-DD, or A..B. Empty: the first ones."
+    )
+    tables: str = Field(default="", description="Their names, comma-separated. Empty: all.")
+    note: str = Field(default="", description="Why, in your words: it goes into the receipts.")
+    plan: str = Field(
+        default="", description="Go on with this plan; all other fields are then its own."
+    )
+
+
+def chunk_maker(
+    instance: dg.DagsterInstance,
+    lake_context: LakeContext,
+    rebuild_of: JobOf,
+    run: dg.DagsterRun,
+    log: Log,
+) -> ChunkMaker:
+    """Maker of chunks by runs of the job `rebuild`, which `rebuild_of(tables)` gives, as children
+    of `run`."""
+    parent, root = run.run_id, run.root_run_id or run.run_id
+
+    def make_one(work: Work) -> str:
+        """Run the job; gives the cause of a failure."""
+        asked = replace(work, tags={**work.tags, PARENT: parent, ROOT: root})
+        result = run_rebuild(rebuild_of(work.tables), instance, str(uuid.uuid4()), asked)
+        if result.success:
+            return ""
+        return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
+
+    options, environ = ("--parent", parent, root), lake_context.naming.environ
+    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, options, environ)
+
+
+def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
+    """The job. `start` is the lake's first day; `rebuild_of(tables)` gives the job `rebuild` of
+    these tables."""
+
+    @dg.op(
+        name=lake_context.naming.name(RUN_CHUNKS),
+        description="Plan the range, then run its chunks one after another, a gate after each.",
+    )
+    def run_chunks(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
+        """One plan, or what is left of one."""
+        with as_failures(), ends_when_interrupted():
+            lake, pipeline = lake_context.open()
+            markers_of(context.instance, lake).mark(context.run_id)
+            plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
+            if not config.plan and plan.nothing_to_do:
+                context.log.info(plan.nothing_to_do)
+                context.add_output_metadata({"plan": plan.nothing_to_do})
+                return
+            context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
+            context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
+            worker = chunk_maker(
+                context.instance, lake_context, rebuild_of, context.run, context.log.info
+            )
+            with working_by(plan.code):
+                current = run_plan(lake_context.open, plan, worker)
+            state = f"{current.state}{f': {current.why}' if current.why else ''}"
+            context.log.info(f"plan {plan.id} is {state}")
+            context.add_output_metadata(
+                {
+                    "plan": plan.id,
+                    "state": state,
+                    "chunks": dg.MetadataValue.md(_table(current)),
+                    "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
+                    "next": f"`backfill-assets plan show {plan.id}` says what is to do; "
+                    "`backfill-assets rollback "
+                    f"--plan {plan.id}` shows what putting all of it back would do",
+                }
+            )
+
+    yesterday = max(start, utc_today() - ONE_DAY)
+    first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
+    what = (
+        "A range of days in chunks: planned, canary first, a gate after each chunk. Each chunk is "
+        "a run."
+    )
+    return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
+
+
+def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
+    """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError
+    if it is not allowed. A run launched again with the same settings goes on with the plan that it
+    left."""
+    days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
+    first, newest = lake.settings.start_date, utc_today() - ONE_DAY
+    if days.start < first or days.last > newest:
+        raise _config_error(
+            f"not all of the days {days} are partitions", f"Stay within {first} and {newest}"
+        )
+    known = [t.name for t in pipeline.own]
+    names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
+    if unknown := sorted(names - set(known)):
+        raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
+    tables = tuple(name for name in known if name in names)
+    try:
+        policy = Policy(**config.model_dump(include={*PolicyOptions.model_fields}))
+        if config.canary_days:
+            chosen = parse_span(config.canary_days)
+            policy = policy.model_copy(update={"canary": len(chosen), "canary_days": chosen})
+    except ValueError as error:
+        raise _config_error(str(error), "Correct these numbers") from None
+    for plan in plans(lake):
+        same = (plan.days, set(plan.tables), plan.policy) == (days, names, policy)
+        if same and state_of(lake, plan) in ("active", "stopped", "waiting"):
+            return plan
+    plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
+    if not plan.nothing_to_do:
+        keep_plan(lake, plan)
+    return plan
+
+
+def _config_error(culprit: str, fix: str) -> BackfillError:
+    return BackfillError("the config", culprit, "Nothing was planned", fix)
+
+
+def _table(current: Progress) -> str:
+    lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
+    for progress in current.chunks:
+        chunk, took = progress.chunk, progress.took
+        real = f"{took.rows} | {took.seconds:.1f}" if took else "- | -"
+        lines.append(
+            f"| {chunk.number} | {chunk.days} | {chunk.kind.value} | {progress.state.value} | "
+            f"{real} |"
+        )
+    return "\n".join(lines)
+
+
+def plans_sensor(lake_context: LakeContext, job: dg.JobDefinition) -> dg.SensorDefinition:
+    """`plans`, running unless turned off in the UI; `job` is `backfill_range`."""
+    return lake_sensor(
+        lake_context,
+        PLANS,
+        [job],
+        lambda instance: plans_tick(instance, lake_context),
+        "Goes on with plans whose runner was killed, and runs those asked for by `run PLAN "
+        "--daemon`.",
+    )
+
+
+def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
+    """Request a run of each active plan without a runner, at most `[lateness] attempts` times
+    without a write of its tables in between."""
+    (lake, pipeline), naming = lake_context.look(), lake_context.naming
+    tick, active, waiting = Tick(), active_plans(lake), held_back(lake)
+    if not active:
+        return Tick(notes=["no plan is under way"])
+    end_dead_runs(instance, lake)
+    view = read_view(lake, pipeline.contracts)
+    for plan in active:
+        if plan.id in waiting and (state := state_of(lake, plan)) != "paused":
+            tick.alarm(f"plan {plan.id} {state}", waiting[plan.id])
+        elif plan.id in waiting:
+            tick.notes.append(waiting[plan.id])
+        elif is_running(lake, plan):
+            tick.notes.append(f"plan {plan.id} is being run")
+        elif runs.is_active(
+            instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}
+        ):
+            tick.notes.append(f"plan {plan.id}: its run is queued or starting")
+        else:
+            _request_runner(tick, instance, lake, view, plan, naming)
+    return tick
+
+
+def _request_runner(
+    tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming
+) -> None:
+    heads = digest_of(
+        [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
+    )
+    base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
+    tried = runs.attempts_at(instance, base)
+    if tried.counted >= limit:
+        tick.alarm(
+            f"plan {plan.id}",
+            f"the plan {plan.id} was begun {tried.counted} times, and each time its process was "
+            "killed before it wrote "
+            f"anything: look at these runs, then `backfill-assets run {plan.id}`",
+        )
+        return
+    config = {"start_date": str(plan.days.start), "end_date": str(plan.days.last), "plan": plan.id}
+    tick.notes.append(f"plan {plan.id} has no runner: requested")
+    run_config = {"ops": {naming.name(RUN_CHUNKS): {"config": config}}}
+    tick.requests.append(
+        whole_request(
+            lake,
+            PLANS,
+            naming.name(BACKFILL_RANGE),
+            base,
+            tried.number,
+            {PLAN_TAG: plan.id},
+            run_config=run_config,
+        )
+    )

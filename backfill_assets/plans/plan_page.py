@@ -1,0 +1,314 @@
+"""Output of a plan: one report of sections, drawn on the screen or written as a runbook in
+Markdown; and JSON.
+
+Elsewhere: the figures (`plans.model`, `plans.progress`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import click
+
+from backfill_assets.cli.drawing import PageSection, TextTable, number, say, size
+from backfill_assets.cli.output import answer
+from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.plans.gate import whole_command
+from backfill_assets.plans.gates import described
+from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
+from backfill_assets.plans.progress import Progress, Took
+
+SHOWN = 3
+TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")
+CHUNK_COLUMNS = ("chunk", "days", "kind", "state", "expected", "took")
+LOOK_COLUMNS = ("table", "day", "gains", "loses", "other content", "in the range")
+LISTED_DAYS = 31
+
+
+def show_progress(current: "Progress", outcome: bool = False) -> None:
+    """Answer with the plan and how far it is; as its `outcome` people get only its chunks and what
+    they cost, once it is finished also its tables."""
+    answer(partial(_document, current), [partial(_draw, current, outcome)])
+
+
+def _document(current: "Progress") -> dict[str, Any]:
+    return (
+        plan_dict(current.plan)
+        | {
+            "state": current.state,
+            "stopped": current.why,
+            "progress": [c.to_dict() for c in current.chunks],
+        }
+        | {
+            "resumed": [asdict(r) for r in current.resumed],
+            "hours": "",
+        }  # `hours`: a key of earlier versions
+        | {"accepted": [asdict(a) for a in current.accepted]}
+        | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
+    )
+
+
+def _draw(current: "Progress", outcome: bool) -> None:
+    for line in _head(current):
+        say(line)
+    tables = [_window_section(current)] if current.state == "finished" else []
+    for section in [*tables, _steps_section(current)] if outcome else report(current):
+        click.echo()
+        section.draw()
+    say(f"next: {_next_command(current)}")
+
+
+def _head(current: "Progress") -> Iterator[str]:
+    """What the plan is, why, and what it waits for."""
+    plan = current.plan
+    size = f"{len(plan.days)} days, {len(plan.chunks)} chunks"
+    yield f"plan {plan.id} ({current.state}): {plan.days}, {size}, by {plan.user}"
+    if plan.code is not None:
+        yield f"code: {plan.code}: its days will show as outdated under today's"
+    if plan.reason or plan.note:
+        yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
+    if current.why:
+        yield f"{current.state}: {current.why}"
+    yield from map(str, (*current.resumed, *current.accepted))
+
+
+def report(current: "Progress") -> Iterator[PageSection]:
+    """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
+    plan = current.plan
+    yield _window_section(current)
+    if (look := plan.look) is not None:
+        rows = look_rows(look, plan.days)
+        tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
+        yield PageSection(
+            "What moves with today's settings", tables, [*look_lines(look, plan.days)]
+        )
+    yield _steps_section(current)
+    act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
+    gates = ", ".join(described(plan.policy.tolerances))
+    expected = [f"expected: {text}" for text in plan.policy.expect]
+    yield PageSection(
+        "Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}", *expected]
+    )
+    ticks = [f"[{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight]
+    yield PageSection("Preflight", lines=ticks)
+
+
+def _window_section(current: "Progress") -> PageSection:
+    plan = current.plan
+    rows = [[*_table_row(i), took_text(current.took(i.table))] for i in plan.impacts]
+    following = [i for i in plan.impacts if i.follows]
+    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in following]
+    if follows:
+        follows.append(
+            f"`catch-up` makes them afterwards; `{whole_command(plan)}` makes them too, so that "
+            "its last gate judges "
+            "the whole fix: a control that is broken now must hold then"
+        )
+    shares = [f"greatest key: {share}" for share in plan.shares]
+    return PageSection(
+        "Window, tables, keys", [TextTable(TABLE_COLUMNS, rows)], [*follows, *shares]
+    )
+
+
+def _steps_section(current: "Progress") -> PageSection:
+    rows = [
+        [
+            c.chunk.number,
+            c.chunk.days,
+            c.chunk.kind.shown,
+            c.state,
+            priced(c.price) if c.price else "-",
+            took_text(c.took),
+        ]
+        for c in current.chunks
+    ]
+    lines = [f"all chunks: {priced(total(current.plan))}{so_far(current)}"]
+    lines += [f"chunks at once by default {current.plan.parallel}"] if current.plan.parallel else []
+    stop = current.plan.policy.stop_after
+    lines += [f"waits for `backfill-assets plan resume` after: {stop}"] if stop else []
+    return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
+
+
+def runbook(current: "Progress") -> str:
+    """The plan as a runbook: what is wrong, what is done, in which steps, how it is checked, how it
+    is put back."""
+    plan = current.plan
+    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(current))]
+    lines += [f"\nIt was made {plan.created:%Y-%m-%d %H:%M} UTC."]
+    for section in (
+        *report(current),
+        _method_section(plan),
+        _putting_back(plan),
+        _pins_section(plan),
+    ):
+        lines.append(f"\n## {section.title}\n")
+        for table in section.tables:
+            lines += map(_markdown, (table.columns, ["---"] * len(table.columns), *table.cells))
+            lines += [""] if section.lines else []
+        lines += [f"- {line}" for line in section.lines]
+    return "\n".join(lines)
+
+
+def _markdown(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+
+def _method_section(plan: Plan) -> PageSection:
+    by_key = "rows are upserted by key, then " if plan.policy.mode.upserts else ""
+    lines = [
+        f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one "
+        "commit per table",
+        f"order {plan.policy.order}, at most {plan.policy.max_parallel} chunk(s) at once",
+        f"`backfill-assets run {plan.id}` runs the steps in order and stops where a gate refuses",
+    ]
+    return PageSection("Method", lines=lines)
+
+
+def _putting_back(plan: Plan) -> PageSection:
+    command = f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts)"
+    retention = f"replaced files are kept {plan.retention_days} days after they were replaced"
+    return PageSection(
+        "Putting a chunk back", lines=[command, retention, "never of raw and its ledger"]
+    )
+
+
+def _pins_section(plan: Plan) -> PageSection:
+    pins, lines = plan.pins, [f"code at {plan.code}"] if plan.code is not None else []
+    for kind, pinned in (
+        ("package", pins.packages),
+        ("code of", pins.codes),
+        ("settings of", pins.settings),
+        ("version of", pins.versions),
+    ):
+        lines += [f"{kind} {name}: `{value}`" for name, value in pinned.items()]
+    return PageSection("Pins", lines=[*lines, f"as_of: {pins.as_of or 'not set'}"])
+
+
+def _table_row(impact: TableImpact) -> list[str]:
+    several = len(impact.write) > 1
+    why = ", ".join(
+        f"{sum(map(len, spans))} {r}" if several else r for r, spans in sorted(impact.write.items())
+    )
+    reads = ", ".join(
+        f"{table} {_spans(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans
+    )
+    follows = str(sum(map(len, impact.follows)) or "-")
+    days = str(len(impact.days()))
+    return [
+        impact.table,
+        ", ".join(impact.key),
+        days,
+        why or "-",
+        reads or "-",
+        follows,
+        priced(impact.price),
+    ]
+
+
+def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
+    more = (
+        f" and {len(spans) - most} more range{'s' * (len(spans) > most + 1)}"
+        if len(spans) > most
+        else ""
+    )
+    return ", ".join(map(str, spans[:most])) + more
+
+
+def _next_command(current: "Progress") -> str:
+    plan = current.plan
+    if current.state == "finished" and any(i.follows for i in plan.impacts):
+        return (
+            "backfill-assets catch-up, for the days that follow; Dagster's daemon makes them "
+            "without it"
+        )
+    if current.state in ("finished", "cancelled"):
+        return f"nothing: it is {current.state}"
+    if plan.failed_ticks:
+        return "correct what the preflight found, then plan again"
+    return f"backfill-assets {current.going_on}"
+
+
+def total(plan: Plan) -> Price:
+    """The price of all chunks."""
+    return Price.total(plan.prices.values())
+
+
+def so_far(current: "Progress") -> str:
+    """The real figures of the chunks that wrote something, with the price of these; empty where
+    none did."""
+    done = [c for c in current.chunks if c.took is not None]
+    expected = sum(c.price.seconds for c in done if c.price)
+    real = f"took {took_text(current.took())}, expected {expected:.0f} s"
+    return f"; {len(done)} of {len(current.chunks)} {real}" if done else ""
+
+
+def took_text(took: "Took | None") -> str:
+    """All real figures of writes, e.g. `12.3 s (20.1 s CPU), 1,026 rows (10 kept), 12 kB`."""
+    if took is None:
+        return "-"
+    cpu = f" ({took.cpu:.1f} s CPU)" if took.cpu is not None else ""
+    kept = f" ({number(took.kept)} kept)" if took.kept else ""
+    written = f", {size(took.bytes)}" if took.bytes is not None else ""
+    return f"{took.seconds:.1f} s{cpu}, {number(took.rows)} rows{kept}{written}"
+
+
+def priced(price: Price | None) -> str:
+    """What a price says, e.g. `27 s (10..75), 40 s CPU, 1,026 rows, 12 kB`, or `2 s (0..8, a
+    guess), 0 rows`."""
+    if price is None or not price.most:
+        return "nothing"
+    cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
+    brings = f", {size(price.bytes)}" if price.bytes else ""
+    guess = "" if price.writes else ", a guess"
+    seconds = f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess})"
+    return f"{seconds}{cpu}, {number(price.rows)} rows{brings}"
+
+
+def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
+    """The days that gain or lose keys, at most a month, days beyond the range first."""
+    moved = sorted((m for m in look.moves if m.gains or m.loses), key=lambda m: m.day in days)
+    return [
+        [
+            m.table,
+            str(m.day),
+            f"+{m.gains}",
+            f"-{m.loses}",
+            str(m.changes),
+            "yes" if m.day in days else "no",
+        ]
+        for m in moved[:LISTED_DAYS]
+    ]
+
+
+def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
+    """Sums of moved rows per table, days beyond the range, and days that follow."""
+    if not look.moves:
+        yield "look: with today's settings what landed gives what stands there"
+        return
+    for table in dict.fromkeys(m.table for m in look.moves):
+        moves = [m for m in look.moves if m.table == table]
+        moved = sum(1 for m in moves if m.gains or m.loses)
+        sums = (
+            f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in moves)} "
+            f"-{sum(m.loses for m in moves)})"
+        )
+        where = (
+            f": {_spans(contiguous(days_changed))}"
+            if (days_changed := [m.day for m in moves if m.changes])
+            else ""
+        )
+        changes = (
+            f"{sum(m.changes for m in moves)} row(s) on {len(days_changed)} day(s) change "
+            f"content{where}"
+        )
+        yield f"look: {table}: {sums}, {changes}"
+    if beyond := look.beyond(days):
+        first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
+        spans = ", ".join(map(str, contiguous(beyond)))
+        yield (
+            f"beyond the range: {spans} gain or lose rows too; plan --from {first} --to {last} to "
+            "make them with it"
+        )
+    for table, follows in look.follows.items():
+        yield f"follows from these: {table} {', '.join(map(str, follows))}"

@@ -1,0 +1,317 @@
+"""Whether a plan may run, and how: the preflight's checks, its pins, where it waits for a person,
+chunks at once.
+
+Elsewhere: requests refused before there is a plan (`plan`), the gate after each chunk (`gate`),
+marks (`plans.files`). Pinned are code, settings and packages; table versions are pinned for the
+record only: late data that lands while a plan runs belongs in it.
+"""
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from operator import itemgetter
+
+from backfill_assets.engines.confs import OWN_SERVERS
+from backfill_assets.kernel.core.contracts import InputKind
+from backfill_assets.kernel.core.days import DayRange, parse_day, ranges
+from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.restore import can_restore, files_held
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.audit import audit_table
+from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans.files import mark, resumed
+from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, PreflightTick
+from backfill_assets.plans.policy import Policy
+from backfill_assets.plans.progress import writes_of_plan
+from backfill_assets.reading.queries import unanswered
+
+PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
+
+
+def preflight(
+    lake: Lake, pipeline: Pipeline, states: States, plan: Plan
+) -> tuple[PreflightTick, ...]:
+    """All checks, in a fixed order."""
+    first = (_inputs(states, plan), _held_days(plan), _rollback(lake, states, plan))
+    return (
+        *first,
+        _equal(pipeline, states, plan),
+        _keys(lake, states, plan),
+        *_skew(plan),
+        *_reads(lake, pipeline),
+    )
+
+
+def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
+    """Check that every query of `[gates] reads` answers today: while one fails, each write of the
+    plan would be refused."""
+    if reads := lake.settings.gates.reads:
+        failed = unanswered(lake, (*pipeline.contracts, *pipeline.followers), reads)
+        yield _tick(
+            "reads of consumers answer",
+            failed,
+            "",
+            f"{len(reads)} of [gates] reads, tried before each write",
+        )
+
+
+def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
+    """A check that passed if nothing is `wrong`."""
+    return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
+
+
+def _inputs(states: States, plan: Plan) -> PreflightTick:
+    """Check that the day itself exists in every input table, or that the plan makes it before."""
+    lacking: dict[str, None] = {}
+    for impact in plan.impacts:
+        for wanted in states.contracts[impact.table].inputs:
+            if (
+                wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
+                and wanted.table not in plan.tables
+            ):
+                needed = {d for d in impact.days() if d in days_of(wanted, d, states.view)}
+                absent = needed - states.view.table(wanted.table).latest.keys()
+                lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
+    fix = "; name these tables too, or build them first"
+    return _tick(
+        "inputs present",
+        [*lacking],
+        fix,
+        "every input has the days to be written, or gets them by the plan",
+    )
+
+
+def _held_days(plan: Plan) -> PreflightTick:
+    held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
+    wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
+    return _tick(
+        "no day is held",
+        wrong,
+        "; `backfill-assets release` them first",
+        "none was put back by a rollback",
+    )
+
+
+def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+    """Check that the files of the days to write exist as the log names them: a rollback needs them.
+    Raw has none."""
+    gone, held, never = [], [], ""
+    for impact in plan.impacts:
+        contract, days = states.contracts[impact.table], impact.days()
+        if not days or states.view.table(impact.table).version < 0:
+            continue
+        if not can_restore(contract):
+            never += f"; {impact.table} is never put back"
+            continue
+        files, lost = files_held(lake, contract, days)
+        gone += [f"{impact.table} {f.path}" for f in lost]
+        held += [f"{len(files)} of {impact.table}"] if files else []
+    wrong = (
+        [f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"]
+        if gone
+        else []
+    )
+    until = plan.created.date() + timedelta(days=plan.retention_days or 0)
+    well = (
+        f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are "
+        f"kept until {until}"
+    )
+    fix = "; make these days first, by `backfill-assets backfill --force`"
+    return _tick("rollback possible", wrong, fix, well + never)
+
+
+def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
+    """Check that no day to write is irreproducible by today's code: the same inputs gave other rows
+    before."""
+    wrong = []
+    for impact in plan.impacts:
+        code, latest = (
+            pipeline.codes[impact.table].code_digest,
+            states.view.table(impact.table).latest,
+        )
+        days = [
+            d
+            for d in impact.days()
+            if d in latest and latest[d].irreproducible and latest[d].code_digest == code
+        ]
+        wrong += (
+            [f"{impact.table} {ranges(days)} got other rows from the same inputs and code"]
+            if days
+            else []
+        )
+    fix = (
+        "; correct the transform, or, if the cause is gone, make these days again: "
+        "`backfill-assets backfill --force`"
+    )
+    return _tick(
+        "last rerun equal",
+        wrong,
+        fix,
+        "no day's last rerun gave other rows from the same inputs and code",
+    )
+
+
+def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+    """Check that no key occurs twice in the days to write as they are now: by receipts, and by
+    reading files that another program wrote."""
+    wrong, read = [], 0
+    for impact in plan.impacts:
+        days = impact.days() & states.view.table(impact.table).foreign
+        profiles = (
+            audit_table(lake, states.contracts[impact.table], days=days, altered=True)
+            if days
+            else {}
+        )
+        twice = {d: p.duplicates for d, p in profiles.items() if d is not None and p.duplicates}
+        wrong += (
+            [f"{impact.table} {ranges(twice)}: {sum(twice.values())} row(s) repeat a key"]
+            if twice
+            else []
+        )
+        read += len(days)
+    fix = (
+        "; another program wrote them: make these days first, by `backfill-assets backfill`, and "
+        "see who writes there"
+    )
+    well = f"audited before each commit; {read} day(s) that another program wrote were read"
+    return _tick("keys unique", wrong, fix, well)
+
+
+def _skew(plan: Plan) -> Iterator[PreflightTick]:
+    """Check that no day to be read has a key beyond the bound that the lake sets, if it sets
+    one."""
+    bounded = [s for s in plan.shares if s.bound is not None]
+    wrong = [f"{s}; max_key_share = {s.bound:g} on {ranges(s.beyond)}" for s in bounded if s.beyond]
+    fix = (
+        "; choose [features] by_day_first (of an input of your own: salt, isolate_nulls), or "
+        "raise the bound"
+    )
+    if bounded:
+        yield _tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
+
+
+def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
+    """Pin today's code, settings, packages, engine, table versions and `as_of`."""
+    return Pins(
+        {name: c.code_digest for name, c in pipeline.codes.items()},
+        {name: c.settings_digest for name, c in pipeline.codes.items()},
+        {
+            "engine": scrub(lake.settings.spark.engine),
+            "python": platform.python_version(),
+            **installed_versions(PACKAGES),
+        },
+        {name: table.version for name, table in states.view.tables.items()},
+        states.view.as_of,
+    )
+
+
+def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
+    """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
+    now = take_pins(lake, pipeline, states)
+    moved = moved_pins(_with_first_writes(plan, lake, pipeline, now), now, plan.tables)
+    if moved:
+        more = f"; {len(moved) - 3} more" if len(moved) > 3 else ""
+        raise plan.error(
+            f"its pins hold no longer: {'; '.join(moved[:3])}{more}",
+            "No further chunk was run; what is written stays",
+            f"Put back what moved and run it again, or `backfill-assets plan cancel {plan.id}` "
+            "and plan the rest again",
+        )
+
+
+def _with_first_writes(plan: Plan, lake: Lake, pipeline: Pipeline, now: Pins) -> Pins:
+    """The plan's pins, with a table that assets of a project return pinned to the code of the
+    plan's first write of it: only writes tell the lake which code an asset has."""
+    codes, settings = dict(plan.pins.codes), dict(plan.pins.settings)
+    for name in (c.name for c in pipeline.contracts if c.made_by and c.name in plan.tables):
+        written = [
+            r
+            for chunk in writes_of_plan(lake, plan, name).chunks.values()
+            for r in chunk.receipts.items()
+        ]
+        _, first = min(written, default=(0, None), key=itemgetter(0))
+        codes[name] = first.code_digest if first is not None else now.codes[name]
+        settings[name] = first.settings_digest if first is not None else now.settings[name]
+    return replace(plan.pins, codes=codes, settings=settings)
+
+
+def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
+    """A text per pin that moved, with the pinned value and today's."""
+
+    def values(pins: Pins) -> Mapping[str, str]:
+        """The pinned values that must not move, each by its name."""
+        codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
+        settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
+        packages = {name: scrub(pins.packages.get(name, "none")) for name in pinned.packages}
+        return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
+
+    today = values(now)
+    return [
+        f"{what} was {was}, is {today[what]}"
+        for what, was in values(pinned).items()
+        if was != today[what]
+    ]
+
+
+AFTER_CANARY, AFTER_EACH = "canary", "chunk"
+CORES_OF_A_CHUNK = 2  # its Python process plans and commits while the engine computes for another
+MEGABYTES_OF_A_CHUNK = 1024  # of the engine's memory: half of what one chunk alone has by default
+
+
+def refuse_stop(days: DayRange, policy: Policy) -> None:
+    """Raise BackfillError if `stop_after` names no point of a plan of these days."""
+    text = policy.stop_after
+    if text in ("", AFTER_EACH) or (text == AFTER_CANARY and policy.canary):
+        return
+    why = "the plan has no canary (--canary 0)" if text == AFTER_CANARY else ""
+    if not why:
+        try:
+            why = "" if parse_day(text) in days else f"{text} is none of the days {days}"
+        except BackfillError:
+            why = f"{text[:20]!r} is no point of a plan"
+    if why:
+        raise BackfillError(
+            "--stop-after", why, "Nothing was planned", f"Say canary, chunk, or a day of {days}"
+        )
+
+
+def stops_after(plan: Plan, wave: Sequence[PlanChunk]) -> bool:
+    """Whether the plan is to wait for a person after these chunks; never after the last ones."""
+    text = plan.policy.stop_after
+    if not text or tuple(wave) == plan.waves()[-1]:
+        return False
+    if text in (AFTER_CANARY, AFTER_EACH):
+        return text == AFTER_EACH or wave[0].kind is ChunkKind.CANARY
+    return any(parse_day(text) in c.days for c in wave if c.kind is not ChunkKind.BOUNDARY)
+
+
+def stop_if_requested(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None:
+    """Set the mark `waiting` if the plan stops after these chunks, and nobody has resumed it
+    since."""
+    last = wave[-1]
+    if stops_after(plan, wave) and last.number not in {r.chunk for r in resumed(lake, plan)}:
+        text = (
+            f"chunk {last.number} ({last.days}) is made and its gate passed, --stop-after "
+            f"{plan.policy.stop_after}"
+        )
+        mark(lake, plan.id, "waiting", text, chunk=last.number)
+
+
+def usual_parallel(settings: LakeSettings) -> tuple[int, str]:
+    """How many chunks may run at once if nobody says, by cores and memory of the lake's engine; and
+    why."""
+    spark = settings.spark
+    if spark.engine not in OWN_SERVERS:
+        return 1, f"1: cores and memory of {spark.engine.partition(':')[0]} are not known here"
+    cores = spark.cores or os.cpu_count() or 1
+    memory = int(spark.memory[:-1]) * (1024 if spark.memory[-1] in "gG" else 1)
+    limits = [max(1, cores // CORES_OF_A_CHUNK), max(1, memory // MEGABYTES_OF_A_CHUNK)]
+    why = f"{cores} core(s) allow {limits[0]}, {spark.memory} of the engine's memory {limits[1]}"
+    return min(limits), f"{min(limits)}: {why}"

@@ -1,0 +1,373 @@
+"""Rollback of a plan, a chunk of it, or days of a table: which days go to which versions by
+receipts; and release.
+
+Elsewhere: files and commits (`kernel.tables.restore`), words in receipts (`kernel.core.plans`), days that become
+stale (`kernel.core.downstream`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from pydantic import ConfigDict
+
+from backfill_assets.foreign.adopting import JUDGE
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous, ranges
+from backfill_assets.kernel.core.downstream import stale_after
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
+from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.log.versions import Unfinished, record, switching
+from backfill_assets.kernel.tables import restore
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreRequest
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.plans.files import find_plan, is_running, plan_ids
+from backfill_assets.plans.policy import Days, PutBack
+
+UNDOING = (ROLLBACK, RELEASE)
+NOTHING = "Nothing was put back"
+Writes = Sequence[
+    tuple[int, Receipt]
+]  # of a table or a day: versions with their receipts, ascending
+
+
+class RollbackRequest(PutBack):
+    """A `plan` (or `chunk`), or `days` of `table` to `to_version`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    days: Days | None = None
+
+    def __str__(self) -> str:
+        if self.plan:
+            return f"the plan {self.plan}" + (f", chunk {self.chunk}" if self.chunk else "")
+        return f"the table {self.table}" + (f", {self.days}" if self.days else "")
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of its receipts, without the version."""
+        return {
+            tag: value for tag, value in ((PLAN_TAG, self.plan), (CHUNK_TAG, self.chunk)) if value
+        }
+
+    def signed(self, provenance: Provenance) -> Provenance:
+        """The provenance of its receipts, with its note and tags."""
+        return replace(
+            provenance,
+            note=self.note or provenance.note,
+            tags={**(provenance.tags or {}), **self.tags},
+        )
+
+    def names(self, receipt: Receipt) -> bool:
+        """Whether a receipt is of this plan and chunk."""
+        return receipt.tags.get(PLAN_TAG) == self.plan and self.chunk in (
+            "",
+            receipt.tags.get(CHUNK_TAG),
+        )
+
+
+@dataclass(frozen=True)
+class RollbackReport:
+    """A rollback, previewed or done."""
+
+    tables: tuple[PreparedRestore, ...]
+    stale: Mapping[str, frozenset[date]] = field(
+        default_factory=dict
+    )  # per table the other days that it makes stale
+    untouched: tuple[str, ...] = ()  # landed tables that the plan wrote: a rollback changes none
+
+    @property
+    def is_done(self) -> bool:
+        """Whether anything was written."""
+        return any(t.version is not None for t in self.tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values; days as ranges, both ends included."""
+        return {
+            "done": self.is_done,
+            "tables": [t.to_dict() for t in self.tables],
+            "stale": spans(self.stale),
+            "untouched": list(self.untouched),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for people, a line per table."""
+        yield from (
+            f"{name} keeps its days: what landed is never put back" for name in self.untouched
+        )
+        if not self.tables:
+            yield (
+                "Nothing to put back: these days hold what they held before, or were never written."
+            )
+        yield from map(str, self.tables)
+        verb = "is now" if self.is_done else "will be"
+        yield from (f"{name}: {ranges(days)} {verb} stale" for name, days in self.stale.items())
+
+
+def spans(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
+    """Days per table as JSON values: ranges, both ends included."""
+    return {
+        name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(dates)]
+        for name, dates in days.items()
+    }
+
+
+def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> RollbackReport:
+    """Find what the rollback would do; writes nothing. Raises BackfillError with the reason if it
+    cannot be done."""
+    chosen, untouched = _chosen(lake, pipeline, request)
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    for wanted in chosen if not request.over_newer else ():
+        foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
+        if foreign:
+            culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
+            raise _table_error(
+                wanted.contract, culprit, "If that is to be undone too, add --over-newer"
+            )
+    prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
+    moving = tuple(p for p in prepared if p.entries)
+    stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
+    return RollbackReport(moving, stale, untouched)
+
+
+def roll_back(
+    lake: Lake, pipeline: Pipeline, request: RollbackRequest, provenance: Provenance
+) -> RollbackReport:
+    """Roll back in one commit per table, the last table first, so that no run reads days that are
+    about to go.
+
+    Previews everything before the first commit. After a kill, the same call does the rest. Raises
+    BackfillError where a process runs the plan that is to be put back as a whole: it would go on
+    behind the rollback.
+    """
+    plan = (
+        find_plan(lake, request.plan)
+        if not request.chunk and request.plan in plan_ids(lake)
+        else None
+    )
+    if plan is not None and is_running(lake, plan):
+        fix = (
+            f"Stop it first: `backfill-assets plan pause {plan.id}`, and wait until its chunk is "
+            "done"
+        )
+        raise plan.error("another process is running it", NOTHING, fix)
+    previewed = preview(lake, pipeline, request)
+    done: list[PreparedRestore] = []
+    with _switching(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
+        for table in reversed(previewed.tables):
+            wanted = RestoreRequest(
+                table.contract, table.targets, {d: s.version for d, s in table.now.items()}
+            )
+            version = restore.restore_partitions(lake, wanted, request.signed(provenance))
+            done.insert(0, replace(table, version=version))
+    return replace(previewed, tables=tuple(done))
+
+
+@contextmanager
+def _switching(
+    lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables: Sequence[str]
+) -> Iterator[None]:
+    """Show readers the tables as they were until all are put back; a single table needs no
+    switch."""
+    if request.plan:
+        of_chunk = (
+            f" --chunk {request.chunk}" if request.chunk and request.plan in plan_ids(lake) else ""
+        )
+        fix = f"Finish it with `backfill-assets rollback --plan {request.plan}{of_chunk} --yes`"
+        work = Unfinished(f"{request.plan}{of_chunk}", f"the rollback of {request}", fix)
+        with switching(lake, pipeline.contracts, tables, work):
+            yield
+        return
+    yield
+    record(lake, pipeline.contracts, f"rollback of {request}")
+
+
+def release(
+    lake: Lake,
+    pipeline: Pipeline,
+    request: RollbackRequest,
+    provenance: Provenance,
+    act: bool = True,
+) -> dict[str, tuple[date, ...]]:
+    """Release held days, per table: put back by a rollback of the plan (and chunk), or `days` of
+    `table`. Only lists them unless `act`. Raises BackfillError if there are none."""
+    view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
+    held_days: dict[str, tuple[date, ...]] = {}
+    for contract in _contracts(pipeline, request):
+        latest = view.table(contract.name).latest
+        held = sorted(d for d, r in latest.items() if r.entry.built is Built.HELD)
+        if request.plan and held:
+            put_back = _holds(_history(lake, contract))
+            held = [d for d in held if request.names(r := put_back[d]) or part.holds(d, r)]
+        held = [d for d in held if request.days is None or d in request.days]
+        held_days |= {contract.name: tuple(held)} if held else {}
+    if not held_days:
+        fix = "`backfill-assets status` shows held days"
+        raise BackfillError(str(request), "none of its days is held", "Nothing was done", fix)
+    for contract in pipeline.contracts if act else ():
+        if contract.name in held_days:
+            restore.release_partitions(
+                lake, contract, held_days[contract.name], request.signed(provenance)
+            )
+    if act:
+        record(lake, pipeline.contracts, f"release of {request}")
+    return held_days
+
+
+def _holds(history: Writes) -> dict[date, Receipt]:
+    """Per day the newest receipt that is none of a judge's: of a held day that which put it
+    back."""
+    return {
+        day: receipt for _, receipt in history if receipt.reason != JUDGE for day in receipt.days
+    }
+
+
+def _chosen(
+    lake: Lake, pipeline: Pipeline, request: RollbackRequest
+) -> tuple[list[RestoreRequest], tuple[str, ...]]:
+    """The restores, upstream first; and the landed tables that the plan wrote."""
+    chosen, untouched, wrote, part = [], [], False, ChunkPart(lake, request)
+    for contract in _contracts(pipeline, request):
+        history = _history(lake, contract)
+        if request.plan and not any(request.names(r) or part.has_rewritten(r) for _, r in history):
+            continue
+        wrote = True
+        if request.plan and contract.is_landed:
+            untouched.append(contract.name)
+        elif (choice := _choice(contract, history, request, part)).targets:
+            chosen.append(choice)
+    if not wrote:
+        raise BackfillError(
+            str(request), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes"
+        )
+    return chosen, tuple(untouched)
+
+
+def _contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
+    """The contract of the named table, or all; raises BackfillError for an unknown table."""
+    return (
+        [pipeline.contract(request.table, "Nothing was done")]
+        if request.table
+        else list(pipeline.contracts)
+    )
+
+
+def _history(lake: Lake, contract: Contract) -> Writes:
+    return [
+        (c.version, c.receipt) for c in lake.store.commits(contract.name) if c.receipt is not None
+    ]
+
+
+class ChunkPart:
+    """The days of the chunk of a request: what the plan's boundary chunk wrote of them belongs to
+    it, and so does what a rollback of the whole plan holds. No days if no chunk is named or the
+    plan's file is gone."""
+
+    def __init__(self, lake: Lake, request: RollbackRequest) -> None:
+        self.plan, self.boundary, self.days = request.plan, "", frozenset[date]()
+        if request.chunk.isdigit() and request.plan in plan_ids(lake):
+            plan = find_plan(lake, request.plan)
+            self.days = frozenset(plan.chunk(int(request.chunk)).days)
+            self.boundary = str(plan.chunks[-1].number) if plan.has_boundary else ""
+
+    def has_rewritten(self, receipt: Receipt) -> bool:
+        """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
+        of_boundary = (
+            receipt.tags.get(PLAN_TAG) == self.plan and receipt.tags.get(CHUNK_TAG) == self.boundary
+        )
+        return of_boundary and not self.days.isdisjoint(receipt.days)
+
+    def holds(self, day: date, receipt: Receipt) -> bool:
+        """Whether a rollback of the whole plan holds a day of the chunk."""
+        return (
+            day in self.days
+            and receipt.tags.get(PLAN_TAG) == self.plan
+            and CHUNK_TAG not in receipt.tags
+        )
+
+
+def _choice(
+    contract: Contract, history: Writes, request: RollbackRequest, part: ChunkPart
+) -> RestoreRequest:
+    """The target version per day; raises BackfillError for days written since by another run, and a
+    future version."""
+    head = history[-1][0] if history else -1
+    if request.to_version is not None and request.to_version > head:
+        fix = f"`backfill-assets audit --table {contract.name}` lists all writes"
+        raise _table_error(
+            contract, f"it has no version {request.to_version}: its newest is {head}", fix
+        )
+    targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
+    for day, writes in _by_day(history, request).items():
+        undone = (
+            _of_plan(day, writes, request, part)
+            if request.plan
+            else _after(writes, request.to_version)
+        )
+        if not undone:
+            continue
+        targets[day] = undone[0] - 1 if request.to_version is None else request.to_version
+        seen[day] = writes[-1][0]
+        later = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
+        newer |= {day: later[-1]} if later else {}
+    if newer and not request.over_newer:
+        raise _written_since_error(contract, newer)
+    return RestoreRequest(contract, targets, seen)
+
+
+def _by_day(history: Writes, request: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
+    """The writes of every day of the request, ascending."""
+    writes_of: dict[date, list[tuple[int, Receipt]]] = {}
+    for version, receipt in history:
+        for day in receipt.days:
+            if request.days is None or day in request.days:
+                writes_of.setdefault(day, []).append((version, receipt))
+    return writes_of
+
+
+def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPart) -> list[int]:
+    """The versions of the plan's newest unbroken series of writes of a day; none if it was put back
+    already."""
+    versions: list[int] = []
+    for version, receipt in reversed(writes):
+        if not (request.names(receipt) or (day in part.days and part.has_rewritten(receipt))):
+            if versions:
+                break
+        elif receipt.reason in UNDOING:
+            break
+        else:
+            versions.insert(0, version)
+    return versions
+
+
+def _after(writes: Writes, version: int | None) -> list[int]:
+    """The version of the first write of a day after `version`, and the following versions of the
+    same run."""
+    later = [w for w in writes if version is not None and w[0] > version]
+    run = later[0][1].run_id if later else ""
+    return [at for n, (at, receipt) in enumerate(later) if not n or (run and receipt.run_id == run)]
+
+
+def _written_since_error(
+    contract: Contract, newer: Mapping[date, tuple[int, Receipt]]
+) -> BackfillError:
+    first = min(newer)
+    version, receipt = newer[first]
+    run = f", run {receipt.run_id[:8]}" if receipt.run_id else ""
+    return _table_error(
+        contract,
+        f"{ranges(newer)} written since by another run: {first} as version {version} "
+        f"({receipt.reason}{run})",
+        f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, "
+        "add --over-newer",
+    )
+
+
+def _table_error(contract: Contract, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"the table {contract.name}", culprit, NOTHING, fix)

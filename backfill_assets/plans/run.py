@@ -1,0 +1,280 @@
+"""Runs a plan chunk by chunk with a gate after each, from wherever it stood when it last ended or
+was killed.
+
+Elsewhere: the runs that make days, which the caller hands in as a `Worker`, chunks at once
+(`work`), and how far a plan is (`plans.progress`). Nothing is remembered between waves: receipts
+are read again.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Protocol
+
+from backfill_assets.kernel.core.days import contiguous, covering, ranges
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.ownership import BY, whoami
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.plans.expect import judge_expectations
+from backfill_assets.plans.files import (
+    CANCELLED,
+    CONTROLS,
+    FINISHED,
+    HOLDS,
+    mark,
+    marking_stops,
+    only_runner,
+    plan_lock,
+    refuse_overlap,
+    state_of,
+    unmark,
+)
+from backfill_assets.plans.gate import accept, is_accepted, judge, refusal
+from backfill_assets.plans.gates import GateFinding
+from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
+from backfill_assets.plans.preflight import refuse_moved, stop_if_requested
+from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets.plans.rollback import RollbackRequest, roll_back
+from backfill_assets.plans.work import ChunkWork, Opener
+from backfill_assets.reconcile.reconcile import judge_controls
+
+MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
+
+
+class Worker(Protocol):
+    """Rebuilds the days of chunks and reports progress."""
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Rebuild the days of each work; return per work the cause of its failure or ''."""
+
+    def report(self, line: str) -> None:
+        """Show that a chunk starts or goes on, or that its gate is passed."""
+
+
+def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -> Progress:
+    """Run the plan's remaining chunks and return its progress: finished, paused or waiting.
+
+    `accepted` is a chunk whose gate is skipped, because a person has looked. Raises BackfillError
+    if the plan may not run, a run fails (after the retries that the plan allows) or a gate refuses;
+    the plan's mark `stopped` then says why, and no sensor goes on with it. A kill leaves no mark.
+    """
+    lake, pipeline = open_lake()
+    with only_runner(lake, plan):
+        if not activate(lake, pipeline, plan):
+            worker.report(f"plan {plan.id} is finished: nothing was left to run")
+            return progress(lake, pipeline, plan)
+        with marking_stops(lake, plan):
+            for wave in plan.waves():
+                if not _is_running(lake, plan) or not _run_wave(
+                    open_lake, plan, wave, worker, accepted
+                ):
+                    break
+                stop_if_requested(lake, plan, wave)
+            else:
+                mark(lake, plan.id, "ended", FINISHED)
+    return progress(*open_lake(), plan)
+
+
+def _is_running(lake: Lake, plan: Plan) -> bool:
+    return state_of(lake, plan) in ("active", FINISHED)
+
+
+def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
+    """Make the plan active without running it, so that sensors and other plans leave its days to
+    it; this process or the daemon's sensor `plans` runs it then.
+
+    Returns whether anything is left to run; a finished plan is not changed. Raises BackfillError if
+    it may not run.
+    """
+    with plan_lock(lake):  # two plans that start at once see each other
+        current = progress(lake, pipeline, plan)
+        if current.state == FINISHED and current.is_done:
+            return False
+        _refuse(lake, pipeline, current)
+        broken = (
+            judge_controls(lake, pipeline)
+            if current.state == "new" and lake.settings.controls
+            else ()
+        )
+        mark(lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}})
+        unmark(lake, plan.id, "stopped")
+    return True
+
+
+def _refuse(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
+    """Raise if the plan is cancelled, paused or waiting, its preflight failed, another active plan
+    has its days, or a pin holds no longer. Changes nothing."""
+    plan, nothing = current.plan, "Nothing was run"
+    if current.state == CANCELLED:
+        raise plan.error(
+            f"it is {current.state}", nothing, "Make a new plan: `backfill-assets plan`"
+        )
+    if current.state in HOLDS:
+        fix = f"Go on with `backfill-assets {current.going_on}`"
+        raise plan.error(f"it is {current.state} ({current.why})", nothing, fix)
+    for tick in plan.failed_ticks:
+        raise plan.error(
+            f"its preflight failed: {tick.name}: {tick.told}",
+            nothing,
+            "Correct that and plan again",
+        )
+    refuse_overlap(lake, plan)
+    refuse_moved(plan, lake, pipeline, current.states)
+
+
+def _run_wave(
+    open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int
+) -> bool:
+    """Rebuild the remaining days of a wave's chunks, then run each gate that no receipt records as
+    passed. False if the wave may not start yet."""
+    lake, pipeline = open_lake()
+    current = progress(lake, pipeline, plan)
+    refuse_moved(plan, lake, pipeline, current.states)
+    states = {c: current.chunks[c.number - 1].state for c in wave}
+    for chunk, state in states.items():
+        if state is ChunkState.HELD:
+            raise _held_error(current, chunk)
+    todo = [c for c, state in states.items() if state is not ChunkState.DONE]
+    for chunk in todo:
+        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.shown} "
+        estimate = f"about {current.seconds_left(chunk):.0f} s left"
+        worker.report(
+            f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {estimate}"
+        )
+    if todo:
+        current = _make_whole(open_lake, plan, todo, worker)
+        record(
+            lake,
+            pipeline.contracts,
+            f"plan {plan.id}, chunk {', '.join(str(c.number) for c in todo)}",
+        )
+    for chunk in wave:
+        if chunk.number == accepted:
+            accept(lake, pipeline, chunk, current)
+        elif not current.gate_is_passed(chunk) and not is_accepted(lake, chunk, current):
+            _judge(lake, pipeline, chunk, current, worker)
+            worker.report(f"chunk {chunk.number}: gate passed")
+    return True
+
+
+def _judge(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, worker: Worker
+) -> None:
+    """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
+    plan, findings, put_back, failed = (
+        current.plan,
+        judge(lake, pipeline, chunk, current),
+        False,
+        "",
+    )
+    for judged in judge_expectations(lake, pipeline, chunk, current):
+        worker.report(f"chunk {chunk.number}: {judged}")
+        findings += (
+            []
+            if judged.holds
+            else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
+        )
+    if findings and plan.policy.on_failure == "rollback":
+        try:
+            request = RollbackRequest(
+                plan=plan.id, chunk=str(chunk.number), note="its gate refused"
+            )
+            put_back = roll_back(
+                lake, pipeline, request, Provenance("", tags={BY: whoami()})
+            ).is_done
+        except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
+            failed = str(error)
+    if findings:
+        raise refusal(plan, chunk, findings, put_back, failed)
+
+
+def _make_whole(
+    open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker
+) -> Progress:
+    """Rebuild chunks, and again the days that became stale during the run, by late data or by a
+    chunk run at the same time; a plan with a boundary chunk leaves the latter to it. Raises
+    BackfillError if days remain after `MOST_TIMES` runs."""
+    unfinished = [*chunks]
+    for _ in range(MOST_TIMES):
+        _make(open_lake, plan, unfinished, worker)
+        current = progress(*open_lake(), plan)
+        unfinished = [c for c in unfinished if _to_make_now(current, c)]
+        if not unfinished:
+            return current
+    undone = ", ".join(
+        f"{table} {ranges(days)}" for table, days in _to_make_now(current, unfinished[0]).items()
+    )
+    raise _chunk_error(
+        plan,
+        unfinished[0],
+        f"its runs ended well, {MOST_TIMES} times, but {undone} is still to be made",
+        f"See `backfill-assets status`; `backfill-assets run {plan.id}` goes on where it stood",
+    )
+
+
+def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
+    """Rebuild chunks with one run for all tables of a chunk. The boundary chunk takes one run per
+    table, by its states at that time: it includes fresh days in between, because a run costs
+    seconds, and leaves out held days."""
+    if chunks[0].kind is not ChunkKind.BOUNDARY:
+        _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
+        return
+    for table in plan.tables:
+        current = progress(*open_lake(), plan)
+        spans = covering(current.undone(chunks[0]).get(table, []), 1)
+        for days in contiguous(
+            d for s in spans for d in s if current.states.of(table, d) is not State.HELD
+        ):
+            _try(plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker)
+
+
+def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
+    """Run works; retry failed ones as often as the plan allows. A round in which another work
+    succeeded does not count: of parallel works one may need what another writes. Raises the first
+    remaining failure."""
+    tries, failed = 1 + plan.policy.retries, [(work, "") for work in works]
+    while tries > 0:
+        works = [w for w, _ in failed]
+        failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
+        if not failed:
+            return
+        tries -= len(failed) == len(works)
+    work, cause = failed[0]
+    raise BackfillError(
+        f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",
+        cause.rstrip("."),
+        "What its receipts say is written, nothing else; no later chunk was run",
+        f"Correct the cause; `backfill-assets run {plan.id}` goes on where it stood",
+    )
+
+
+def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
+    """Days per table that a chunk must rebuild before the next one may run; a boundary chunk takes
+    the stale ones."""
+    todo = current.undone(chunk)
+    if chunk.kind is not ChunkKind.BOUNDARY and current.plan.has_boundary:
+        todo = {
+            t: [d for d in days if current.states.of(t, d) is not State.STALE]
+            for t, days in todo.items()
+        }
+    return {table: days for table, days in todo.items() if days}
+
+
+def _held_error(current: Progress, chunk: PlanChunk) -> BackfillError:
+    alike: dict[str, list[str]] = {}
+    for table, days in current.held_days(chunk).items():
+        alike.setdefault(ranges(days), []).append(table)
+    held_days = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
+    fix = (
+        f"`backfill-assets release --plan {current.plan.id} --chunk {chunk.number} --yes`, then "
+        "run the plan again"
+    )
+    return _chunk_error(current.plan, chunk, f"a rollback put back and holds {held_days}", fix)
+
+
+def _chunk_error(plan: Plan, chunk: PlanChunk, culprit: str, fix: str) -> BackfillError:
+    what = f"chunk {chunk.number} ({chunk.days}) of the plan {plan.id}"
+    return BackfillError(what, culprit, "No later chunk was run", fix)

@@ -1,0 +1,180 @@
+"""The work of a plan's chunks: one in this process, several at once each by the command `run PLAN
+--only CHUNK`.
+
+Elsewhere: the order of chunks and the gates (`run`), and the runs of Dagster that make days, which
+the caller hands in. A chunk has one maker at a time, and every process that works on a plan checks
+its pins.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.plans import PLAN_REASON, Work, forced
+from backfill_assets.kernel.core.process import python_command, with_package
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.plans.files import plan_lock
+from backfill_assets.plans.model import Plan, PlanChunk
+from backfill_assets.plans.preflight import refuse_moved
+from backfill_assets.plans.progress import progress
+
+PARENT, ROOT = (
+    "dagster/parent_run_id",
+    "dagster/root_run_id",
+)  # tags by which Dagster shows which run began which
+END_SECONDS = 15.0  # an interrupted run ends by itself within ten
+Opener = Callable[[], tuple[Lake, Pipeline]]
+
+
+@dataclass(frozen=True)
+class ChunkWork:
+    """Days of some tables for one run, in the name of a chunk."""
+
+    plan: Plan
+    chunk: PlanChunk
+    tables: tuple[str, ...]  # upstream first
+    days: DayRange
+    # not forced: right days are left alone; what belongs to them (raw's ledger) may lack
+    written: frozenset[str] = frozenset()
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of its receipts."""
+        return self.plan.tags(self.chunk)
+
+    @property
+    def work(self) -> Work:
+        """As the work of a run."""
+        note = "; ".join(filter(None, (self.plan.reason, self.plan.note)))
+        force = forced(self.tables, self.plan.policy.force, self.written)
+        return Work(self.days, self.tables, PLAN_REASON, note, self.tags, force)
+
+
+class Terminated(KeyboardInterrupt):
+    """TERM came while processes of chunks were at work; they have ended."""
+
+    number = signal.SIGTERM
+
+
+@dataclass(frozen=True)
+class ChunkMaker:
+    """Makes one chunk in this process, or several at once in processes of the command `run`."""
+
+    root: Path
+    open_lake: Opener
+    make_one: Callable[
+        [Work], str
+    ]  # runs the work in this process and gives the cause of a failure
+    report: Callable[[str], None]  # shows a line
+    options: Sequence[str] = ()  # of the command `run`
+    environ: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of its processes, besides this process's
+
+    def make(self, works: Sequence[ChunkWork]) -> list[str]:
+        """Make the days of each work; gives per work the cause of its failure, or an empty text."""
+        if len(works) == 1:
+            return [make_alone(self.open_lake, works[0], self.make_one)]
+        command = python_command("backfill_assets", "--lake", address_of(self.root), "run")
+        commands = [
+            (*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works
+        ]
+        return causes_of(commands, self.environ)
+
+
+def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) -> str:
+    """Rebuild the chunk's remaining days with `make`; return the cause of a failure or ''. Runs no
+    gate, sets no mark.
+
+    Waits for another process that still writes the chunk after its runner was killed. With `force`,
+    tables that the plan has written are skipped, and tables that it has written in part are not
+    forced, so that no day is written twice. The note in the receipts names the bounds that a person
+    accepted.
+    """
+    plan, (lake, pipeline) = work.plan, open_lake()
+    with plan_lock(lake, plan, work.chunk):
+        current = progress(lake, pipeline, plan)
+        refuse_moved(plan, lake, pipeline, current.states)
+        todo = current.undone(work.chunk)
+        tables = tuple(t for t in work.tables if t in todo)
+        accepted = [
+            str(a) for a in current.accepted if any("." in name for name in a.what)
+        ]  # not only a chunk
+        work = replace(
+            work, plan=replace(plan, note="; ".join(filter(None, (plan.note, *accepted))))
+        )
+        if tables and plan.policy.force:
+            work = replace(work, tables=tables, written=work.written | current.written(todo))
+        return make(work.work) if tables else ""
+
+
+def causes_of(
+    commands: Sequence[Sequence[str]], environ: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run commands at once, with `environ` beside this process's environment; gives per command the
+    last line it printed if it failed, else an empty text.
+
+    Ends all of them before an interrupt leaves this function.
+    """
+    started: list[subprocess.Popen[str]] = []
+    environment = with_package({**os.environ, **(environ or {})}, sys.path[:1])
+    with _terminated_by_an_error():
+        try:
+            for command in commands:
+                started.append(
+                    subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+                )
+            return [_cause(process) for process in started]
+        finally:
+            _end_processes(started)
+
+
+def _cause(process: "subprocess.Popen[str]") -> str:
+    printed = process.communicate()[0].strip().splitlines()
+    if not process.returncode:
+        return ""
+    return (
+        printed[-1]
+        if printed
+        else f"its process ended with exit code {process.returncode}; see its lines above"
+    )
+
+
+def _end_processes(started: Sequence["subprocess.Popen[str]"]) -> None:
+    alive = [process for process in started if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    for process in alive:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _raise_terminated(*_: object) -> None:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def _terminated_by_an_error() -> Iterator[None]:
+    """Raise `Terminated` at TERM inside the block, unless TERM has a handler already (Dagster's, in
+    its runs)."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

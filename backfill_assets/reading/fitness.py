@@ -1,0 +1,167 @@
+"""Fit days: complete, computed from today's inputs, with the rows that their receipts name.
+
+Held and outdated days are fit, unless their files lack a column of today's contract, which would be
+read as NULL. An older version is judged by its own receipts only. Not here: the states
+(`kernel.core.states`) and reading rows (`reader`).
+"""
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Literal
+
+from backfill_assets.foreign.observing import is_as_before, sets_before
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.downstream import will_change
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.profiles import DayProfile
+from backfill_assets.kernel.core.readings import lacking_columns
+from backfill_assets.kernel.core.receipts import Built, DayEntry
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.audit import audit, audit_as_written
+
+Unfit = Literal["refuse", "warn", "take"]
+CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
+UNFIT = (State.MISSING, State.STALE, State.INCOMPLETE, State.UNPINNED, State.PENDING)
+ORDER = {state.value: number for number, state in enumerate(UNFIT)}
+CALLER = 4  # frames between the warning and the code that asked for rows
+
+
+class UnfitDays(BackfillError):
+    """Requested days are missing, stale, incomplete, unpinned or pending, or their files lack a
+    column."""
+
+
+class UnfitDaysWarning(UserWarning):
+    """The same, for callers that chose a warning."""
+
+
+def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:
+    """Return the days that are not fit by the states of the lake, each with its state, or the
+    columns that it lacks."""
+    state_of = {d: states.of(table, d) for d in days}
+    reasons = {
+        d: s.value if s in UNFIT else without(states.lacks(table, d)) for d, s in state_of.items()
+    }
+    return {d: reason for d, reason in reasons.items() if reason}
+
+
+def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -> dict[date, str]:
+    """Return the days that were not fit by the receipts of a version; a day that another program
+    changed is stale."""
+    by_receipt = {Built.PENDING: State.PENDING, Built.INCOMPLETE: State.INCOMPLETE}
+    unfit = {}
+    for day in days:
+        receipt = view.latest.get(day)
+        state = State.MISSING if receipt is None else by_receipt.get(receipt.entry.built)
+        state = State.STALE if state is None and day in view.foreign else state
+        lacking = lacking_columns(receipt.entry, contract.columns) if receipt is not None else []
+        if reason := state.value if state is not None else without(lacking):
+            unfit[day] = reason
+    return unfit
+
+
+def without(columns: Sequence[str]) -> str:
+    """Return the reason of a day whose files lack these columns, in words; empty for none."""
+    return f"made without {', '.join(columns)}" if columns else ""
+
+
+def unfit_text(unfit: Mapping[date, str]) -> str:
+    """List unfit days by reason, in words; empty where all are fit."""
+    reasons = sorted(
+        {*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason)
+    )
+    return "; ".join(
+        f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons
+    )
+
+
+def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
+    """Return what makes the days: outdated ones are made by no command that names no days, and
+    those before the first day of the table by none at all."""
+    lacking = [d for d, reason in unfit.items() if reason not in ORDER]
+    span = f" --from {min(lacking)} --to {max(lacking)}" if lacking else ""
+    command = f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
+    if contract.first_day is not None and min(unfit) < contract.first_day:
+        early = f"Nothing makes days before {contract.first_day}, its first"
+        return f"{early}: move that back and run {command}; leave them out"
+    return f"Run {command}, see `backfill-assets status --why`"
+
+
+def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
+    """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing
+    (`take`)."""
+    if chosen not in CHOICES:
+        raise ValueError(f"unfit is one of {', '.join(CHOICES)}, got {chosen!r}")
+    if not unfit or chosen == "take":
+        return
+    error = UnfitDays(
+        f"the table {contract.name}",
+        f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
+        "Nothing was read" if chosen == "refuse" else "They were read all the same",
+        f'{_advice(contract, unfit)}; or ask with unfit="warn" or "take", which reads NULL '
+        "for a column that days lack (a command: --unfit)",
+    )
+    if chosen == "refuse":
+        raise error
+    warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
+
+
+def settle_changing(
+    contract: Contract, states: States, days: Collection[date], chosen: Unfit
+) -> None:
+    """Raise UnfitDays for days that are outdated, or follow days that are to be made again, or warn
+    of them: the next rebuild gives them other rows, and a snapshot keeps today's."""
+    outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
+    changing = (will_change(states)[contract.name] | outdated) & {*days}
+    if not changing or chosen == "take":
+        return
+    error = UnfitDays(
+        f"the table {contract.name}",
+        f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
+        "Nothing was kept" if chosen == "refuse" else "They are kept all the same",
+        "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps "
+        "them as they are",
+    )
+    if chosen == "refuse":
+        raise error
+    warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
+
+
+def differing_days(
+    lake: Lake,
+    contract: Contract,
+    entries: Mapping[date, DayEntry],
+    profiles: Mapping[date | None, DayProfile],
+) -> list[date]:
+    """Return the days, ascending, whose rows differ from their receipts.
+
+    `entries` are the days' entries in receipts, `profiles` the profiles of the rows that were read.
+    """
+    days = {*entries, *(d for d in profiles if d is not None)}
+    wrong = [
+        d
+        for d in days
+        if d not in entries or not entries[d].agrees_with(profiles.get(d, DayProfile()))
+    ]
+    if wrong:  # the days may come from a contract with other columns
+        stored = audit_as_written(lake, contract, wrong)
+        wrong = [
+            d
+            for d in wrong
+            if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))
+        ]
+    of_others = {d: e for d in wrong if (e := entries.get(d)) is not None and e.columns is not None}
+    if (
+        of_others
+    ):  # who may have written them again since, with columns that are NULL in all of their rows
+        files = lake.store.data_files(contract, None, [*of_others])
+        found = audit(lake, files, contract, sets_before(contract, of_others.values()))
+        again = {
+            d for d, e in of_others.items() if is_as_before(contract, e, found.get(d, DayProfile()))
+        }
+        wrong = [d for d in wrong if d not in again]
+    return sorted(wrong)

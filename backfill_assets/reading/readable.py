@@ -1,0 +1,43 @@
+"""Which tables of a lake can be looked at: one whose log others broke must not hide the others.
+
+Here: telling such tables, and what is made from them, apart from the rest. Not here: what may break
+a log (`kernel.log.log_bounds`), and runs, which read what they need and end where that cannot be read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from backfill_assets.engines.loss import failing_alone
+from backfill_assets.foreign.adopting import is_followed
+from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+
+Unread = Mapping[str, BackfillError]
+
+
+def readable(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
+    """The pipeline without the tables whose state cannot be known, and why, by table: those of
+    others whose log cannot be read, and what is made from them. Looks at the newest commits, as
+    reading a view does; a table that only this lake writes is not looked at. Raises TransientError
+    for a store that does not answer."""
+    unread = dict[str, BackfillError]()
+    for contract in pipeline.contracts:  # upstream first
+        broken = next((read.table for read in contract.inputs if read.table in unread), "")
+        if broken:
+            unread[contract.name] = BackfillError(
+                f"the table {contract.name}",
+                f"it is made from {broken}, which cannot be read",
+                "Its days were not judged",
+                f"Mend {broken} first",
+            )
+        elif is_followed(lake, contract):
+            try:
+                with failing_alone(f"the table {contract.name}"):
+                    lake.store.view(contract.name, contract.day_column)
+            except TransientError:
+                raise
+            except BackfillError as error:
+                unread[contract.name] = error
+    tables = tuple(table for table in pipeline.tables if table.name not in unread)
+    return replace(pipeline, tables=tables), unread

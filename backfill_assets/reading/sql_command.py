@@ -1,0 +1,341 @@
+"""`backfill-assets sql`, `export`, `attach`, `register`, `locate`: rows of tables for people,
+places elsewhere, other readers, and names in a catalog.
+
+Not here: answering a query (`reading.sql`), and exporting (`export.export`).
+"""
+
+import csv
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from functools import partial
+from typing import Any, TextIO
+from urllib.parse import unquote
+
+import click
+
+from backfill_assets.cli.common import (
+    SPAN,
+    TEXT,
+    json_and_lake,
+    named_lake,
+    newest_option,
+    opened,
+    say_why_readers_wait,
+    wants_json,
+)
+from backfill_assets.cli.drawing import draw_table, number, remark
+from backfill_assets.cli.output import answer
+from backfill_assets.compare.compare_command import LAKE_MOMENT
+from backfill_assets.engines.confs import S3Address
+from backfill_assets.export.export import export as export_table
+from backfill_assets.export.export import export_all
+from backfill_assets.kernel.core.addresses import CATALOG_NAME
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import raise_first
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.texts import json_of, plain
+from backfill_assets.kernel.log.versions import NEVER_MADE, versions_seen
+from backfill_assets.kernel.tables.view import settled_view
+from backfill_assets.reading.fitness import unfit_text, without
+from backfill_assets.reading.sql import ask
+
+SHOWN_ROWS = 100
+# A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row
+# unless quoted.
+FORMULA, ENDS_A_CELL = re.compile("[=+\\-@\t\r\n＝＋－＠]"), re.compile("[;\t\r]")
+
+
+@click.command()
+@click.argument("query", type=TEXT)
+@click.option(
+    "--csv",
+    "is_csv",
+    is_flag=True,
+    help="Comma-separated values on stdout, with a header; a ' before texts that spreadsheets "
+    "compute.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=SHOWN_ROWS,
+    show_default=True,
+    help="Draw at most so many.",
+)
+@click.option(
+    "--at",
+    type=LAKE_MOMENT,
+    help="As they were then (UTC), or the number of a lake version. [default: now]",
+)
+@newest_option
+@click.option(
+    "--snapshot", default="", metavar="NAME", help="The tables as this snapshot keeps them."
+)
+@json_and_lake
+def sql(
+    query: str, is_csv: bool, rows: int, at: datetime | int | None, newest: bool, snapshot: str
+) -> None:
+    """Answer QUERY, one SELECT in DuckDB's SQL, over the lake's tables and ledgers; `-` reads it
+    from stdin.
+
+    All tables are read as the newest lake version has them: as the last run, plan chunk, rollback
+    or publication left them together.
+
+    Read only: no other file can be read or written. Days that are stale or incomplete are named on
+    stderr. With --at or --snapshot nothing is judged: the past is what it was. Binary values are
+    written in hexadecimal digits, and in JSON numbers that it lacks as the texts inf, -inf and nan.
+    """
+    if (at is not None) + bool(snapshot) + newest > 1:
+        raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
+    text = sys.stdin.read() if query == "-" else query
+    lake, pipeline = opened()
+    if at is None and not snapshot and not newest:
+        say_why_readers_wait(lake)
+    found = ask(lake, pipeline, text, at, snapshot, newest)
+    for table, days in found.unfit.items():
+        remark(
+            f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets "
+            "status --why`)"
+        )
+    writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw, limit=rows)
+    answer(partial(_records, found.rows), [partial(writer, found.rows)])
+
+
+def _records(rows: Any) -> list[dict[str, Any]]:
+    cells = zip(*map(_values, rows.columns), strict=True)
+    return [dict(zip(rows.column_names, row, strict=True)) for row in cells]
+
+
+def write_csv(rows: Any, to: TextIO) -> None:
+    """Write Arrow rows as CSV, with a `'` before a text or name that a spreadsheet would compute. A
+    terminal gets control characters escaped."""
+    plainly, quoted = (
+        csv.writer(to, lineterminator="\n"),
+        csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL),
+    )
+    screen = to.isatty()
+
+    def cell(value: Any) -> str:
+        text = f"'{value}" if isinstance(value, str) and FORMULA.match(value) else _cell(value)
+        return plain(text) if screen else text
+
+    def write(row: Iterable[Any]) -> None:
+        cells = [*map(cell, row)]
+        (quoted if any(map(ENDS_A_CELL.search, cells)) else plainly).writerow(cells)
+
+    write(rows.column_names)
+    for batch in rows.to_batches():
+        for row in zip(*map(_values, batch.columns), strict=True):
+            write(row)
+
+
+def _draw(rows: Any, limit: int) -> None:
+    shown = rows.slice(0, limit)
+    cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
+    draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
+    hidden = rows.num_rows - shown.num_rows
+    click.echo(
+        f"{number(rows.num_rows)} "
+        f"row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}"
+    )
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of an Arrow column; dates and times beyond Python's range (year 12000) as
+    text."""
+    import pyarrow as pa
+
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        text = pa.string()
+        values = column.cast(pa.list_(text) if pa.types.is_list(column.type) else text).to_pylist()
+    return values
+
+
+def _cell(value: Any) -> str:
+    """Write a value as text; NULL is empty."""
+    found = json_of(value) if isinstance(value, bytes | datetime | list | dict) else value
+    return "" if found is None else str(found)
+
+
+READERS = {  # per table, in the reader's own words; Spark decodes no URI
+    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => "
+    "{version});",
+    "polars": "{name} = pl.scan_delta({uri!r}, version={version})",
+    "spark": "CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT * FROM delta.`{path}@v{version}`;",
+}
+NEWEST = {  # the same for the heads of the tables
+    "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
+    "polars": "{name} = pl.scan_delta({uri!r})",
+    "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{literal}';",
+}
+BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
+KINDS = {"s3": "s3", "az": "azure"}  # DuckDB's word for a store, which it reaches by a secret alone
+
+
+@click.command()
+@click.argument("reader", type=click.Choice(sorted(READERS)))
+@click.option(
+    "--newest",
+    is_flag=True,
+    help="Follow each table to its newest commit, also while a run writes others.",
+)
+@json_and_lake
+def attach(reader: str, newest: bool) -> None:
+    """Print what READER needs to find every table of the lake by its name, where it lies: SQL, or
+    Python for Polars.
+
+    Run it in that program. All tables are of the newest lake version, and stay so: run it again to
+    see newer days. No row is copied.
+    """
+    from backfill_assets.foreign.catalog import location_of  # it imports engines
+
+    lake, pipeline = opened()
+    uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
+    if wants_json():
+        answer(uris)
+        return
+    seen = None if newest else versions_seen(lake)
+    if not newest:
+        say_why_readers_wait(lake)
+    lines = [BEFORE[reader]] if BEFORE[reader] else []
+    if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
+        lines.append(_secret(kind, os.environ, lake.address))
+    for name, uri in uris.items():
+        version = (seen or {}).get(name)
+        if version != NEVER_MADE:
+            line = (NEWEST if version is None else READERS)[reader]
+            path = location_of(uri) if reader == "spark" else unquote(uri)
+            literal = path.replace("\\", "\\\\").replace("'", "\\'")
+            lines.append(
+                line.format(
+                    name=name,
+                    uri=uri,
+                    path=path.replace("`", "``"),
+                    literal=literal,
+                    version=version,
+                )
+            )
+    click.echo("\n".join(lines))
+    for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
+        click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
+
+
+@click.command()
+@click.option(
+    "--schema",
+    metavar="NAME",
+    type=TEXT,
+    help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.",
+)
+@json_and_lake
+def register(schema: str | None) -> None:
+    """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as
+    it knows them.
+
+    Who reads by the name sees the newest version. A name that belongs to another table is refused,
+    the others get theirs. With register_in below [access] in lake.toml a table gets its name with
+    its first commit; a catalog that fails then is a warning, and this command tries again.
+    """
+    from backfill_assets.engines.lake_session import LakeSession
+    from backfill_assets.foreign.catalog import register as register_tables
+
+    lake, pipeline = opened()
+    if not (chosen := schema or lake.settings.access.register_in):
+        raise click.UsageError(
+            "name a schema: --schema NAME, or register_in below [access] in lake.toml"
+        )
+    made = [
+        t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)
+    ]
+    named, failed = register_tables(LakeSession(lake), made, chosen)
+    answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
+    raise_first(failed)
+
+
+@click.command()
+@click.argument("name", type=TEXT)
+@json_and_lake
+def locate(name: str) -> None:
+    """Ask the catalog of the lake's Spark where the Delta table NAME of others lies, and record it
+    in the lake.
+
+    NAME is SCHEMA.TABLE or CATALOG.SCHEMA.TABLE. From then on it means that place in `table` of a
+    source, `external` of a table and in external_table, also for sensors and commands without an
+    engine. Work whose session finds that the name leads to another table is refused by name; this
+    command lets the lake follow it.
+    """
+    from backfill_assets.engines.lake_session import LakeSession
+    from backfill_assets.foreign.catalog import locate as locate_table
+
+    if not CATALOG_NAME.fullmatch(name):
+        raise click.BadParameter("use SCHEMA.TABLE or CATALOG.SCHEMA.TABLE", param_hint="NAME")
+    place, before = locate_table(LakeSession(named_lake()), name)
+    moved = f" (before: {before})" if before not in ("", place) else ""
+    answer({"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"])
+
+
+def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
+    """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
+    own lies."""
+    more = ""
+    if kind == "azure" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
+        more = f", ACCOUNT_NAME '{account}'"
+    if kind == "s3" and (store := S3Address.of(environ, address)).endpoint:
+        scheme, _, host = store.endpoint.partition("://")
+        style = "path" if store.by_path else "vhost"
+        more = f", ENDPOINT '{host}', URL_STYLE '{style}', USE_SSL {str(scheme == 'https').lower()}"
+    return (
+        f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
+    )
+
+
+def _lacking(states: States) -> dict[str, dict[date, str]]:
+    """Per table the days whose files lack a column, each with the words for it."""
+    words = {
+        t: {d: without(states.lacks(t, d)) for d in states.view.table(t).latest}
+        for t in states.contracts
+    }
+    return {
+        t: found
+        for t, days in words.items()
+        if (found := {d: text for d, text in days.items() if text})
+    }
+
+
+@click.command()
+@click.argument("name", default="")
+@click.option(
+    "--to",
+    metavar="PLACE",
+    help="A folder, s3://BUCKET/NAME, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.",
+)
+@click.option(
+    "--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]"
+)
+@newest_option
+@json_and_lake
+def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> None:
+    """Replace the days that changed since the last export: of the table NAME in the place --to, or
+    of the export NAME in `[exports]` of lake.toml; without NAME of all exports there. All are of
+    the newest lake version.
+
+    Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at
+    any moment, the place holds whole days; the next export goes on.
+    """
+    if to is None and days is not None:
+        raise click.UsageError("--days needs --to: an export of lake.toml brings all days")
+    if to is not None and not name:
+        raise click.UsageError("--to needs the name of a table")
+    lake, pipeline = opened()
+    if not newest:
+        say_why_readers_wait(lake)
+    if to:
+        done = [export_table(lake, pipeline, name, to, days, newest)]
+    else:
+        done = export_all(lake, pipeline, [name] if name else [], newest)
+    none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
+    answer(done, done, none)

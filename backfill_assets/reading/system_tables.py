@@ -1,0 +1,277 @@
+"""System tables: days, writes, checks, landed files and more of a lake, as Arrow tables of one look
+at its state.
+
+Not here: the queries over them (`sql`), and the figures of reports. A row is a record; a column is
+a field of it, whose annotation holds its type and its description.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from enum import Enum
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.days import parse_day
+from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reconcile.standing import EQUAL, PASSED_OVER, last_outcomes, proofs, unproven
+from backfill_assets.reports.check_history import checked_days
+from backfill_assets.reports.lateness import read_lateness
+from backfill_assets.reports.report import DayAudit, TableWrite, audit, writes
+from backfill_assets.reports.status import DayStatus, day_rows, known_days
+
+
+@dataclass(frozen=True)
+class LakeLook:
+    """A lake with its states at one moment, from which all system tables of a query are made."""
+
+    lake: Lake
+    pipeline: Pipeline
+    states: States
+
+    def holds(self, table: str, version: int) -> bool:
+        """Whether the look has this version of the table, or a later one."""
+        return version <= self.states.view.table(table).version
+
+
+@dataclass(frozen=True)
+class CheckedDay:
+    """A standing check: a gate of today over the receipt of a written day, the newest proof of a
+    day, or a control."""
+
+    table: Annotated[str, "the table; empty for a control"]
+    check: Annotated[
+        str, "the gate (row_count, profile, …), `proof`, or the control as `control NAME`"
+    ]
+    day: Annotated[date | None, "the day; NULL for a control"]
+    outcome: Annotated[str, "pass, warn, or fail: of a gate, a write of the day would be refused"]
+    what: Annotated[str, "what the check found"]
+
+
+@dataclass(frozen=True)
+class RejectedRows:
+    """Landed rows of one file and day that no table gets, for one reason."""
+
+    source: Annotated[str, "the source; empty where the lake has one"]
+    kind: Annotated[str, "quarantine (unusable), or too_late (waits for `replay-late`)"]
+    arrival_day: Annotated[date, "the day on which they arrived"]
+    sha256: Annotated[str, "the file's content, as in system.landed"]
+    reason: Annotated[str, "why they are unusable, or that they came too late"]
+    rows: Annotated[int, "how many they are"]
+
+
+@dataclass(frozen=True)
+class LandedRows:
+    """The rows of one arrival day in one landed file."""
+
+    source: Annotated[str, "the source; empty where the lake has one"]
+    path: Annotated[str, "the file, below the landing folder or absolute"]
+    sha256: Annotated[str, "the SHA-256 of its bytes"]
+    day: Annotated[date, "the arrival day of the rows"]
+    rows: Annotated[int, "its rows of that day"]
+    bad_rows: Annotated[int, "of these the unusable ones"]
+    bytes: Annotated[int, "the size of the whole file"]
+    first_scan: Annotated[datetime, "when a scan first saw it"]
+    withdrawn: Annotated[bool, "whether it was taken out since"]
+    refused: Annotated[str, "why no row of it can be judged; empty where rows can"]
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """Loaded upserts of one source, by the day on which they arrived and the day of their
+    events."""
+
+    source: Annotated[str, "the source; empty where the lake has one"]
+    arrival_day: Annotated[date, "the day on which they arrived (UTC)"]
+    event_day: Annotated[date, "the day of their events (UTC)"]
+    days_late: Annotated[int, "arrival day minus event day; 0 where they came before their day"]
+    rows: Annotated[int, "how many they are"]
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """A run that committed something, by the receipts that name it. Of other runs only Dagster
+    knows."""
+
+    run_id: Annotated[str, "the run of Dagster, or of a command"]
+    by: Annotated[str, "who asked for it"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    first: Annotated[datetime, "its first commit"]
+    last: Annotated[datetime, "its last commit"]
+    tables: Annotated[tuple[str, ...], "the tables that it wrote, in that order"]
+    days: Annotated[int, "days of tables that it wrote"]
+    changed: Annotated[int, "of these the ones whose rows changed"]
+    rows: Annotated[int, "rows of these days"]
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """A column of a system table."""
+
+    table: Annotated[str, "the system table, without `system.`"]
+    column: Annotated[str, "its column"]
+    type: Annotated[str, "its Arrow type"]
+    about: Annotated[str, "what it holds"]
+
+
+def _days(look: LakeLook) -> Iterator[DayStatus]:
+    days = known_days(look.states.view)
+    return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
+
+
+def _writes(look: LakeLook) -> Iterator[TableWrite]:
+    return (w for w in writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
+
+
+def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
+    return (w for w in audit(look.lake, look.pipeline) if look.holds(w.table, w.version))
+
+
+def _checks(look: LakeLook) -> Iterator[CheckedDay]:
+    for table, found in checked_days(look.lake, look.states):
+        outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
+        yield CheckedDay(table, found.check, found.day, outcome, found.message)
+    newest = {(p.table, p.day): p for p in proofs(look.lake) if p.outcome != PASSED_OVER}
+    failed = {
+        (p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found
+    }
+    for key, proof in newest.items():
+        if proof.outcome == EQUAL or key in failed:
+            outcome = "fail" if key in failed else "pass"
+            yield CheckedDay(proof.table, "proof", parse_day(proof.day), outcome, str(proof))
+    for o in last_outcomes(look.lake):
+        yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
+
+
+def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
+    late = "'it came too late'"
+    for source in look.states.view.sources.values():
+        for ledger, reason in ((QUARANTINE, "reason"), (TOO_LATE, late)):
+            name = named(ledger, source.name)
+            version = look.states.view.table(name).version
+            query = (
+                f"SELECT arrival_date, source_file, {reason} AS why, count(*) AS n FROM t GROUP "
+                "BY 1, 2, 3"
+            )
+            for batch in (
+                look.lake.store.query(query, {"t": (name, version)}) if version >= 0 else ()
+            ):
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield RejectedRows(source.name, ledger, *row)
+
+
+def _landed(look: LakeLook) -> Iterator[LandedRows]:
+    for source in look.states.view.sources.values():
+        for r in read_files(look.lake.store, source.name):
+            for day, (rows, bad_rows, *_) in r.days.items():
+                counts = day, rows, bad_rows, r.size, r.first_scan, r.withdrawn, r.refused or ""
+                yield LandedRows(source.name, r.path, r.sha256, *counts)
+
+
+def _lateness(look: LakeLook) -> Iterator[LateRows]:
+    for source in look.states.view.sources.values():
+        if source.loaded_version >= 0:
+            for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
+                yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
+
+
+def _runs(look: LakeLook) -> Iterator[TableRun]:
+    runs: dict[str, list[DayAudit]] = defaultdict(list)
+    for write in _day_writes(look):
+        if write.run_id:
+            runs[write.run_id].append(write)
+    for run_id, found in runs.items():
+        tables, changed = (
+            tuple(dict.fromkeys(w.table for w in reversed(found))),
+            sum(w.changed for w in found),
+        )
+        counts = len(found), changed, sum(w.rows or 0 for w in found)
+        first, last = min(w.at for w in found), max(w.at for w in found)
+        yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
+
+
+def _columns(_: LakeLook) -> Iterator[DescribedColumn]:
+    for name, (kind, _rows) in SYSTEM_TABLES.items():
+        for column, (type_, about) in columns_of(kind).items():
+            yield DescribedColumn(name, column, str(type_), about)
+
+
+SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[LakeLook], Iterable[Any]]]] = {
+    "days": (DayStatus, _days),
+    "writes": (TableWrite, _writes),
+    "day_writes": (DayAudit, _day_writes),
+    "checks": (CheckedDay, _checks),
+    "rejected": (RejectedRows, _rejected),
+    "landed": (LandedRows, _landed),
+    "lateness": (LateRows, _lateness),
+    "runs": (TableRun, _runs),
+    "columns": (DescribedColumn, _columns),
+}
+
+
+def system_table(look: LakeLook, name: str) -> Any:
+    """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown
+    name."""
+    kind, rows = SYSTEM_TABLES[name]
+    return arrow_of(kind, rows(look))
+
+
+def columns_of(kind: type) -> dict[str, tuple[Any, str]]:
+    """Return the Arrow type and the description of each column of a kind of record: of fields that
+    have one."""
+    hints = get_type_hints(kind, include_extras=True)
+    described = {
+        f.name: get_args(hints[f.name])
+        for f in fields(kind)
+        if get_origin(hints[f.name]) is Annotated
+    }
+    return {name: (_arrow_type(hint), about) for name, (hint, about, *_) in described.items()}
+
+
+def arrow_of(kind: type, rows: Iterable[Any]) -> Any:
+    """Return records of one kind as a `pyarrow.Table`: enumerations and ranges of days as text,
+    instants in UTC."""
+    import pyarrow as pa
+
+    schema, records = (
+        pa.schema([(name, type_) for name, (type_, _) in columns_of(kind).items()]),
+        list(rows),
+    )
+    columns = [[_value(getattr(record, name)) for record in records] for name in schema.names]
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def write_parquet(kind: type, rows: Iterable[Any], file: Path) -> int:
+    """Write records of one kind as a Parquet file, for any engine; return their number. Raises
+    OSError where that fails."""
+    import pyarrow.parquet as pq
+
+    table = arrow_of(kind, rows)
+    pq.write_table(table, file)
+    return int(table.num_rows)
+
+
+def _arrow_type(hint: Any) -> Any:
+    """Return the Arrow type of an annotation; `X | None` counts as X."""
+    import pyarrow as pa
+
+    if get_origin(hint) is UnionType:
+        return _arrow_type(get_args(hint)[0])
+    if get_origin(hint) is tuple:
+        return pa.list_(pa.string())
+    kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), date: pa.date32()}
+    return kinds.get(hint) or (pa.timestamp("us", "UTC") if hint is datetime else pa.string())
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [str(v) for v in value]
+    return value.value if isinstance(value, Enum) else value

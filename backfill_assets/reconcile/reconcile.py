@@ -1,0 +1,383 @@
+"""Reconciliation: the rows of two sides matched by a business key, in both directions, by SQL that
+is kept.
+
+The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Controls are reconciliations
+that `[controls]` declares: known totals; one that cannot be judged is an outcome of its own, never
+a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`compare.matching`), and
+drawing the report (`reconcile.reconcile_command`).
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.compare.matched_columns import (
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    KINDS,
+    WITHIN,
+    ColumnCount,
+    DayCount,
+    MatchedRow,
+    compared_columns,
+    parse_tolerances,
+)
+from backfill_assets.compare.matching import Matching
+from backfill_assets.export.postgres import DATABASE
+from backfill_assets.kernel.core.addresses import with_addresses
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.place.port import read_json, write_json
+from backfill_assets.kernel.tables.folder import RECONCILED
+from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
+from backfill_assets.kernel.tables.sections import ControlSettings
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.queries import QUERY
+from backfill_assets.reading.sql import known_tables, own_engine
+from backfill_assets.reconcile.reconcile_sides import (
+    LAKE,
+    NOTHING,
+    Side,
+    by_grain,
+    columns_of,
+    open_side,
+    refuse_lacking,
+    unreadable,
+)
+from backfill_assets.reconcile.standing import ControlOutcome, keep_outcomes, tables_read
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class ReconcileRequest:
+    """Two sides as the user writes them, and how their rows are matched."""
+
+    left: str
+    right: str
+    key: Sequence[
+        str
+    ] = ()  # columns that identify a row; empty: key and day of the left or right table
+    columns: Sequence[str] = ()  # to compare; empty: all that both sides have
+    ignore: Sequence[str] = ()  # not compared
+    # by column: a number, a share such as `1%`, or of times seconds such as `5s`
+    tolerance: Mapping[str, str] = field(default_factory=dict)
+    days: DayRange | None = None
+    day_column: str | None = (
+        None  # gives a row's day; None: as the lake's table says, if a side is one
+    )
+    grain: str = ""  # the sides are totals of a `day`, a `month` or of `all`, which is then the key
+    sample: int = 0  # keys of the spot check
+    seed: int = 0  # draws the sample
+    sha256: bool = False  # digest both sides, as a whole and by day
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """The outcome. Pairs are of the left and the right side."""
+
+    left: str  # in words
+    right: str  # in words
+    key: tuple[str, ...]
+    days: tuple[DayCount, ...]
+    columns: tuple[ColumnCount, ...]
+    null_keys: tuple[int, int]  # rows with a NULL in the key
+    doubled_keys: tuple[int, int]  # keys that occur more than once
+    unmatched_columns: tuple[tuple[str, ...], tuple[str, ...]]  # columns of one side alone
+    examples: tuple[MatchedRow, ...]
+    spot_check: tuple[MatchedRow, ...]
+    digests: tuple[str, str] | None
+    sql: str  # that was run; copies of objects by their addresses
+    digests_by_day: Mapping[date | None, tuple[str, str]] = field(default_factory=dict)
+
+    def total(self, kind: str) -> int:
+        """Return the rows of a kind over all days."""
+        return sum(d.kinds.get(kind, 0) for d in self.days)
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Return the rows of the left and the right side."""
+        return sum(d.left for d in self.days), sum(d.right for d in self.days)
+
+    @property
+    def mismatches(self) -> int:
+        """Return the rows that differ beyond tolerance or that one side lacks, and columns of
+        another kind or of one side alone: what was not compared is not equal."""
+        rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
+        return (
+            rows
+            + sum(not c.same_kind for c in self.columns)
+            + sum(map(len, self.unmatched_columns))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        totals = {
+            "rows_left": self.rows[0],
+            "rows_right": self.rows[1],
+            "mismatches": self.mismatches,
+        }
+        return {
+            **{k: json_of(v) for k, v in vars(self).items()},
+            **totals,
+            **{k: self.total(k) for k in KINDS},
+        }
+
+
+REPORT = re.compile(r"[^.]{8}-[^.]{6}-[^.]{6}\.json")
+
+
+def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
+    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
+    newest `most`."""
+    names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
+    found = (read_json(lake.place, f"{RECONCILED}/{name}") for name in names)
+    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
+
+
+def keep_report(lake: Lake, report: ReconcileReport) -> str:
+    """Write the report and its SQL below the lake; returns the JSON file's address."""
+    at = utc_now()
+    name = f"{RECONCILED}/{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+    title = f"{report.left}\n-- against {report.right}\n-- {at:%Y-%m-%d %H:%M:%SZ}"
+    lake.place.write(
+        f"{name}.sql", f"-- {title}, {report.mismatches} mismatch(es)\n{report.sql}".encode()
+    )
+    body = {
+        "at": at.isoformat(),
+        "by": whoami(),
+        **json.loads(json.dumps(report.to_dict(), default=str)),
+    }
+    write_json(lake.place, f"{name}.json", body)
+    return lake.place.uri(f"{name}.json")
+
+
+def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> ReconcileReport:
+    """Match the rows of both sides; needs no JVM and changes nothing.
+
+    Raises BackfillError for a side that cannot be read or changes meanwhile, for columns that a
+    side lacks, and if both sides are empty.
+    """
+    with own_engine(lake) as engine:
+        left, right = (
+            open_side(engine, lake, pipeline, text) for text in (request.left, request.right)
+        )
+        try:
+            if request.grain:
+                left, right = (
+                    by_grain(engine, side, request.grain, request.columns) for side in (left, right)
+                )
+                request = replace(request, key=(request.grain,))
+            matching, unmatched = _matching(engine, left, right, request)
+            with unreadable(
+                f"{left.name} or {right.name}",
+                "Leave the column out (--ignore), or cast it in a query",
+            ):
+                report = _report(matching, (left, right), unmatched, request)
+        finally:
+            for side in (left, right):
+                side.refuse_changed()
+        if not any(report.rows):
+            raise BackfillError(
+                "the reconciliation",
+                f"neither {left.name} nor {right.name} has rows (of these days)",
+                NOTHING,
+                "Name sides that hold rows",
+            )
+        return report
+
+
+Unmatched = tuple[tuple[str, ...], tuple[str, ...]]  # the columns of each side that the other lacks
+
+
+def _matching(
+    engine: "DuckDBPyConnection", left: Side, right: Side, request: ReconcileRequest
+) -> tuple[Matching, Unmatched]:
+    """Decide key, day and compared columns; raises BackfillError where a side lacks one."""
+    contract = left.contract or right.contract
+    key = tuple(request.key) or tuple(
+        dict.fromkeys((contract.day_column, *contract.key)) if contract else ()
+    )
+    if not key:
+        raise BackfillError(
+            "the reconciliation",
+            "no key is known: neither side is a table of a lake",
+            NOTHING,
+            "Name the columns that identify a row: --key a,b",
+        )
+    day = request.day_column or (contract.day_column if contract else None)
+    types = [columns_of(engine, side) for side in (left, right)]
+    for side, present in zip((left, right), types, strict=True):
+        refuse_lacking(side, [*key, *([day] if day else [])], present, "of --key or the day")
+        refuse_lacking(
+            side, [*request.columns, *request.tolerance], present, "of --columns or --tolerance"
+        )
+    if request.days and not day:
+        raise BackfillError(
+            "the reconciliation",
+            "it is to compare days, and no column gives a row's day",
+            NOTHING,
+            "Name it with --day-column",
+        )
+    compared = compared_columns(engine, types, key, request.columns, request.ignore)
+    columns = parse_tolerances(compared, request.tolerance)
+    alone = [
+        tuple(c for c in one if c not in (*two, *request.ignore))
+        for one, two in (types, types[::-1])
+    ]
+    unmatched = ((), ()) if request.columns else (alone[0], alone[1])
+    selects = left.select, right.select
+    return Matching(engine, selects, key, day, columns, request.days, request.seed), unmatched
+
+
+def _report(
+    matching: Matching, sides: tuple[Side, Side], unmatched: Unmatched, request: ReconcileRequest
+) -> ReconcileReport:
+    """Match the rows, and gather what was found."""
+    nulls, doubled = matching.match([statement for side in sides for statement in side.setup])
+    days, columns, examples = matching.days(), matching.column_differences(), matching.examples()
+    drawn = matching.spot_check(request.sample)
+    digests = tuple(str(rows[0][0]) for rows in matching.digests()) if request.sha256 else ()
+    found = matching.digests('"@day"') if request.sha256 and matching.day else ([], [])
+    left, right = (dict[date | None, str](rows) for rows in found)
+    by_day = {
+        d: (left.get(d, ""), right.get(d, ""))
+        for d in sorted({*left, *right}, key=lambda d: d or date.min)
+    }
+    return ReconcileReport(
+        sides[0].name,
+        sides[1].name,
+        tuple(matching.key),
+        days,
+        columns,
+        nulls,
+        doubled,
+        unmatched,
+        examples,
+        drawn,
+        (digests[0], digests[1]) if digests else None,
+        with_addresses(";\n".join([*matching.script, ""])),
+        by_day,
+    )
+
+
+VALUE, SHOWN = "value", 3
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+
+
+def judge_controls(
+    lake: Lake, pipeline: Pipeline, names: Collection[str] = ()
+) -> list[ControlOutcome]:
+    """Judge the controls (names: empty = all) now, without a JVM; keep the outcomes if this user
+    may write the lake.
+
+    Raises UnknownName for an unknown name only.
+    """
+    settings = lake.settings.controls
+    refuse_unknown("control", names, settings, "Nothing was judged")
+    chosen = {n: s for n, s in settings.items() if not names or n in names}
+    outcomes = [_judge_control(lake, pipeline, name, control) for name, control in chosen.items()]
+    if unwritable_folder(lake) is None:
+        keep_outcomes(lake, outcomes)
+    return outcomes
+
+
+def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
+    """Names of the controls that read one of these tables or a table made from them; and of the
+    controls whose tables are unknown."""
+    affected, known = (
+        {*written},
+        {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)},
+    )
+    for contract in pipeline.contracts:
+        if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):
+            affected.add(contract.name)
+    if any(c.is_landed and c.name in affected for c in pipeline.contracts):
+        affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
+    tables_of = {name: tables_read(control) for name, control in lake.settings.controls.items()}
+    return [
+        name
+        for name, read in tables_of.items()
+        if read is None or read & affected or not read & known
+    ]
+
+
+def _judge_control(
+    lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings
+) -> ControlOutcome:
+    at = utc_now().isoformat(timespec="seconds")
+    try:
+        report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
+    except BackfillError as error:
+        return ControlOutcome(
+            name, False, error=_unwritten(pipeline, str(error)) or str(error), at=at
+        )
+    if not min(report.rows):
+        lacking = report.rows[1] if not report.rows[0] else 0
+        side = "the query" if not report.rows[0] else "what is expected"
+        return ControlOutcome(name, False, lacking, error=f"{side} has no rows with a value", at=at)
+    return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
+
+
+def _unwritten(pipeline: Pipeline, error: str) -> str:
+    """The error in words where the query reads a table without any write; else empty."""
+    named = [t.name for t in pipeline.tables if f"Table with name {t.name} does not exist" in error]
+    return (
+        f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`"
+        if named
+        else ""
+    )
+
+
+def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) -> ReconcileRequest:
+    """Return the request that holds the control's query against the expected values; paths start at
+    the lake."""
+    tolerance = {VALUE: control.tolerance} if control.tolerance else {}
+    right = _expected(lake, pipeline, control.expected)
+    return ReconcileRequest(
+        f"{QUERY}{control.query}", right, columns=(VALUE,), tolerance=tolerance, grain=control.grain
+    )
+
+
+def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
+    """The side that gives the expected values; a number is one value."""
+    if NUMBER.fullmatch(expected):
+        return f"{QUERY}SELECT {expected} AS {VALUE}"
+    if expected.startswith(LAKE):
+        return f"{LAKE}{_path_from_base_lake(lake, expected.removeprefix(LAKE))}"
+    is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(
+        lake, pipeline
+    )
+    return expected if is_side else str(_path_from_base_lake(lake, expected))
+
+
+def _path_from_base_lake(lake: Lake, path: str) -> Path:
+    """The path below the lake; of a candidate below its base lake, from which its lake.toml was
+    copied, unless the candidate has the file itself."""
+    own = fetched(lake.root, path)
+    return own if lake.shared is None or own.exists() else fetched(lake.shared, path)
+
+
+def _words(report: ReconcileReport) -> str:
+    """The first values that differ, or that the values are of another type."""
+    texts = [
+        f"{VALUE} is {c.left_type}, expected {c.right_type}"
+        for c in report.columns
+        if not c.same_kind
+    ]
+    for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
+        where = ", ".join(str(v) for v in row.key.values())
+        left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
+        doubled = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
+        texts.append(f"{where}: {left}, expected {right}{doubled}")
+    more = report.mismatches - len(texts)
+    return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

@@ -1,0 +1,232 @@
+"""`backfill-assets reconcile`: a table held against another side by business key, in both
+directions. No JVM.
+
+Not here: matching the rows (`reconcile.reconcile`).
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import TEXT, Parsed, days_options, opened
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
+from backfill_assets.cli.output import Output, reporting
+from backfill_assets.compare.compare_command import names_of
+from backfill_assets.compare.matched_columns import KINDS, MatchedRow
+from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.reconcile.reconcile import ReconcileReport, ReconcileRequest, keep_report
+from backfill_assets.reconcile.reconcile import reconcile as reconcile_of
+
+if TYPE_CHECKING:
+    from backfill_assets.reconcile.reconcile_layers import Balance, LayersReport
+
+NAME_CHARS = 60  # a side may be a long query
+
+
+def _tolerance(text: str) -> tuple[str, str]:
+    column, is_pair, value = text.partition("=")
+    if not (column and is_pair and value):
+        raise ValueError(f"{text!r} is no COLUMN=VALUE")
+    return column, value
+
+
+@click.command()
+@click.argument("left", type=TEXT, default="")
+@click.option(
+    "--with", "right", type=TEXT, metavar="RIGHT", help="The other side; paths of files start here."
+)
+@click.option(
+    "--layers",
+    is_flag=True,
+    help="Balance landed rows, raw, staging, features and training per day instead.",
+)
+@click.option(
+    "--key", help="Columns that identify a row, comma-separated. [default: the table's key and day]"
+)
+@click.option("--columns", help="Compare these columns only, comma-separated.")
+@click.option("--ignore", help="Columns that are not compared, e.g. id,loaded_at.")
+@click.option(
+    "--tolerance",
+    type=Parsed("COLUMN=VALUE", _tolerance),
+    multiple=True,
+    help="total=0.01, total=1%, at=5s.",
+)
+@days_options(default="all")
+@click.option("--day-column", help="The column that gives a row's day. [default: the table's]")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Show this many keys side by side, equal ones too.",
+)
+@click.option("--seed", type=int, default=0, help="Which keys are drawn. [default: 0]")
+@click.option(
+    "--sha256",
+    is_flag=True,
+    help="Digest key and compared columns of both sides, whatever the order of rows.",
+)
+@click.option("--by-day", is_flag=True, help="Count and digest the rows of each day, too.")
+@reporting("html")
+def reconcile(layers: bool, **options: Any) -> Output:
+    """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and
+    column.
+
+    A side is TABLE, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, lake:DIR#TABLE,
+    a Parquet, CSV or Delta location, "duckdb:SELECT …" over the lake's tables and files, or
+    "postgresql://…#TABLE". The report and the SQL that ran are kept in the lake. Exit code 1 if
+    anything differs beyond tolerance, or a balance does not hold.
+    """
+    if layers and (options["left"] or options["right"]):
+        raise click.UsageError("--layers and LEFT --with RIGHT exclude each other.")
+    if not layers and not (options["left"] and options["right"]):
+        raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
+    by_day = options.pop("by_day")
+    options["sha256"] = options["sha256"] or by_day
+    lake, pipeline = opened()
+    report: LayersReport | ReconcileReport
+    if layers:
+        from backfill_assets.reconcile.reconcile_layers import reconcile_layers
+
+        report = reconcile_layers(lake, pipeline, options["days"])
+        title, lines, sections, failed = "Layers", [], _balances(report), bool(report.wrong)
+    else:
+        report = reconcile_of(lake, pipeline, _request(options))
+        title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
+        rows = (
+            f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by "
+            f"{', '.join(report.key)}"
+        )
+        verdict = (
+            f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
+        )
+        lines = [f"{report.left} against {report.right}: {verdict}; {rows}"]
+        sections = [*(_partitions(report) if by_day else ()), *_sections(report)]
+        failed = bool(report.mismatches)
+        remark(f"kept {keep_report(lake, report)} and its .sql")
+    page = Page("reconcile", title, lake.address, sections, lines)
+    return Output(report, [*lines, *sections], failed, {"html": partial(write_page, page=page)})
+
+
+def _request(options: dict[str, Any]) -> "ReconcileRequest":
+    lists = {name: names_of(options[name]) or () for name in ("key", "columns", "ignore")}
+    return ReconcileRequest(**{**options, **lists, "tolerance": dict(options["tolerance"])})
+
+
+def _balances(report: "LayersReport") -> list[PageSection]:
+    """The sums of all balances, and the days of balances that do not hold."""
+    lines = []
+    for name in dict.fromkeys(b.name for b in report.balances):
+        own = [b for b in report.balances if b.name == name]
+        lines.append(
+            f"{name}: {' + '.join(_sums(own, 'one'))} = {' + '.join(_sums(own, 'other'))}, "
+            f"{len(own)} day(s)"
+        )
+    sections = [PageSection("Balances", lines=lines)]
+    for title, found in (
+        ("does not balance", report.wrong),
+        ("is to be made again", report.waiting),
+    ):
+        rows = [
+            (b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found
+        ]
+        columns = ("balance", "day", "state", "one side", "other side")
+        sections += (
+            [PageSection(title.capitalize(), [TextTable(columns, rows, title)])] if rows else []
+        )
+    return sections
+
+
+def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
+    """The sums of one side over all days, each with its name."""
+    total: dict[str, int] = {}
+    for balance in balances:
+        for name, rows in getattr(balance, side).items():
+            total[name] = total.get(name, 0) + rows
+    return [f"{number(rows)} {name}" for name, rows in total.items()]
+
+
+def _sections(report: "ReconcileReport") -> list[PageSection]:
+    """The parts of the report that have content."""
+    kinds = [k for k in KINDS if report.total(k)]
+    off = [d for d in report.days if d.kinds]
+    days = [(d.day, d.left, d.right, *(d.kinds.get(k, 0) for k in kinds)) for d in off]
+    columns = [
+        (
+            c.column,
+            c.left_type,
+            c.right_type,
+            c.differing,
+            c.within,
+            [f"{n} {look}" for look, n in c.how.items()],
+        )
+        for c in report.columns
+        if c.differing or c.within or not c.same_kind
+    ]
+    day_names = ("day", "rows left", "rows right", *kinds)
+    column_names = ("column", "left", "right", "differing", "within tolerance", "looks like")
+    examples = ("kind", "key", "left", "right")
+    sections = [
+        PageSection(
+            "Days that differ", [TextTable(day_names, days)] if days else [], _remarks(report)
+        ),
+        PageSection("Columns", [TextTable(column_names, columns)] if columns else []),
+        PageSection(
+            "Rows that differ",
+            [TextTable(examples, _cells(report.examples), "rows that differ, drawn by --seed")],
+        ),
+        PageSection(
+            "Spot check", [TextTable(examples, _cells(report.spot_check), "keys drawn by --seed")]
+        ),
+    ]
+    shown = [s for s in sections if s.lines or any(t.rows for t in s.tables)]
+    return [*shown, PageSection("The SQL that ran", code=report.sql)]
+
+
+def _partitions(report: "ReconcileReport") -> list[PageSection]:
+    """Rows and SHA-256 of each day on both sides, also of days that do not differ."""
+    rows_of = {d.day: (d.left, d.right) for d in report.days}
+    rows = [
+        (day or "no day", *rows_of[day], left, "the same" if left == right else right)
+        for day, (left, right) in report.digests_by_day.items()
+    ]
+    return [
+        PageSection(
+            "Each day", [TextTable(("day", "left", "right", "SHA-256 left", "SHA-256 right"), rows)]
+        )
+    ]
+
+
+def _remarks(report: "ReconcileReport") -> list[str]:
+    """What tables do not show: keys that are no keys, columns that were not compared, digests."""
+    remarks = []
+    for title, pair in (
+        ("rows with a NULL in the key", report.null_keys),
+        ("keys that repeat", report.doubled_keys),
+    ):
+        if any(pair):
+            remarks.append(f"{title}: {number(pair[0])} left, {number(pair[1])} right")
+    for side, names in zip(("left", "right"), report.unmatched_columns, strict=True):
+        if names:
+            remarks.append(
+                f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)"
+            )
+    other_types = [c for c in report.columns if c.left_type != c.right_type]
+    if types := ", ".join(f"{c.column} ({c.left_type}, {c.right_type})" for c in other_types):
+        remarks.append(f"types differ: {types}")
+    if report.digests:
+        remarks += [
+            f"SHA-256 {side}: {d}"
+            for side, d in zip(("left", "right"), report.digests, strict=True)
+        ]
+    return remarks
+
+
+def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
+    def cells(values: "Mapping[str, str | None]") -> list[str]:
+        return [
+            f"{column}={'NULL' if value is None else value}" for column, value in values.items()
+        ]
+
+    return [(row.kind, cells(row.key), cells(row.left), cells(row.right)) for row in rows]

@@ -1,0 +1,256 @@
+"""Layers of a lake held against each other: one account per day across them.
+
+Four balances, in which each number is counted in the rows of its own table and none is the rest:
+what landed = raw + quarantine + duplicates + too late; events that raw's deliveries leave current =
+current rows of staging; entities with an event of staging in the window, as known now and at the
+cut = features; features as known = training + rows without a mature label. The second ranks
+deliveries by SQL of its own, beside the transform. Not here: matching rows (`reconcile`) and the
+account of landed rows by receipts (`account`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from backfill_assets.intake.ledger import read_files
+from backfill_assets.kernel.core.contracts import Contract, InputKind, first_reading, versions_of
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.embedded import selection
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.account import DUPLICATES, is_whole, landed_rows, vanished_keys
+from backfill_assets.reading.sql import known_tables, own_engine
+
+
+@dataclass(frozen=True)
+class LearningTables:
+    """The tables of a model by their roles."""
+
+    as_known: Contract  # features as known at the cut
+    now: Contract  # the same as known now
+    labels: Contract
+    learnt: Contract  # the join of `as_known` with mature labels
+
+
+def learning_tables(pipeline: Pipeline) -> LearningTables | None:
+    """Return the tables by facts of their contracts; None for a lake without them. Features as
+    known now have the same columns and read the same days of the same inputs, by content in place
+    of the cut."""
+    as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
+    if as_known is None:
+        return None
+    others = [c for c in pipeline.contracts if c is not as_known]
+    read = {c.name: {i.table for i in c.inputs} for c in others}
+    as_now = tuple(replace(i, kind=InputKind.CONTENT) for i in as_known.inputs)
+    now = next(
+        (c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None
+    )
+    labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
+    learnt = next(
+        (c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None
+    )
+    return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
+
+
+Counts = Mapping[date, int]
+CURRENT = (
+    "SELECT CAST(event_ts AS DATE) AS d FROM (SELECT op, event_ts FROM {raw} QUALIFY row_number() "
+    "OVER (PARTITION BY "
+    "event_key ORDER BY version_ts DESC, arrival_ts DESC, seq DESC) = 1) WHERE op = 'upsert'"
+)
+IN_WINDOW = (
+    "SELECT DISTINCT d, {entity} FROM (VALUES {days}) AS made (d) JOIN {staging} s "
+    "ON s.event_date BETWEEN d - {before} AND d WHERE {known} AND {named}"
+)
+NOW = "s.known_until IS NULL"
+AT_CUT = (
+    "s.known_from < d + 1 + INTERVAL {hours} HOUR AND (s.known_until IS NULL OR s.known_until >= "
+    "d + 1 + INTERVAL "
+    "{hours} HOUR)"
+)
+UNLABELLED = (
+    "SELECT f.{day} AS d FROM {features} f ANTI JOIN (FROM {labels} WHERE label_state = 'mature') "
+    "l "
+    "ON f.{day} = l.{label_day} AND {same}"
+)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One day of a balance."""
+
+    name: str
+    day: date
+    one: Mapping[str, int]  # counts by name on one side of the equation
+    other: Mapping[str, int]  # counts by name on the other
+    state: State  # of the later table's day
+
+    @property
+    def is_equal(self) -> bool:
+        """Return whether both sides have the same sum."""
+        return sum(self.one.values()) == sum(self.other.values())
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether a day that claims to be complete does not balance."""
+        return not self.is_equal and self.state in (State.FRESH, State.OUTDATED)
+
+
+@dataclass(frozen=True)
+class LayersReport:
+    """The balances of all days, in the order of layers and days."""
+
+    balances: tuple[Balance, ...]
+
+    @property
+    def wrong(self) -> list[Balance]:
+        """Return the balances that do not hold though their day is complete."""
+        return [b for b in self.balances if b.is_wrong]
+
+    @property
+    def waiting(self) -> list[Balance]:
+        """Return the balances that do not hold yet: their day is to be made again."""
+        return [b for b in self.balances if not b.is_equal and not b.is_wrong]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "wrong": len(self.wrong),
+            "waiting": len(self.waiting),
+            "balances": json_of(self.balances),
+        }
+
+
+def reconcile_layers(lake: Lake, pipeline: Pipeline, days: DayRange | None = None) -> LayersReport:
+    """Count the rows of every layer and balance them per day (None: all days); needs no JVM.
+
+    Raises BackfillError if a data file was altered. Tables of the user have no balance: nothing
+    says how many rows they are to have.
+    """
+    states = pipeline.states(read_view(lake, pipeline.contracts))
+    with own_engine(lake) as engine:
+        counting = _Counting(lake, pipeline, engine, states)
+        parts = (counting.landed(), counting.current(), counting.in_window(), counting.learnt())
+        found = (b for part in parts for b in part)
+        return LayersReport(tuple(b for b in found if days is None or b.day in days))
+
+
+@dataclass(frozen=True)
+class _Counting:
+    lake: Lake
+    pipeline: Pipeline
+    engine: "DuckDBPyConnection"
+    states: States
+
+    def landed(self) -> Iterator[Balance]:
+        """Yield per arrival day and source: rows that landed against the tables that a load
+        writes."""
+        for raw in (c for c in self.pipeline.contracts if c.is_landed):
+            latest = self.states.view.table(raw.name).latest
+            parts = {raw.name: self._rows(raw.name)}
+            parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
+            parts["duplicates"] = {d: r.entry.counts.get(DUPLICATES, 0) for d, r in latest.items()}
+            landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
+            if vanished := vanished_keys({d: r.entry for d, r in latest.items()}):
+                landed["vanished from dumps"] = vanished
+            source = self.states.view.source(raw.name)
+            for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
+                yield (
+                    balance
+                    if is_whole(source, balance.day)
+                    else replace(balance, state=State.PENDING)
+                )
+
+    def current(self) -> Iterator[Balance]:
+        """Yield balances per event day and source: current events by raw's deliveries against
+        current rows of staging."""
+        for staging, raw in versions_of(self.pipeline.contracts).items():
+            by_raw = self._count(CURRENT.format(raw=self._table(raw)))
+            by_staging = self._count(
+                f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL"
+            )
+            one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
+            yield from self._balances(f"current events of {staging}", staging, one, other)
+
+    def in_window(self) -> Iterator[Balance]:
+        """Yield per feature day: entities with an event in the window against rows of both tables
+        of features."""
+        tables = learning_tables(self.pipeline)
+        hours = self.lake.settings.features.cutoff_grace_hours
+        known = (
+            []
+            if tables is None
+            else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
+        )
+        for features, condition in known:
+            staging, entity = (
+                features.inputs[0],
+                [k for k in features.key if k != features.day_column],
+            )
+            if not (made := sorted(self.states.view.table(features.name).latest)):
+                continue
+            query = IN_WINDOW.format(
+                entity=", ".join(f"s.{quoted(k)}" for k in entity),
+                days=", ".join(f"(DATE '{d}')" for d in made),
+                staging=self._table(staging.table),
+                before=staging.before,
+                known=condition,
+                named=" AND ".join(f"s.{quoted(k)} IS NOT NULL" for k in entity),
+            )
+            one = {f"entities with events in {staging.table}": self._count(query)}
+            rows = {features.name: self._rows(features.name)}
+            yield from self._balances(f"rows of {features.name}", features.name, one, rows)
+
+    def learnt(self) -> Iterator[Balance]:
+        """Yield per feature day: rows as known against rows with a mature label and rows without
+        one."""
+        tables = learning_tables(self.pipeline)
+        if tables is None:
+            return
+        features, labels, learnt = tables.as_known, tables.labels, tables.learnt
+        same = " AND ".join(f"f.{quoted(k)} = l.{quoted(k)}" for k in features.key)
+        days = {
+            "day": quoted(features.day_column),
+            "label_day": quoted(labels.day_column),
+            "same": same,
+        }
+        query = UNLABELLED.format(
+            features=self._table(features.name), labels=self._table(labels.name), **days
+        )
+        parts = {learnt.name: self._rows(learnt.name), "without a mature label": self._count(query)}
+        yield from self._balances(
+            "features and labels", learnt.name, {features.name: self._rows(features.name)}, parts
+        )
+
+    def _balances(
+        self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]
+    ) -> Iterator[Balance]:
+        for day in sorted({d for counts in (*one.values(), *other.values()) for d in counts}):
+            sides = [{n: c.get(day, 0) for n, c in side.items()} for side in (one, other)]
+            yield Balance(name, day, sides[0], sides[1], self.states.of(table, day))
+
+    def _table(self, name: str) -> str:
+        contract = self._contract(name)
+        files = self.lake.store.data_files(contract) if self.lake.store.exists(name) else []
+        return f"({selection(files, contract)})"
+
+    def _contract(self, name: str) -> Contract:
+        return known_tables(self.lake, self.pipeline)[name]
+
+    def _rows(self, name: str) -> Counts:
+        if not self.lake.store.exists(name):
+            return {}
+        return self._count(
+            f"SELECT {quoted(self._contract(name).day_column)} AS d FROM {self._table(name)}"
+        )
+
+    def _count(self, query: str) -> Counts:
+        return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())

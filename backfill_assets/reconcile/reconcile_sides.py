@@ -1,0 +1,333 @@
+"""Sides of a reconciliation: a table of a lake, files, a query or a database, each as one SELECT of
+DuckDB.
+
+Not here: matching the rows of two sides (`reconcile`).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.candidates.snapshots import find_snapshot
+from backfill_assets.compare.compare import Moment
+from backfill_assets.export.postgres import DATABASE, connected
+from backfill_assets.kernel.core.addresses import SCHEMES
+from backfill_assets.kernel.core.column_types import GREATEST_PRECISION
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.choice import prefix_at
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.write.embedded import (
+    data_files_at,
+    delta_rows,
+    is_delta,
+    literal,
+    selection,
+)
+from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.queries import (
+    QUERY,
+    named_tables,
+    refuse_others,
+    refuse_writing,
+    rows_as_published,
+)
+from backfill_assets.reading.reader import SnapshotReader
+from backfill_assets.reading.sql import known_tables
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LAKE = "lake:"
+WRITE, SNAPSHOT = "write:", "snapshot:"
+NOTHING = "Nothing was done"
+ALL = "all"
+CORRECT = "Correct the query; DuckDB answers it, over tables of the lake and files"
+FORMS = (
+    "Name a table of the lake, TABLE@VERSION, TABLE@TIME, TABLE@write:ID, TABLE@snapshot:NAME, "
+    "lake:DIR#TABLE, a "
+    "Parquet, CSV or Delta location, duckdb:SELECT …, or postgresql://…#TABLE"
+)
+FileStamps = tuple[tuple[str, int, int, int], ...]  # path, inode, bytes, modification time (ns)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sides that are reconciled."""
+
+    name: str  # what it is, in words
+    select: str
+    contract: Contract | None = None  # of a table of this lake
+    files: FileStamps = ()  # files that others may change, as they were before the reading
+    setup: tuple[str, ...] = ()  # statements that make, by hand, the table that `select` reads
+
+    def refuse_changed(self) -> None:
+        """Raise BackfillError if a file of the side changed since the side was opened."""
+        now = _file_stamps(path for path, *_ in self.files)
+        if now != self.files:
+            gone = {path for path, *_ in self.files} - {path for path, *_ in now}
+            culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
+            raise _refused(self.name, culprit, "Compare again once nothing writes there")
+
+
+def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str) -> Side:
+    """Open the side that `text` names.
+
+    A query or a database is read once, into a temporary table of `engine`. Raises BackfillError for
+    a side that does not exist, cannot be read, or would write.
+    """
+    if text.startswith(QUERY):
+        known = {**known_tables(lake, pipeline), **{c.name: c for c in pipeline.followers}}
+        return _query(engine, text.removeprefix(QUERY).strip(), lake, known)
+    if text.startswith(LAKE):
+        root, _, table = text.removeprefix(LAKE).partition("#")
+        return _table_of(engine, open_lake(root, is_further=True), *table.partition("@")[::2])
+    table, _, moment = text.partition("@")
+    known = known_tables(lake, pipeline)
+    if contract := known.get(table):
+        return _table(lake, contract, moment)
+    return open_elsewhere(engine, text, f"table ({', '.join(known)})")
+
+
+def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
+    """Open a Parquet, CSV or Delta location, a query of DuckDB's over files, or a PostgreSQL table
+    or query, as `open_side` does; `no`: what `text` is not either where it is none of them."""
+    if text.startswith(QUERY):
+        return _query(engine, text.removeprefix(QUERY).strip())
+    side = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
+    if side is None:
+        raise _refused(text, f"it is no {no}, and {Path.cwd() / text} is no file or folder", FORMS)
+    return side
+
+
+def _table(lake: Lake, contract: Contract, moment: str) -> Side:
+    """A table now (moment ""), at a version, a time, a write, or in a snapshot."""
+    if moment.startswith(SNAPSHOT):
+        return _snapshot(lake, contract.name, moment)
+    version = _moment(lake, contract.name, moment).of(contract.name)
+    files = lake.store.data_files(contract, version)
+    return Side(
+        f"{contract.name} version {version} of {lake.address}", selection(files, contract), contract
+    )
+
+
+def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str) -> Side:
+    """A table of another lake, as its log describes it: the other lake's code does not run."""
+    if moment.startswith(SNAPSHOT):
+        return _snapshot(lake, table, moment)
+    if not (table and lake.store.exists(table)):
+        raise _refused(f"{LAKE}{lake.address}#{table}", "the lake has no such table", FORMS)
+    version = _moment(lake, table, moment).of(table)
+    return Side(
+        f"{table} version {version} of {lake.address}",
+        lake.store.logged_rows(engine, table, version),
+    )
+
+
+def _snapshot(lake: Lake, table: str, moment: str) -> Side:
+    kept = (
+        SnapshotReader(lake, find_snapshot(lake, moment.removeprefix(SNAPSHOT)))
+        .table(table)
+        .pinned()
+    )
+    return Side(
+        f"{table}@{moment} of {lake.address}", selection(kept.files, kept.contract), kept.contract
+    )
+
+
+def _moment(lake: Lake, table: str, text: str) -> Moment:
+    if not text:
+        return Moment(lake)
+    if text.isdigit():
+        return Moment(lake, int(text))
+    if text.startswith(WRITE):
+        return Moment.after_write(lake, table, text.removeprefix(WRITE))
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise _refused(
+            f"{table}@{text}", "what follows @ is no version, time, write or snapshot", FORMS
+        ) from None
+    return Moment(lake, at=at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def _query(
+    engine: "DuckDBPyConnection",
+    query: str,
+    lake: Lake | None = None,
+    known: Mapping[str, Contract] | None = None,
+) -> Side:
+    """The rows of a query over `known` tables of the lake and files, under a candidate as they will
+    be published. The query is refused if it could write."""
+    with unreadable(query, CORRECT):
+        refuse_others(engine, query)
+    named = named_tables(query)
+    chosen = [c for n, c in (known or {}).items() if named is None or n in named]
+    lakes = [of for of in (lake, lake and lake.base_lake) if of is not None]
+    there = [c for c in chosen if any(of.store.exists(c.name) for of in lakes)]
+    tables = {c.name: rows_as_published(lakes[0], c) for c in there}
+    setup = [f"CREATE TEMP VIEW {quoted(name)} AS {rows}" for name, rows in tables.items()]
+    with unreadable(query, "`backfill-assets verify` names damaged files"):
+        for statement in setup:
+            engine.execute(statement)
+    with unreadable(query, CORRECT):
+        refuse_writing(engine, query)
+        name, keeping = _materialized(engine, query.rstrip().rstrip(";"))
+    cleanup = [
+        f"DROP VIEW {quoted(n)}" for n in tables
+    ]  # their names are free for the other side's
+    for statement in cleanup:
+        engine.execute(statement)
+    return Side(
+        QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, keeping, *cleanup)
+    )
+
+
+def _materialized(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
+    """Keep the rows of a query as they are now; returns the temporary table and the statement that
+    made it."""
+    name = f"side_{engine.execute('SELECT count(*) FROM duckdb_tables()').fetchall()[0][0]}"
+    engine.execute(
+        statement := f"CREATE TEMP TABLE {name} AS {query}\n"
+    )  # the line ends a comment of the query's
+    return name, statement
+
+
+def _database(engine: "DuckDBPyConnection", text: str) -> Side:
+    """The rows of a table, or of a SELECT, in PostgreSQL; the address keeps its password out of the
+    side's name."""
+    with (
+        connected(text, _refused) as (name, connection, what),
+        unreadable(name),
+        connection.cursor() as cursor,
+    ):
+        query = (
+            what if re.match(r"(select|with)\b", what, re.IGNORECASE) else f"SELECT * FROM {what}"
+        )
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute(query)
+        batches = cursor.fetch_record_batch()
+        engine.register("from_database", batches)
+        table, _ = _materialized(engine, "SELECT * FROM from_database")
+        numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
+        by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
+        return Side(
+            name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,)
+        )
+
+
+def _with_numbers(engine: "DuckDBPyConnection", select: str, numbers: Collection[str]) -> str:
+    """The SELECT with these texts as decimals: ADBC gives PostgreSQL's NUMERIC, which has no bound,
+    as text."""
+    casts = []
+    for column in map(quoted, numbers):
+        digits = f"SELECT coalesce(max(strlen(split_part({column}, '.', 2))), 0) FROM ({select})"
+        [(scale,)] = engine.execute(digits).fetchall()
+        casts.append(f"CAST({column} AS DECIMAL({GREATEST_PRECISION}, {scale})) AS {column}")
+    return f"SELECT * REPLACE ({', '.join(casts)}) FROM ({select})" if casts else select
+
+
+def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -> str:
+    """The statement that reads, by hand, the rows of a database from a file that its own client
+    writes first."""
+    kinds = engine.execute(f"DESCRIBE {table}").fetchall()
+    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind, *_ in kinds)
+    line = " ".join(query.split())
+    return (
+        f"-- first: {psql} \"\\copy ({line}) TO '{table}.csv' CSV HEADER\"\nCREATE TEMP TABLE "
+        f"{table} AS "
+        f"SELECT * FROM read_csv('{table}.csv', header = true, allow_quoted_nulls = false, "
+        f"columns = {{{columns}}})"
+    )
+
+
+def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
+    """The rows of a Delta table, or of files of one kind; None if nothing lies there. In a bucket
+    of a table alone."""
+    place = prefix_at(text) if text.partition("://")[0] in SCHEMES else Folder(text)
+    if is_delta(place):
+        version, select = delta_rows(engine, place)
+        return Side(f"{text} version {version}", select)
+    if place.is_store:
+        raise _refused(
+            text, "no Delta table lies there", "Copy files out of the bucket, and name their folder"
+        )
+    if not (files := data_files_at(str(Path(text).absolute()))):  # the kept SQL runs anywhere
+        return None
+    listed = f"[{', '.join(map(literal, files))}]"
+    is_parquet = all(f.endswith(".parquet") for f in files)
+    read = f"read_parquet({listed}, can_have_nan = true" if is_parquet else f"read_csv({listed}"
+    return Side(text, f"SELECT * FROM {read}, union_by_name = true)", None, _file_stamps(files))
+
+
+def by_grain(
+    engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]
+) -> Side:
+    """Return totals of a side, by the first day of their `day` or `month`, or of `all`; NULL totals
+    are left out. A day is a date or text that begins with one, a month also `2024-03`."""
+    refuse_lacking(
+        side,
+        [*columns, *([grain] if grain != ALL else [])],
+        columns_of(engine, side),
+        "of the total",
+    )
+    any_value = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
+    first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"
+    cells = {
+        ALL: f"1 AS {quoted(ALL)}, *",
+        "month": f"* REPLACE (CAST(date_trunc('month', {first}) AS DATE) AS month)",
+    }
+    chosen = cells.get(grain, f"* REPLACE ({first} AS {quoted(grain)})")
+    return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {any_value}")
+
+
+def _file_stamps(files: Iterable[str]) -> FileStamps:
+    stats = ((f, Path(f).stat()) for f in files if Path(f).exists())
+    return tuple((f, stat.st_ino, stat.st_size, stat.st_mtime_ns) for f, stat in stats)
+
+
+@contextmanager
+def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
+    """Turn errors of DuckDB inside the block into BackfillError that names the side."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        lines = [
+            line.strip()
+            for line in str(error).partition("Please try installing")[0].splitlines()
+            if line.strip()
+        ]
+        fetched = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
+        raise _refused(
+            name, lines[0].rstrip(".! "), fetched if "extension" in lines[0] else fix
+        ) from error
+
+
+def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
+    """The types of the side's columns by name, as DuckDB writes them."""
+    with unreadable(side.name):
+        return {
+            name: kind for name, kind, *_ in engine.execute(f"DESCRIBE {side.select}").fetchall()
+        }
+
+
+def refuse_lacking(side: Side, wanted: Collection[str], known: Collection[str], what: str) -> None:
+    """Raise BackfillError if the side lacks a column that the request names."""
+    if lacking := sorted(set(wanted) - set(known)):
+        raise _refused(
+            side.name,
+            f"it has no column {', '.join(lacking)} ({what})",
+            f"Its columns: {', '.join(known)}",
+        )
+
+
+def _refused(side: str, culprit: str, fix: str) -> BackfillError:
+    return BackfillError(f"the side {side}", culprit, NOTHING, fix)

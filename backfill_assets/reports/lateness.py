@@ -1,0 +1,292 @@
+"""How late deliveries come, read exactly from raw (no JVM), its cost, and up to which day each
+table is complete.
+
+Not here: the arithmetic (`reports.completeness`) and drawing (`reports.lateness_command`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.view import LakeView, Source
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.store import TableStore
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reports import completeness as measures
+from backfill_assets.reports.completeness import Advice, Aged, Cell, Watermark
+
+DAY_S = ONE_DAY.total_seconds()
+# One row in a hundred may be missing: below what a model notices, above what a bill forgives.
+DEFAULT_SHARE = 0.99
+PERCENTILES = ", ".join(
+    f"percentile_cont(CAST(late AS DOUBLE), {p})" for p in (0.5, 0.9, 0.95, 0.99)
+)
+COUNTS = "count(*) FILTER (WHERE arrival > event), count(*) FILTER (WHERE late < 0)"
+
+
+@dataclass(frozen=True)
+class LatenessScope:
+    """The scope of a report."""
+
+    days: DayRange | None = None  # of arrival; None: all
+    share: float = DEFAULT_SHARE  # that shall have arrived (0..1)
+    source: str = ""  # "": the only source of a lake, else the source of features, else the first
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Lateness of some rows, in seconds, exact: quantiles between two rows are interpolated
+    linearly."""
+
+    rows: int
+    min: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+    def in_days(self) -> dict[str, float]:
+        """Return lateness in days, by the names that reports use."""
+        return {name: value / DAY_S for name, value in vars(self).items() if name != "rows"}
+
+
+@dataclass(frozen=True)
+class DayLateness:
+    """The upserts of one arrival day or event day."""
+
+    day: date
+    late: int  # rows that came on a later day than their event's
+    spread: Spread  # of their lateness
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the day as JSON values, durations in days."""
+        counts = {"day": str(self.day), "rows": self.spread.rows, "late": self.late}
+        return {**counts, "late_share": self.late / self.spread.rows, **self.spread.in_days()}
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """The upserts of raw: rows per arrival day and event day, and how late they were."""
+
+    cells: tuple[Cell, ...] = ()
+    overall: Spread | None = None  # None: there are no upserts
+    by_arrival: tuple[DayLateness, ...] = ()
+    by_event: tuple[DayLateness, ...] = ()
+    early: int = 0  # upserts that arrived before their event's time
+    deletes: int = 0  # they have no lateness and count nowhere else
+
+
+def read_lateness(
+    store: TableStore, raw: str, version: int, days: DayRange | None = None
+) -> Lateness:
+    """Read the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None:
+    all)."""
+    within = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
+    upserts = (
+        "SELECT CAST(arrival_ts AS DATE) AS arrival, CAST(event_ts AS DATE) AS event, "
+        "CAST(arrival_ts AS BIGINT) - "
+        f"CAST(event_ts AS BIGINT) AS late FROM deliveries WHERE op = 'upsert' AND {within}"
+    )
+
+    def ask(query: str) -> Iterator[tuple[Any, ...]]:
+        for batch in store.query(query, {"deliveries": (raw, version)}):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    ((deletes,),) = ask(f"SELECT count(*) FROM deliveries WHERE op = 'delete' AND {within}")
+    cells = tuple(
+        Cell(*c)
+        for c in ask(
+            f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+    )
+    if not cells:
+        return Lateness(deletes=deletes)
+    grouped = ask(
+        f"SELECT arrival, event, {COUNTS}, count(*), min(late), {PERCENTILES}, max(late) FROM "
+        f"({upserts}) "
+        "GROUP BY GROUPING SETS ((), (arrival), (event)) ORDER BY arrival, event"
+    )
+    by_arrival, by_event = [], []
+    for arrival, event, late, early_of, rows, *microseconds in grouped:
+        spread = Spread(rows, *(value / 1e6 for value in microseconds))
+        if arrival is not None:
+            by_arrival.append(DayLateness(arrival, late, spread))
+        elif event is not None:
+            by_event.append(DayLateness(event, late, spread))
+        else:
+            overall, early = spread, early_of
+    return Lateness(cells, overall, tuple(by_arrival), tuple(by_event), early, deletes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatenessReport(Lateness):
+    """Lateness of the loaded rows, and what follows from it."""
+
+    lake: str
+    scope: LatenessScope
+    frontier: datetime | None
+    watched: DayRange | None  # the arrival days that `completeness` rests on
+    ages: tuple[tuple[int, int], ...]  # (age in days, rows), ascending
+    completeness: tuple[Aged, ...]
+    look_backs: tuple[Advice, ...]
+    watermarks: tuple[Watermark, ...]
+
+    @property
+    def rows(self) -> int:
+        """Return the number of measured upserts."""
+        return self.overall.rows if self.overall else 0
+
+    @property
+    def late(self) -> int:
+        """Return the number of upserts that arrived on a later day (UTC) than their event's."""
+        return sum(d.late for d in self.by_arrival)
+
+    @property
+    def age_days(self) -> int | None:
+        """Return the smallest age at which the wanted share has arrived; None: at none that could
+        be watched."""
+        return measures.age_for(self.scope.share, self.completeness)
+
+    @property
+    def look_back_days(self) -> int | None:
+        """Return the smallest look-back that sees the wanted share; None: none within
+        `look_backs`."""
+        return measures.look_back_for(self.scope.share, self.look_backs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values: shares 0..1, durations in days."""
+        days, watched = self.scope.days, self.watched
+        same = (
+            "lake",
+            "frontier",
+            "rows",
+            "late",
+            "early",
+            "deletes",
+            "age_days",
+            "look_back_days",
+            "look_backs",
+        )
+        report = {name: getattr(self, name) for name in (*same, "watermarks")}
+        report |= {"source": self.scope.source} if self.scope.source else {}
+        report |= {
+            "from": days.start if days else None,
+            "to": days.last if days else None,
+            "late_share": self.late / self.rows if self.rows else None,
+            "lateness_days": self.overall.in_days() if self.overall else None,
+            "rows_by_age_days": dict(self.ages),
+            "completeness": {
+                "watched_from": watched.start if watched else None,
+                "watched_to": watched.last if watched else None,
+                "by_age": self.completeness,
+            },
+            "wanted_share": self.scope.share,
+            "by_arrival_day": self.by_arrival,
+            "by_event_day": self.by_event,
+        }
+        values: dict[str, Any] = json_of(report)
+        return values
+
+
+def lateness(lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime) -> LatenessReport:
+    """Return the report; `now` is the clock (aware). Raises BackfillError where nothing is loaded.
+
+    Reads raw in the version that the ledger `arrivals` names, as all readers do.
+    """
+    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), scope, now)
+
+
+def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime) -> LatenessReport:
+    """Return `lateness` of a lake with known states."""
+    view, source = states.view, _source(lake, states.view, scope.source)
+    measured = {
+        table: _measure(lake, states, each, scope.days) for table, each in view.sources.items()
+    }
+    own = measured[source.table]
+    if own is None:
+        raise BackfillError(
+            f"the lake {lake.address}",
+            "no delivery is loaded yet",
+            "There is no lateness to measure",
+            "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
+        )
+    reached = {}
+    for table, each in measured.items():
+        age, until = (
+            measures.age_for(scope.share, each[2]) if each else None,
+            states.frontier(table),
+        )
+        if age is not None and until is not None:
+            reached[table] = measures.watermark_day(until, age)
+    rows, watched, shares = own
+    ages = measures.rows_by_age(rows.cells)
+    return LatenessReport(
+        **vars(rows),
+        lake=lake.address,
+        scope=replace(scope, source=source.name),
+        frontier=states.frontier(source.table),
+        watched=watched,
+        ages=tuple(ages.items()),
+        completeness=shares,
+        look_backs=measures.advise(ages) if ages else (),
+        watermarks=measures.watermarks(
+            states.contracts.values(), _newest(view), reached, states.frontier, now
+        ),
+    )
+
+
+def _source(lake: Lake, view: LakeView, name: str) -> Source:
+    """Return the source of a report; raises BackfillError for an unknown name."""
+    known = {s.name: s for s in view.sources.values()}
+    usual = name or lake.settings.features.source or ""
+    wanted = usual if name or usual in known else next(iter(known))
+    if wanted not in known:
+        fix = f"Choose one of {', '.join(known)}" if "" not in known else "Leave out --source"
+        raise BackfillError(
+            f"the source {wanted!r}", "the lake has none of that name", "Nothing was measured", fix
+        )
+    return known[wanted]
+
+
+def _measure(
+    lake: Lake, states: States, source: Source, days: DayRange | None
+) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
+    """Return a source's rows, the arrival days that can be judged, and completeness; None where
+    nothing is loaded."""
+    frontier = states.frontier(source.table)
+    if source.loaded_version < 0 or frontier is None:
+        return None
+    measured = read_lateness(lake.store, source.table, source.loaded_version, days)
+    first = (
+        days.start
+        if days
+        else measured.by_arrival[0].day
+        if measured.by_arrival
+        else frontier.date()
+    )
+    stop = min(days.end, frontier.date()) if days else frontier.date()
+    if first >= stop or not measured.by_arrival:
+        return measured, None, ()
+    return (
+        measured,
+        DayRange(first, stop),
+        measures.completeness(measured.cells, DayRange(first, stop)),
+    )
+
+
+def _newest(view: LakeView) -> dict[str, date]:
+    """Return the newest day of each table with a receipt that is not pending."""
+    latest = ((name, table.latest.items()) for name, table in view.tables.items())
+    built = {
+        name: [d for d, receipt in days if receipt.entry.built is not Built.PENDING]
+        for name, days in latest
+    }
+    return {name: max(days) for name, days in built.items() if days}

@@ -1,0 +1,251 @@
+"""`backfill-assets lateness`: the report as tables, as a page, and as metrics in Prometheus' text
+format.
+
+Not here: the report (`reports.lateness`) and its plots (`plots`).
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from backfill_assets.cli.common import days_options, opened
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    number,
+    percent,
+    percent_as_typed,
+    span,
+    write_page,
+)
+from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of
+from backfill_assets.reports.completeness import AGES_DAYS, Aged
+from backfill_assets.reports.lateness import DayLateness, LatenessReport, LatenessScope
+from backfill_assets.reports.lateness import lateness as report_of
+from backfill_assets.reports.plots import lateness_figures
+
+WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
+SHOWN_LOOK_BACKS = (1, 2, 3, 7, 14, 30, 60, 90)
+DAY_S = ONE_DAY.total_seconds()
+NOTHING = "No upsert, so there is nothing to measure."
+LATE = (
+    "Lateness is when a row arrived minus when its event happened. A row is late if it arrived on "
+    "a later day (UTC) "
+    "than its event's."
+)
+LOOK_BACK = (
+    "A job that reprocesses the newest N event days every night misses each row that is N or more "
+    "days late, for good. "
+    "Tables of this lake need none: exactly the days that late rows touch are rebuilt."
+)
+WATERMARK = (
+    "The data known at a cut never changes with late rows, so there the newest day is the "
+    "watermark. Labels look "
+    "ahead, so theirs lies a horizon before."
+)
+
+
+@click.command()
+@days_options(default="all")
+@click.option("--source", default="", help="Of which source, where the lake has several.")
+@reporting("html", "prometheus")
+def lateness(days: "DayRange | None", source: str) -> Output:
+    """How late rows arrive, what a look-back of N days would miss, and up to which day tables may
+    be believed.
+
+    --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
+    """
+    lake, pipeline = opened()
+    scope = LatenessScope(days, lake.settings.lateness.watermark_share, source)
+    report = report_of(lake, pipeline, scope, utc_now())
+    parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
+
+    def write_gauges(file: Path) -> None:
+        write_metrics(file, lateness_gauges(report))
+
+    return Output(
+        report,
+        parts,
+        files={"html": lambda f: write_page(f, page(report)), "prometheus": write_gauges},
+    )
+
+
+def page(report: LatenessReport) -> Page:
+    """Return the report as a page, with plots and every day."""
+    every = [
+        _days("every arrival day", report.by_arrival),
+        _days("every event day", report.by_event),
+    ]
+    plots = PageSection(
+        "Plots", figures=lateness_figures(report), folded=[table for table in every if table.rows]
+    )
+    return Page(
+        "lateness",
+        "How late rows arrive",
+        report.lake,
+        [plots, *_sections(report)],
+        [LATE, *_head(report)],
+    )
+
+
+def _head(report: LatenessReport) -> list[str]:
+    frontier = (
+        f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
+    )
+    arrived = f", arrived on {report.scope.days}" if report.scope.days else ""
+    of = (
+        f" of the source {report.scope.source} alone (--source NAME: of another)"
+        if report.scope.source
+        else ""
+    )
+    first = f"{number(report.rows)} upserts{of}{arrived}; {number(report.deletes)} deletes apart"
+    if report.overall is None:
+        return [first, frontier, NOTHING]
+    shown = ", ".join(f"{name} {span(days)}" for name, days in report.overall.in_days().items())
+    return [
+        first,
+        frontier,
+        f"late (a later day than the event's): {number(report.late)}, "
+        f"{percent(report.late / report.rows)}",
+        f"early (before the event's time): {number(report.early)}",
+        f"lateness: {shown}",
+    ]
+
+
+def _sections(report: LatenessReport) -> list[PageSection]:
+    measured = [completeness(report), _look_backs(report)] if report.overall else []
+    worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50, d.day))[:WORST_DAYS]
+    last = PageSection(
+        "The latest days", [_days("arrival days with the greatest median lateness", worst)]
+    )
+    return [section for section in [*measured, watermarks(report), last] if section.tables[0].rows]
+
+
+def completeness(report: LatenessReport) -> PageSection:
+    """Return the share of an event day's rows that has arrived by each age."""
+    rows = [
+        (f"{a.age_days} d", percent(a.share), a.event_days)
+        for a in _ages_shown(report.completeness)
+    ]
+    title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
+    most = report.completeness[-1].age_days if report.completeness else 0
+    line = f"Rows that come more than {most} days after their day are not judged."
+    return PageSection(
+        "How complete days are",
+        [TextTable(["by age", "arrived", "event days"], rows, title)],
+        [line],
+    )
+
+
+def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
+    return [a for a in shares if a.age_days in AGES_DAYS]
+
+
+def _look_backs(report: LatenessReport) -> PageSection:
+    rows = [
+        (a.days, a.missed, percent(a.missed_share), f"{percent(a.low)} .. {percent(a.high)}")
+        for a in report.look_backs
+        if a.days in (*SHOWN_LOOK_BACKS, report.look_back_days)
+    ]
+    title = "what a nightly look-back of N days would have missed"
+    table = TextTable(["N", "rows missed", "share", "95 % interval"], rows, title)
+    sought, days = percent_as_typed(report.scope.share), report.look_back_days
+    line = f"The smallest that sees {sought} of the rows: {days} day(s)."
+    if days is None:
+        line = f"No look-back of up to {report.look_backs[-1].days} days sees {sought} of the rows."
+    return PageSection("Look-backs", [table], [line], [LOOK_BACK])
+
+
+def watermarks(report: LatenessReport) -> PageSection:
+    """Return the newest day of each table, and the day up to which its rows are expected to be
+    in."""
+    rows = [
+        (w.table, w.newest_day, w.day, span(w.lag_days), span(w.clock_lag_days))
+        for w in report.watermarks
+    ]
+    title = (
+        f"watermark: the day up to which {percent_as_typed(report.scope.share)} of the rows are "
+        "expected to be in"
+    )
+    table = TextTable(
+        ["table", "newest day", "watermark", "behind the frontier", "behind the clock"], rows, title
+    )
+    none = "There is none: too few days were watched to know when that share has arrived."
+    return PageSection(
+        "Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK]
+    )
+
+
+def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
+    rows = []
+    for d in days:
+        shown = d.spread.in_days()
+        late = percent(d.late / d.spread.rows)
+        rows.append(
+            (d.day, d.spread.rows, late, *(span(shown[name]) for name in ("p50", "p90", "max")))
+        )
+    return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
+
+
+def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
+    """Yield the metrics of the report."""
+    counted = {
+        "upsert": report.rows,
+        "late": report.late,
+        "early": report.early,
+        "delete": report.deletes,
+    }
+    rows = (
+        "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and "
+        "deletes."
+    )
+    yield "lateness_rows", rows, "kind", counted
+    if s := report.overall:
+        exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.95": s.p95, "0.99": s.p99, "1": s.max}
+        yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
+    arrived = {str(a.age_days): a.share for a in _ages_shown(report.completeness)}
+    yield (
+        "completeness_ratio",
+        "Share of a day's rows that has arrived by an age.",
+        "age_days",
+        arrived,
+    )
+    missed = {str(a.days): a.missed_share for a in report.look_backs}
+    yield (
+        "look_back_missed_ratio",
+        "Share of rows that a look-back would have missed.",
+        "days",
+        missed,
+    )
+    least = {f"{report.scope.share:g}": report.look_back_days}
+    yield "look_back_days", "Smallest look-back that sees the wanted share.", "share", least
+    marks = report.watermarks
+    newest = {w.table: end_of(w.newest_day).timestamp() for w in marks if w.newest_day}
+    yield (
+        "newest_day_timestamp_seconds",
+        "End of the newest day that is built and not pending.",
+        "table",
+        newest,
+    )
+    days = {w.table: end_of(w.day).timestamp() for w in marks if w.day}
+    yield "watermark_timestamp_seconds", "End of the watermark day.", "table", days
+    lags = {w.table: w.lag_days * DAY_S for w in marks if w.lag_days is not None}
+    yield "watermark_lag_seconds", "Frontier minus the end of the watermark day.", "table", lags
+    lags = {w.table: w.clock_lag_days * DAY_S for w in marks if w.clock_lag_days is not None}
+    yield (
+        "watermark_clock_lag_seconds",
+        "Clock minus the end of the watermark day, at writing.",
+        "table",
+        lags,
+    )
+    until = {"": report.frontier.timestamp() if report.frontier else None}
+    yield (
+        "frontier_timestamp_seconds",
+        "The instant up to which all that landed is loaded.",
+        "",
+        until,
+    )

@@ -1,0 +1,218 @@
+"""The plots of pages (lateness, drift, checks), as SVG in the page's own colours, drawn by
+matplotlib without pyplot.
+
+Not here: the pages around them (`lateness`, `checks`, `report_page`) and the numbers
+(`operations`).
+"""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.cli.drawing import Figure
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.profiles import LARGE_DRIFT
+from backfill_assets.reports.check_history import CheckHistory, ColumnDrift, DriftReport
+from backfill_assets.reports.lateness import LatenessReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# matplotlib wants fixed colours, the page has its own in light and dark: these stand for the page's
+# variables.
+INK, MUTED, GRID, ACCENT, SECOND = (f"#00000{n}" for n in range(1, 6))
+VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", ACCENT: "--accent", SECOND: "--second"}
+WIDTH_INCHES, HEIGHT_INCHES = (
+    4.6,
+    2.8,
+)  # letters as large as the page's on a wide screen, and legible on a phone
+TICKS_DAYS = (0, 1, 2, 3, 7, 14, 30, 90, 180, 365, 730)
+MOST_COLUMNS = 6
+YEAR_DAYS, WEEK_DAYS = 366, 7
+TYPE_POINTS = 11.0  # one size for all texts
+STYLE = {
+    "svg.fonttype": "none",
+    "font.size": TYPE_POINTS,
+    "font.family": "DejaVu Sans",
+    "text.color": INK,
+    "axes.titlesize": TYPE_POINTS,
+    "xtick.labelsize": TYPE_POINTS,
+    "ytick.labelsize": TYPE_POINTS,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "grid.color": GRID,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.8,
+}
+
+
+def lateness_figures(report: LatenessReport) -> list[Figure]:
+    """Return the figure of completeness by age; none where too few days were watched."""
+    if not report.completeness:
+        return []
+    drawn = svg("completeness", partial(_draw_completeness, report=report))
+    caption = (
+        "Each step from one age to the next counts only event days that are old enough to have "
+        "been watched that long."
+    )
+    return [Figure("completeness", "How complete an event day is, by age", caption, drawn)]
+
+
+def drift_figures(report: "DriftReport") -> list[Figure]:
+    """Return a figure for each of the columns that are off most, at most `MOST_COLUMNS`."""
+    figures = list[Figure]()
+    for table, column in [*dict.fromkeys((d.table, d.column) for d in report.off)][:MOST_COLUMNS]:
+        found = sorted(
+            (d for d in report.found if (d.table, d.column) == (table, column)), key=lambda d: d.day
+        )
+        drawn = svg(f"drift-{len(figures)}", partial(_draw_drift, found=found))
+        caption = (
+            f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that "
+            "are off. "
+        )
+        caption += "A day of few rows may lie above the bound by chance."
+        figures.append(
+            Figure(f"drift-{len(figures)}", f"Drift of {column} in {table}", caption, drawn)
+        )
+    return figures
+
+
+def check_figure(histories: Sequence["CheckHistory"]) -> Figure | None:
+    """Return the figure of the days on which checks do not pass; None where all pass. Beyond a year
+    a mark is a week, so that years of many tables stay some thousand marks."""
+    shown = [h for h in histories if h.found]
+    if not shown:
+        return None
+    days = [f.day for h in shown for f in h.found]
+    step = 1 if (max(days) - min(days)).days <= YEAR_DAYS else WEEK_DAYS
+    mark = "week with such a day" if step > 1 else "day"
+    caption = f"A mark is a {mark}: thin where a check warns, full where the gates of today refuse."
+    height = 0.8 + 0.24 * len(shown)
+    drawn = svg("checks", partial(_draw_checks, shown=shown, step=step), height)
+    return Figure("checks", "Days on which a check does not pass", caption, drawn)
+
+
+def svg(name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT_INCHES) -> str:
+    """Return the SVG element (see `inline`) of the figure that `draw` draws. Raises BackfillError
+    where the package matplotlib is missing."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure as Canvas
+    except ImportError:
+        raise BackfillError(
+            "the pictures of this page",
+            "the package matplotlib is not installed",
+            "No page was written",
+            "Run `pip install 'backfill-assets[pictures]'`",
+        ) from None
+    style: Any = {**STYLE, "svg.hashsalt": name}
+    with rc_context(style):
+        figure = Canvas(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+        draw(figure.add_subplot())
+        drawn = io.StringIO()
+        figure.savefig(
+            drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    return inline(name, drawn.getvalue())
+
+
+def inline(name: str, svg: str) -> str:
+    """Return an SVG document as an element of a page: without prolog, namespaces and metadata; ids
+    begin with `name`.
+
+    Stand-in colours become variables of the page.
+    """
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    head, body = svg.split(">", 1)
+    view = re.search(r'viewBox="[^"]*"', head)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", body)
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, f"var({variable})")
+    return (
+        f'<svg {view.group() if view else ""} role="img" '
+        f'aria-labelledby="{name}-caption">{body.strip()}'
+    )
+
+
+def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
+    """Draw shares of rows over ages in days; a dot, a line down and a text at the age with the
+    wanted share."""
+    from matplotlib.ticker import NullLocator, PercentFormatter
+
+    ages, shares = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
+    last_age = max(ages[-1], 1)
+    axes.step([*ages, last_age], [*shares, shares[-1]], where="post", color=ACCENT)
+    axes.fill_between(
+        [*ages, last_age], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0
+    )
+    axes.set_xscale(
+        "symlog", linthresh=1, linscale=0.6
+    )  # linear up to a day, logarithmic from there
+    axes.set_xticks([t for t in TICKS_DAYS if t <= last_age], minor=False)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(0, last_age)
+    axes.set_xlabel("days after the event day")
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    axes.grid(visible=False, axis="x")
+    axes.set_title("of the rows", loc="left", color=MUTED)
+    if (age := report.age_days) is not None:
+        share = report.scope.share
+        axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
+        axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
+        is_right = age**2 >= last_age  # the axis is logarithmic: this is about its middle
+        beside: Any = {
+            "xytext": (-5 if is_right else 5, 0),
+            "textcoords": "offset points",
+            "va": "center",
+        }
+        text = f"{share * 100:g}% {f'by {age} d' if age else 'the same day'}"
+        axes.annotate(
+            text, (age, 0.27), ha="right" if is_right else "left", **beside
+        ).set_in_layout(False)
+
+
+def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:
+    """Draw the index of each day against the days before, the bound, and the days that are off."""
+    compared = [(d.day, d.trailing) for d in found if d.trailing is not None]
+    axes.plot(*zip(*compared, strict=True), color=ACCENT, lw=1.0)
+    axes.axhline(LARGE_DRIFT, color=SECOND, lw=0.9, ls=":")
+    off = [(d.day, max(d.trailing or 0.0, d.before or 0.0)) for d in found if d.excess]
+    axes.plot(*zip(*off, strict=True), "o", color=SECOND, ms=4, clip_on=False)
+    axes.set_title("population stability index", loc="left", color=MUTED)
+    _by_month(axes)
+
+
+def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> None:
+    """Draw a line of marks per check, the first on top."""
+    from matplotlib.dates import date2num
+
+    for place, h in enumerate(reversed(shown)):
+        for refuses, height, colour in ((False, 0.35, SECOND), (True, 0.8, INK)):
+            starts = {f.day.toordinal() // step * step for f in h.found if f.refuses == refuses}
+            spans = contiguous(date.fromordinal(n + i) for n in starts for i in range(step))
+            marks = [(float(date2num(s.start)), float(len(s))) for s in spans]  # type: ignore[no-untyped-call]
+            axes.broken_barh(marks, (place - height / 2, height), color=colour, lw=0)
+    axes.set_yticks(range(len(shown)), [f"{h.table} {h.check}" for h in reversed(shown)])
+    axes.grid(visible=False, axis="y")
+    _by_month(axes)
+
+
+def _by_month(axes: "Axes") -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator: Any = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

@@ -1,0 +1,259 @@
+"""`backfill-assets report` and `audit`: the whole lake, and every write of every day, as JSON,
+metrics or a page.
+
+Metrics are the numbers of `report` with names and units, in a table and in Prometheus' text format.
+Not here: gathering (`reports.report`, `dagster.adapter.history`), the page of the lake
+(`report_page`), metrics of `lateness`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from statistics import quantiles
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.common import DAY, opened, wants_json
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
+from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.plans.files import find_plan
+from backfill_assets.reading.rejected import kinds
+from backfill_assets.reading.system_tables import write_parquet
+from backfill_assets.reconcile.reconcile import kept_mismatches
+from backfill_assets.reports.check_history import measure_drift
+from backfill_assets.reports.checks_command import drift_sections
+from backfill_assets.reports.lateness_command import lateness_gauges
+from backfill_assets.reports.report import DayAudit, LakeReport
+from backfill_assets.reports.report import audit as audit_of
+from backfill_assets.reports.report import report as report_of
+
+if TYPE_CHECKING:
+    from backfill_assets.dagster.adapter.history import PastRun
+
+COLUMNS = (
+    "at",
+    "table",
+    "version",
+    "days",
+    "changed",
+    "rows before",
+    "rows",
+    "by",
+    "reason",
+    "plan",
+    "run",
+    "note",
+)
+SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
+
+
+@click.command()
+@click.option("--table", default="", help="Only of this table.")
+@click.option("--day", type=DAY, help="Only of this day.")
+@click.option(
+    "--plan", default="", metavar="ID", help="Only what this plan wrote, put back or released."
+)
+@click.option("--since", type=DAY, help="Only what was committed on this day (UTC) or later.")
+@reporting("html", "parquet")
+def audit(**options: Any) -> Output:
+    """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints
+    before and after.
+
+    Read from the logs at every call. No JVM.
+    """
+    lake, pipeline = opened()
+    found = audit_of(lake, pipeline, **options)
+    if options["plan"] and not found:
+        find_plan(
+            lake, options["plan"]
+        )  # raises for a mistyped one; the file of one that wrote may be gone
+    rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
+    more = f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan"
+    shown = PageSection(
+        "Writes", [TextTable(COLUMNS, rows[:SHOWN])], [more] if len(rows) > SHOWN else []
+    )
+    writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
+    page = Page("audit", "Audit", lake.address, [writes], [f"{len(found)} writes of days"])
+    return Output(
+        found,
+        [shown] if rows else [partial(remark, "No write is like that.")],
+        files={
+            "html": partial(write_page, page=page),
+            "parquet": partial(_write_parquet, found=found),
+        },
+    )
+
+
+def _write_parquet(file: Path, found: Sequence[DayAudit]) -> None:
+    remark(f"wrote {file}: {write_parquet(DayAudit, found, file)} rows")
+
+
+def _row(days: list[DayAudit]) -> tuple[object, ...]:
+    """Return the cells of one commit."""
+    first = days[0]
+    spans = contiguous(d.day for d in days if d.day is not None)
+    changed, before, rows = (
+        sum(getattr(d, name) or 0 for d in days) for name in ("changed", "rows_before", "rows")
+    )
+    chunk = f" chunk {first.chunk}" if first.chunk else ""
+    head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
+    return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note
+
+
+@click.command()
+@reporting("html", "prometheus")
+def report() -> Output:
+    """States of all days, what landed, lateness, durations, checks, runs and writes; by default
+    metrics, as a table.
+
+    No JVM starts.
+    """
+    (lake, pipeline), is_page = opened(), click.get_current_context().params["html"] is not None
+    lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)
+
+    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.dagster.adapter.history import runs_of
+
+    with silenced(), instance_of(lake) as instance:
+        runs = runs_of(instance, lake.address)
+
+    found = list(report_gauges(lake, lake_report, runs))
+    every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
+    section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
+
+    def write_report(file: Path) -> None:
+        from backfill_assets.reports.report_page import page
+
+        folded = replace(
+            section, tables=(), folded=[replace(t, title="every metric") for t in section.tables]
+        )
+        write_page(
+            file, page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded)
+        )
+
+    metrics = {"dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}}
+    return Output(
+        {**vars(lake_report), **metrics},
+        [section],
+        files={"html": write_report, "prometheus": partial(write_metrics, gauges=every)},
+    )
+
+
+OTHERS = "other reasons"
+REPEATS = {
+    "exact": "Rows of the newest week that repeat another one of it but for its delivery, per "
+    "1,000.",
+    "key": "Rows of the newest week that repeat the key of another one of it, per 1,000.",
+}
+OF_LATENESS = (
+    "lateness_seconds",
+    "watermark_lag_seconds",
+)  # in the table; the others have too many values
+
+
+def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> Iterator[Gauge]:
+    """Yield the metrics of a report, all from what it has computed or from records of commands."""
+    sources = report.delivered.sources or {"": report.delivered}
+    doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
+    yield (
+        "duplicates_per_1000_rows",
+        "Deliveries whose number came twice, per 1,000 loaded rows.",
+        "source",
+        doubled,
+    )
+    for kind, meaning in REPEATS.items():
+        repeated = {name: source.repeats.per_1000[kind] for name, source in sources.items()}
+        yield f"{kind}_repeats_per_1000_rows", meaning, "source", repeated
+    late = {name: source.account.too_late for name, source in sources.items()}
+    yield (
+        "late_rows_in_quarantine",
+        "Rows that came too late and wait for replay-late.",
+        "source",
+        late,
+    )
+    shown, _, more_rows = kinds(report.delivered.quarantine)
+    reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
+    yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
+    yield (
+        "reconcile_mismatches",
+        "Mismatches at the newest reconciliation.",
+        "sides",
+        kept_mismatches(lake),
+    )
+    broken = {c.name: int(not c.holds) for c in report.controls}
+    yield (
+        "control_broken",
+        "1 for a control that did not hold or could not be judged.",
+        "control",
+        broken,
+    )
+    took = _p95([r.seconds for r in runs if r.seconds is not None])
+    yield "run_p95_seconds", "95th percentile of the newest runs, from start to end.", "", took
+    queued = _p95(
+        [r.queued_seconds for r in runs if r.queued_seconds is not None and r.seconds is not None]
+    )
+    yield (
+        "run_queue_p95_seconds",
+        "95th percentile of their time in the queue, before the start.",
+        "",
+        queued,
+    )
+    each = {d.table: d for d in report.durations}
+    wrote = {name: d.p95_s for name, d in each.items()}
+    yield (
+        "write_p95_seconds",
+        "95th percentile of a table's writes, from request to commit.",
+        "table",
+        wrote,
+    )
+    rates = {name: d.rows_per_second for name, d in each.items()}
+    yield (
+        "write_rows_per_second",
+        "Rows per second of the newest writes, engine start left out.",
+        "table",
+        rates,
+    )
+    rates = {name: d.bytes_per_second for name, d in each.items()}
+    yield (
+        "write_bytes_per_second",
+        "Bytes per second of the newest writes, engine start left out.",
+        "table",
+        rates,
+    )
+    trend = {name: d.trend for name, d in each.items()}
+    yield (
+        "write_rows_per_second_trend_ratio",
+        "These rows per second by those of the writes before.",
+        "table",
+        trend,
+    )
+
+
+def _p95(seconds: list[float]) -> dict[str, float | None]:
+    cuts = (
+        quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=20, method="inclusive")
+        if seconds
+        else [None]
+    )
+    return {"": cuts[-1]}
+
+
+def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
+    """Return the known values as a section of the report."""
+    rows = [
+        (name, f"{label} {key}" if key else "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
+        for name, _, label, values in gauges
+        for key, value in values.items()
+        if value is not None
+    ]
+    line = (
+        "`backfill-assets report --prometheus FILE` writes these, and those of `lateness`, for a "
+        "scraper."
+    )
+    return PageSection("Metrics", [TextTable(("metric", "of", "value"), rows)], [line])

@@ -1,0 +1,341 @@
+"""The report of a lake as one page: sections from the report and Dagster's runs, and a grid of days
+and tables.
+
+Neighbouring days of one state are one rectangle of the grid, so that three years of six tables stay
+some hundred. Not here: the numbers (`reports.report`) and the colours (templates).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from markupsafe import Markup
+
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
+from backfill_assets.dagster.adapter.history import PastRun
+from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, ranges
+from backfill_assets.kernel.core.states import State
+from backfill_assets.reading.rejected import NEWEST_DAYS, kinds
+from backfill_assets.reports.lateness_command import completeness, watermarks
+from backfill_assets.reports.plots import check_figure, lateness_figures
+from backfill_assets.reports.report import Delivered, LakeReport
+from backfill_assets.reports.status import DayStatus, StatusReport
+
+MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG, MOST_RANGES = 60, 40, 30, 5, 10
+BECAUSE = "made from days that need making"
+DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
+MONTH_PX = 31 * DAY_PX
+WILL_CHANGE = "will change"
+SETTLED = (State.FRESH, State.PENDING)
+MEANINGS = {
+    "fresh": "holds what its inputs say",
+    "stale": "its inputs changed since it was written",
+    "missing": "was never written",
+    "incomplete": "input days are missing, or were made without a column that is read",
+    "unpinned": "its step also read from a lake what its receipt cannot name",
+    "outdated": "same inputs, other code or settings",
+    "pending": "waits until its cut has passed",
+    "held": "put back by a rollback, left alone",
+    WILL_CHANGE: "right today, made again after what needs making",
+}
+
+
+def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
+    """Return the page of a lake, with `more` sections at its end."""
+    status, landed = report.status, report.delivered.account
+    lines = [standing(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
+    lines += [f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC."] if status.frontier else []
+    lines += (
+        ["All that landed is loaded."]
+        if status.frontier and not (landed.waiting or landed.surplus)
+        else []
+    )
+    lines += (
+        [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."]
+        if status.as_of
+        else []
+    )
+    sections = [
+        _days(status),
+        *_landed(report.delivered),
+        _lateness(report),
+        _durations(report),
+        _checks(report),
+        *_controls(report),
+        *_proofs(report),
+        _runs(report, runs),
+        _writes(report),
+        *more,
+    ]
+    return Page(
+        "report",
+        "What the lake holds, and how sure that is",
+        status.lake,
+        sections,
+        [" ".join(lines)],
+    )
+
+
+def standing(report: LakeReport) -> str:
+    """Return whether the lake is right, as one sentence: its days by state, of all tables, and
+    broken controls."""
+    counts = Counter(map(shown_state, report.status))
+    wrong = [
+        f"{number(n)} {state}"
+        for state in MEANINGS
+        if (n := counts[state]) and state not in SETTLED
+    ]
+    broken = sum(not outcome.holds for outcome in report.controls)
+    days = [f"Days of tables that need a look: {', '.join(wrong)}."] if wrong else []
+    controls = [f"{broken} control(s) broken."] if broken else []
+    if not any(report.status.tables.values()):
+        return "Nothing has landed or been written yet."
+    return " ".join([*days, *controls]) or "Every day that can be is up to date."
+
+
+def _section(
+    title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), html: str = ""
+) -> PageSection:
+    """Return the section of a table, or one that says `nothing` where it has no rows."""
+    if not table.rows:
+        return PageSection(title, about=[nothing], html=html)
+    return PageSection(title, [table], lines, html=html)
+
+
+def _days(status: StatusReport) -> PageSection:
+    drawn = grid(status)
+    nothing = (
+        "Every day that can be is up to date."
+        if drawn
+        else "Nothing has landed or been written yet."
+    )
+    found, left_out = needing(status, MOST_NEEDING)
+    more = (
+        [f"And {number(left_out)} more: `backfill-assets status` has them all."] if left_out else []
+    )
+    table = TextTable(("table", "days", "state", "because"), found, "What needs a look")
+    return _section("Days", table, nothing, more, drawn)
+
+
+def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str, str]], int]:
+    """Return days that are neither fresh nor pending or will change as (table, days, state, reason
+    of the first), equal neighbours joined, and the number left out. Each table has its share of
+    `limit`, so that none hides others."""
+    shown, left_out = [], 0
+    for name, days in report.tables.items():
+        found = []
+        for state, group in groupby(days, shown_state):
+            same = list(group)
+            if state not in SETTLED:
+                reason = BECAUSE if state == WILL_CHANGE else same[0].reason
+                found.append((name, str(from_inclusive(same[0].day, same[-1].day)), state, reason))
+        share = limit // len(report.tables)
+        shown += found[:share]
+        left_out += max(0, len(found) - share)
+    return shown, left_out
+
+
+def _landed(delivered: Delivered) -> Iterator[PageSection]:
+    """Yield the account of all rows, per source where a lake has several."""
+    for name, landed in (delivered.sources or {"": delivered}).items():
+        account, found = landed.account, kinds(landed.quarantine)
+        parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
+        about = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
+        if landed.repeats.rows:
+            about.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
+        if account.wrong:
+            shown = ", ".join(
+                f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG]
+            )
+            days = f"{len(account.wrong)} loaded days, first {shown}"
+            about.append(
+                f"The account does not add up on {days}. `backfill-assets doctor` says what to do."
+            )
+        more = (
+            f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: see "
+            "`report --json`."
+        )
+        rows = [(count, reason) for reason, count in found.shown]
+        tables = [TextTable(("rows", "in quarantine because"), rows)] if rows else []
+        title = f"What landed from {name}" if name else "What landed"
+        yield PageSection(title, tables, [more] if found.more_kinds else [], about)
+
+
+def _controls(report: LakeReport) -> Iterator[PageSection]:
+    """Yield the newest outcome of every control that was judged; nothing where a lake has none."""
+    rows = [(o.name, "holds" if o.holds else "broken", o.at, o.message) for o in report.controls]
+    if rows:
+        yield PageSection("Known totals", [TextTable(("control", "", "judged", "outcome"), rows)])
+
+
+def _lateness(report: LakeReport) -> PageSection:
+    late = report.lateness
+    if late is None or late.overall is None:
+        return PageSection(
+            "Lateness", about=["No upsert is loaded, so there is nothing to measure."]
+        )
+    source = f" from {late.scope.source}" if late.scope.source else ""
+    share = percent(late.late / late.rows)
+    about = (
+        f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
+    )
+    marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()
+    lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
+    return PageSection(
+        "Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded
+    )
+
+
+def _durations(report: LakeReport) -> PageSection:
+    columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
+    rows = [
+        (
+            d.table,
+            d.writes,
+            *(f"{s:.2f} s" for s in (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)),
+        )
+        for d in report.durations
+    ]
+    line = "A write is one commit of one table, whatever number of days it holds."
+    return _section(
+        "Durations", TextTable(columns, rows), "No write of this lake was measured.", [line]
+    )
+
+
+def _checks(report: LakeReport) -> PageSection:
+    """Return per table and check how many written days pass, and the days that do not."""
+    rows = [
+        (
+            h.table,
+            h.check,
+            h.days - len(h.found),
+            h.warned,
+            h.failed,
+            ranges([f.day for f in h.found], MOST_RANGES),
+        )
+        for h in report.checks
+        if h.days
+    ]
+    columns = ("table", "check", "pass", "warn", "fail", "days that do not pass")
+    table = TextTable(
+        columns, rows, "written days, judged again by their receipts under the gates of today"
+    )
+    figures = [figure for figure in (check_figure(report.checks),) if figure]
+    return replace(
+        _section("Checks", table, "No day is written that a check could judge."), figures=figures
+    )
+
+
+def _proofs(report: LakeReport) -> Iterator[PageSection]:
+    """Yield the days that were computed again, per table and newest first, where there are any."""
+    if report.proofs:
+        outcomes = dict.fromkeys(p.outcome for p in report.proofs)
+        counts = Counter((p.table, p.outcome) for p in report.proofs)
+        rows = [
+            (t, *(counts[t, o] for o in outcomes))
+            for t in dict.fromkeys(p.table for p in report.proofs)
+        ]
+        newest = [
+            (p.at[:19], p.table, p.day, p.outcome, p.words)
+            for p in report.proofs[: -MOST_RUNS - 1 : -1]
+        ]
+        last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
+        yield PageSection(
+            "Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last]
+        )
+
+
+def _runs(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
+    rows = []
+    for r in runs[:MOST_RUNS]:
+        tables = "all" if len(r.tables) == len(report.status.tables) else ", ".join(r.tables) or "–"
+        rows.append(
+            (
+                r.began,
+                r.days or "",
+                tables,
+                r.reason,
+                r.status,
+                _took(r.seconds),
+                r.cause or "–",
+                r.run_id[:8],
+            )
+        )
+    columns = ("began", "days", "tables", "why", "ended", "took", "cause", "run")
+    return _section(
+        "Runs",
+        TextTable(columns, rows, "the newest runs"),
+        "Dagster remembers no run on this lake.",
+    )
+
+
+def _writes(report: LakeReport) -> PageSection:
+    rows = []
+    for w in report.writes[:MOST_WRITES]:
+        days = f"{from_inclusive(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
+        table = f"{w.table} v{w.version}"
+        rows.append((w.at, table, days, w.rows, w.reason, w.note, _took(w.seconds), w.run_id[:8]))
+    more = (
+        f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` "
+        "has them all."
+    )
+    columns = ("committed", "table", "days", "rows", "why", "note", "took", "run")
+    lines = [more] if len(report.writes) > len(rows) else []
+    return _section(
+        "Writes", TextTable(columns, rows, "the newest writes"), "Nothing was written yet.", lines
+    )
+
+
+def _took(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f} s"
+
+
+def grid(report: StatusReport) -> str:
+    """Return the grid as HTML, with a legend that counts each state; empty where the lake has no
+    days."""
+    lines = zip(*report.tables.values(), strict=True)
+    months = [
+        (month, [strip(column) for column in zip(*group, strict=True)])
+        for month, group in groupby(lines, lambda line: f"{line[0].day:%Y-%m}")
+    ]
+    if not months:
+        return ""
+    counts = Counter(map(shown_state, report))
+    legend = [(state, f"{meaning} ({counts[state]:,})") for state, meaning in MEANINGS.items()]
+    return (
+        environment()
+        .get_template("grid.html.j2")
+        .render(tables=report.tables, months=months, legend=legend)
+    )
+
+
+def strip(days: Sequence[DayStatus]) -> Markup:
+    """Return the days of one month of one table as SVG; its label says the same in words."""
+    counted = ", ".join(f"{n} {state}" for state, n in Counter(map(shown_state, days)).items())
+    drawn = Markup("").join(_rectangle(list(group)) for _, group in groupby(days, shown_state))
+    return Markup(
+        '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
+        '<rect class="gaps" width="{w}" height="{h}"/></svg>'
+    ).format(f"{days[0].table} {days[0].day:%Y-%m}: {counted}", drawn, w=MONTH_PX, h=HEIGHT_PX)
+
+
+def shown_state(day: DayStatus) -> str:
+    """Return the state of a day, or that it will change, whatever its state."""
+    return WILL_CHANGE if day.will_change else day.state.value
+
+
+def _rectangle(days: Sequence[DayStatus]) -> Markup:
+    """Draw days of one state as one rectangle; its title names the days and their rows."""
+    first, last = days[0], days[-1]
+    state = f"{first.state.value}, {WILL_CHANGE}" if first.will_change else first.state.value
+    title = (
+        f"{from_inclusive(first.day, last.day)}: {state}, "
+        f"{number(sum(d.rows or 0 for d in days))} rows"
+    )
+    x, width = (
+        (first.day.day - 1) * DAY_PX,
+        ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX,
+    )
+    drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
+    return drawn.format(shown_state(first), x, width, HEIGHT_PX, title)

@@ -1,0 +1,390 @@
+"""The doctor and `verify`: checks of the machine and of a lake, without a JVM, and the lists that
+run them.
+
+`verify` holds logs, files and rows of tables against their receipts by a second reader. Not here:
+the checks of one table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.buckets.doctor_store import estimate, examine_store
+from backfill_assets.compare.prove import examine_engine
+from backfill_assets.engines.cache import delta_coordinate, present_jars
+from backfill_assets.engines.confs import THEIRS
+from backfill_assets.engines.jvm import find_java
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.loss import failing_alone
+from backfill_assets.engines.processes import environments_of
+from backfill_assets.engines.server import engine_named, server_status
+from backfill_assets.erasure.forgotten import doubts
+from backfill_assets.intake.landed_changes import compared, delivered_by
+from backfill_assets.intake.landings import is_in_bucket
+from backfill_assets.intake.ledger import ARRIVALS, FILES, reads_by_position
+from backfill_assets.intake.paths import day_by_position
+from backfill_assets.intake.select import names_of
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    refuse_unknown,
+    section_of,
+    telling_source,
+    unwritten,
+)
+from backfill_assets.kernel.core.texts import plain, scrub
+from backfill_assets.kernel.log.versions import newest
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
+from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
+from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.kernel.write.model import Table, pipeline_of
+from backfill_assets.reading.account import accounts
+from backfill_assets.reading.rejected import ledgers_of, undeclared
+from backfill_assets.upkeep.doctor_tables import (
+    Check,
+    Diagnosis,
+    Level,
+    broken,
+    examine_rows,
+    examine_snapshots,
+    examine_table,
+    finding_of,
+    fine,
+    first_names,
+    odd,
+    run_checks,
+)
+
+KEEPS_BACKFILLS = (
+    "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
+)
+UNLISTED = "the folder cannot be listed"  # as `intake.files` says it
+PAGES = (
+    "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and "
+    "roll back, too; "
+    "`backfill-assets ui` answers only who has its address"
+)
+NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
+OUR_EVENT_STORAGE: dict[str, Any] = {
+    "module": "backfill_assets.orchestration.event_storage",
+    "class": "BatchedEventLogStorage",
+    "config": {"home": {"env": "DAGSTER_HOME"}},
+}
+EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace(
+    '"', ""
+)  # a line of YAML
+ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
+
+
+def doctor(
+    root: Path,
+    tables_of: Callable[[LakeSettings], Sequence[Table]],
+    deep: bool = False,
+    sharing: Callable[[Lake], Iterable[Diagnosis]] = lambda _: (),
+) -> list[Diagnosis]:
+    """Run all checks on the machine and the lake at `root`; good findings are listed, too.
+
+    `tables_of` gives the tables of settings; `deep` reads all rows where nothing else is broken;
+    `sharing` looks for other lakes in Dagster's instance. Whatever a lake causes is a finding, not
+    an exception.
+    """
+    machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
+    try:
+        lake = open_lake(root)
+        tables = tables_of(lake.settings)
+        pipeline_of(lake, tables)
+        contracts = [t.contract for t in tables]
+    except BackfillError as error:
+        return [*run_checks(machine), finding_of(error)]
+    if lake.settings.spark.engine == THEIRS:
+        machine = []
+    elif not engine_named(lake.settings.spark.engine).needs_java:
+        machine = [("the engine", partial(examine_engine, lake, tables))]
+    findings = run_checks(
+        [
+            *machine,
+            ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
+            ("the lake", partial(_rights, lake)),
+            *([("the store", partial(_store, lake, tables))] if lake.place.is_store else ()),
+            ("the lake's log", partial(_newest_lake_version, lake)),
+            ("the engine", partial(_server, lake)),
+            ("Dagster's home", partial(_dagster_home, lake)),
+            ("Dagster's home", partial(sharing, lake)),
+            ("Dagster's daemon", examine_daemons),
+            ("declared columns", partial(_compiled, tables)),
+            *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
+        ]
+    )
+    of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
+    of_tables += run_checks(
+        [
+            ("the tables", partial(_undeclared, lake, contracts)),
+            ("forgotten entities", partial(_forgotten, lake)),
+        ]
+    )
+    if not has_errors(of_tables):  # sums over broken tables would mislead
+        of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
+    findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
+    return findings if has_errors(findings) else [*findings, fine("Dagster's pages", PAGES)]
+
+
+def has_errors(findings: Iterable[Diagnosis]) -> bool:
+    """Whether a promise of the product is broken."""
+    return any(finding.level is Level.ERROR for finding in findings)
+
+
+def _java() -> Iterator[Diagnosis]:
+    java = find_java()
+    yield fine("Java", f"version {java.version} from {java.source}")
+
+
+def _jars() -> Iterator[Diagnosis]:
+    if jars := present_jars():
+        yield fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
+    else:
+        yield odd(
+            "Delta's jars",
+            "not fetched yet",
+            "The first start fetches them: let it reach the network once",
+        )
+
+
+def _store(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
+    yield from examine_store(lake.place)
+    yield estimate(lake.place, len(tables))
+
+
+def _server(lake: Lake) -> Iterator[Diagnosis]:
+    engine = LakeSession(lake).engine
+    name = "the engine's server"
+    if not engine.has_server:
+        yield fine("the engine", f"{scrub(engine.engine)}, not ours to look at")
+    elif (status := server_status(lake.root)) is None:
+        yield fine(name, "not running; it starts at the first use")
+    else:
+        yield fine(name, str(status))
+
+
+def _rights(lake: Lake) -> Iterator[Diagnosis]:
+    try:
+        refuse_unwritable(lake)
+    except BackfillError as error:
+        yield odd(error.object, f"{error.culprit}: commands that write are refused", error.fix)
+
+
+def _newest_lake_version(lake: Lake) -> Iterator[Diagnosis]:
+    """The newest lake version, and the tables of which readers do not see the newest commit."""
+    entry, name = newest(lake), "the lake's log"
+    if entry is None:
+        yield fine(name, "no lake version yet: readers see each table at its newest commit")
+        return
+    behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
+    wait = (
+        f"; newer commits of {', '.join(behind)} wait for the end of a run, publication or rollback"
+    )
+    seen = f"readers see lake version {entry.number} of {entry.at:%Y-%m-%d %H:%M} UTC"
+    yield fine(name, seen + wait if behind else seen)
+
+
+def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
+    """The event storage that $DAGSTER_HOME names, else the lake's own home; one that names a
+    database is left alone."""
+    named = os.environ.get("DAGSTER_HOME")
+    file = Path(named or lake.root / DAGSTER_FOLDER, "dagster.yaml")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if (named or text) and not NAMES_A_STORAGE.search(text):
+        slow = (
+            "it names no event_log_storage: runs from Dagster's pages record a range of days "
+            "slowly; commands do not"
+        )
+        hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
+        yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
+
+
+def examine_daemons(
+    environments: Callable[[str], Iterable[tuple[int, Mapping[str, str]]]] = environments_of,
+) -> Iterator[Diagnosis]:
+    """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while
+    the code server is away. Nothing is said of daemons elsewhere."""
+    home = os.environ.get("DAGSTER_HOME")
+    for pid, environ in environments("dagster-daemon") if home else ():
+        is_of_home = os.path.realpath(environ.get("DAGSTER_HOME", "")) == os.path.realpath(
+            str(home)
+        )
+        if is_of_home and not environ.get(KEEPS_BACKFILLS):
+            yield odd(
+                f"Dagster's daemon, process {pid}",
+                "a code server that is away for a moment ends every backfill that was asked for "
+                "in the browser",
+                f"Set {KEEPS_BACKFILLS}=1 in its environment and start it again (`backfill-assets "
+                "guide servers`)",
+            )
+
+
+def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
+    """Each declared column once, with all tables in which it is the same: both truths have the same
+    features."""
+    tables_of: dict[tuple[str, str], list[str]] = {}
+    for table in tables:
+        for column, sql in table.compiled.items():
+            tables_of.setdefault((column, sql), []).append(table.name)
+    for (column, sql), names in tables_of.items():
+        yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
+
+
+def _landing(lake: Lake) -> Iterator[Diagnosis]:
+    """The landing folder of a lake's source: is it there, and does it still hold what was
+    loaded?"""
+    with failing_alone(delivered_by(lake)), telling_source(lake.source):
+        comparison, listing, records = compared(LakeSession(lake))
+    name = f"the landing {lake.settings.source.files}"
+    if listing.root_missing:
+        advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
+        is_far = is_in_bucket(lake.settings.source, lake.root)
+        yield odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
+        return
+    unseen = any(UNLISTED in r.reason for r in listing.refused)
+    back, readable = (
+        f"Put it back, {ACCEPT}",
+        "Make the folders below readable first, then look again",
+    )
+    found = (
+        ("altered", comparison.altered, back),
+        ("missing", comparison.missing, readable if unseen else back),
+    )
+    for word, changed, advice in found:
+        if changed:
+            paths = first_names(plain(r.path) for r in changed)
+            yield broken(
+                name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice
+            )
+    if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
+        paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
+        what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
+        yield broken(name, what, f"Correct the manifest, {ACCEPT}")
+    if by_position := "arrival_ts" not in names_of(
+        lake.settings.source.select
+    ) and reads_by_position(records):
+        paths = first_names(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
+        what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
+        yield odd(
+            name,
+            what,
+            f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated",
+        )
+    if listing.refused:
+        paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
+        yield odd(
+            name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"
+        )
+    fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
+    yield fine(name, f"{len(listing.files)} file(s){fresh}")
+
+
+def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+    """Name the tables that only this check and `forget`, which refuses beside them, see."""
+    if found := undeclared(lake, contracts):
+        what = (
+            f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and "
+            "`forget` refuses"
+        )
+        yield odd(
+            "the tables", what, f"Declare them again, or move their folders out of {lake.tables}"
+        )
+
+
+def _forgotten(lake: Lake) -> Iterator[Diagnosis]:
+    """Name what keeps loads from telling rows of forgotten entities."""
+    for why in doubts(lake):
+        fix = 'Say which column it is now: `backfill-assets forget --renamed OLD=NEW --note "why"`'
+        yield broken("forgotten entities", f"{why}: nothing is loaded", fix)
+
+
+def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+    """Compare the rows of the landed files with the rows that the loads counted, per source and
+    day."""
+    view = read_view(lake, contracts)
+    for landed, account in accounts(lake, view).items():
+        name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
+        if not account.wrong:
+            parts = ", ".join(
+                f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in account.parts()
+            )
+            yield fine(name, f"{account.rows} landed rows: {parts}")
+            continue
+        first, last = min(account.wrong), max(account.wrong)
+        rows = account.wrong[first]
+        yield broken(
+            name,
+            f"{len(account.wrong)} loaded day(s) do not add up "
+            f"({first_names(contiguous(account.wrong))}); {first}: "
+            f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
+            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} "
+            f"--to {last}`",
+        )
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What to verify."""
+
+    tables: Sequence[str] = ()  # empty: all, with the ledgers
+    days: Collection[date] | None = None  # rows of these days; None: all
+    rows: bool = True  # False: only logs and sizes of files
+    deep: bool = False  # also the bytes of earlier versions and of snapshots
+
+
+def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
+    """Return every finding about the tables, good ones included; a damaged table hides no other.
+    Changes nothing.
+
+    Raises UnknownName for a table that the lake does not have, BackfillError if none of the days
+    was written.
+    """
+    known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
+    refuse_unknown("table", request.tables, known, "Nothing was verified")
+    chosen = [known[name] for name in request.tables] or list(known.values())
+    if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
+        raise unwritten("the verification", "Nothing was verified")
+    landed = {c.source: c.name for c in contracts if c.is_landed}
+    findings = run_checks(
+        (
+            f"the table {c.name}",
+            partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep),
+        )
+        for c in chosen
+    )
+    if request.rows:
+        receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
+        findings += run_checks(
+            (f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted
+        )
+    return findings + (
+        run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else []
+    )
+
+
+def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
+    """Whether a table has receipts of some of the days; also if its log is damaged, which is a
+    finding."""
+    try:
+        return not {*days}.isdisjoint(lake.store.view(contract.name, contract.day_column).latest)
+    except BackfillError:
+        return True
+
+
+def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:
+    try:
+        view = lake.store.view(contract.name, contract.day_column)
+    except BackfillError:  # its log is damaged, which is a finding already
+        return
+    if view.latest:
+        yield examine_rows(lake, contract, view, days)

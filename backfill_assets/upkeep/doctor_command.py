@@ -1,0 +1,205 @@
+"""`backfill-assets doctor`, `verify`, `checklist`, `mend`, `maintain`, `copy-lake`: checks and
+upkeep of a lake.
+
+Not here: the checks (`upkeep.doctor`, `upkeep.doctor_tables`, `reports.checklist`), the
+damage (`upkeep.inspection`) and the files that can be deleted (`upkeep.maintain`).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.buckets.copy_lake import copy_lake as do
+from backfill_assets.cli.common import days_options, json_and_lake, json_option, lake_root, opened
+from backfill_assets.cli.drawing import STYLES, say
+from backfill_assets.cli.output import Output, answer, reporting
+from backfill_assets.compare.compare_command import names_of
+from backfill_assets.intake.too_late import too_late_contract
+from backfill_assets.kernel.core.addresses import local_root
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.pipeline.chosen import tables_at
+from backfill_assets.plans.rollback_command import provenance
+from backfill_assets.reading.rejected import ledgers_of
+from backfill_assets.upkeep import inspection
+
+if TYPE_CHECKING:
+    from backfill_assets.reports.checklist import Item
+    from backfill_assets.upkeep.doctor_tables import Diagnosis
+
+HANG = 6  # characters: the level and a space
+
+
+@click.command()
+@click.option(
+    "--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte."
+)
+@reporting()
+def doctor(deep: bool) -> Output:
+    """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code
+    1 if one is odd."""
+    from backfill_assets.cli.dagster_home import examine_sharing
+    from backfill_assets.upkeep.doctor import doctor as examine
+
+    root = lake_root()
+    findings = examine(root, tables_at(root), deep, examine_sharing)
+    odd = any(d.level.value != "ok" for d in findings)
+    return Output({"lake": root, "findings": findings}, [partial(_draw, findings)], odd)
+
+
+@click.command()
+@days_options(default="the rows of all")
+@click.option("--tables", help="These tables only, comma-separated; else all, with the ledgers.")
+@click.option(
+    "--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs."
+)
+@reporting()
+def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
+    """Hold every log, file and row against the receipts, by a second reader; shows only what is
+    wrong, with the way back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
+    """
+    from backfill_assets.upkeep.doctor import VerifyRequest
+    from backfill_assets.upkeep.doctor import verify as examine
+
+    lake, pipeline = opened()
+    request = VerifyRequest(
+        names_of(tables) or (), None if days is None else frozenset(days), deep=deep
+    )
+    findings = examine(lake, pipeline.contracts, request)
+    wrong = [d for d in findings if d.level.value != "ok"]
+    counted = (
+        f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
+    )
+    return Output(
+        {"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong)
+    )
+
+
+def _draw(findings: "Sequence[Diagnosis]") -> None:
+    for diagnosis in findings:
+        click.echo(
+            click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False
+        )
+        say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
+        if diagnosis.advice:
+            click.echo(
+                f"{' ' * HANG}{plain(diagnosis.advice)}"
+            )  # on one line: it holds commands to copy
+
+
+@click.command()
+@click.argument("table", default="")
+@click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
+@reporting()
+def mend(table: str, yes: bool) -> Output:
+    """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a
+    ledger (files, arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up`
+    makes again what is lacking then.
+
+    Exit code 1 where nothing is wrong that it mends; then nothing is done.
+    """
+    lake, pipeline = opened()
+    late = (too_late_contract(c) for c in pipeline.contracts if c.is_landed)
+    ledgers = {c.name: c for c in (*ledgers_of(pipeline.contracts), *late)}
+    if not table:
+        damaged = [c.name for c in (*pipeline.contracts, *ledgers.values()) if _is_damaged(lake, c)]
+        raise click.UsageError(
+            f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it."
+        )
+    contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
+    damage = (
+        inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
+    )
+    document = {
+        "done": yes,
+        "table": table,
+        "aside": damage.torn,
+        "lost": [f.path for f in damage.lost],
+    }
+    then = "Next: backfill-assets catch-up" if yes else "Nothing was done. Add --yes to do it."
+    return Output(document, [f"{table}: {damage.steps}", then])
+
+
+def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
+    try:
+        inspection.damage(lake, contract)
+    except BackfillError:
+        return False
+    return True
+
+
+@click.command()
+@reporting()
+def checklist() -> Output:
+    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its
+    newest plan.
+
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0,
+    whatever holds.
+    """
+    from backfill_assets.reports.checklist import checklist as judged
+
+    items = judged(*opened())
+    return Output({"items": items}, [partial(_draw_items, items)])
+
+
+def _draw_items(items: "Sequence[Item]") -> None:
+    for about, together in groupby(items, key=lambda item: item.about):
+        click.echo(f"{about}:")
+        for item in together:
+            click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+            say(f"    {item.evidence}", 4)
+            if item.fix:
+                say(f"    -> {item.fix}", 7)
+        click.echo()
+    click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
+
+
+@click.command()
+@click.option(
+    "--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]"
+)
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is written.")
+@json_and_lake
+def maintain(named: str, yes: bool) -> None:
+    """Show what can go: data files replaced so long ago that no rollback is promised, files that no
+    version names, old checkpoints; and ledgers and days in many small files, or in too large
+    ones. With --yes it is done.
+
+    No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it
+    needs.
+    """
+    from backfill_assets.upkeep.maintain import maintain as do
+
+    lake, pipeline = opened()
+    tables = names_of(named) or []
+    found = do(lake, pipeline, tables, act=yes)
+    lines = found.lines() or ["Nothing can go."]
+    lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
+    if found.lines() and not yes:
+        lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
+    answer(found, lines)
+
+
+@click.command("copy-lake")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@json_option
+def copy_lake(source: str, target: str) -> None:
+    """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every
+    byte.
+
+    TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A
+    lake that is written meanwhile is copied as of one moment after the last write, or refused. FROM
+    stays; landing folders elsewhere stay where they are; Dagster's runs, locks and scratch are not
+    copied. No link is followed: one in FROM or in TO is refused by name, as is a TO that others own
+    or may write.
+    """
+    copied = do(open_lake(local_root(source)), local_root(target))
+    answer(copied, [copied])

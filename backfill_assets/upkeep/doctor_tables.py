@@ -1,0 +1,392 @@
+"""The doctor's findings, and its checks of tables and snapshots: logs, files, receipts and rows.
+
+Not here: the inspection of a log and mending it (`upkeep.inspection`), and the lists of checks
+(`doctor`).
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.candidates.kept_files import fault_of
+from backfill_assets.candidates.snapshots import find_snapshot, place_of, snapshot_names
+from backfill_assets.candidates.whole import snapshots_of
+from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.profiles import SCHEME
+from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.audit import audit_readable
+from backfill_assets.kernel.write.derived import load_command
+from backfill_assets.reading.fitness import differing_days
+from backfill_assets.upkeep.inspection import Inspection, inspect, is_mended
+
+RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
+FOLLOW = (
+    "Others write it: `backfill-assets catch-up` follows their newest version; if it says the "
+    "same then, have its "
+    "owner restore the files"
+)
+DROP = (
+    "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} "
+    "--yes`"
+)
+IN_DAY = re.compile(r"=(\d{4}-\d\d-\d\d)/")
+Check = Callable[[], Iterable["Diagnosis"]]
+SHOWN = 5  # names of a list
+
+
+class Level(StrEnum):
+    """How bad it is: `ok`, `warn` (works, but look at it), `error` (a promise of the product is
+    broken)."""
+
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A finding. None of its texts holds a secret, whatever they were made of."""
+
+    level: Level
+    object: str  # that was checked
+    what: str  # was found
+    advice: str = ""  # what to do; "": nothing; of a good finding a mere hint
+
+    def __post_init__(self) -> None:
+        for name in ("object", "what", "advice"):
+            object.__setattr__(self, name, scrub(getattr(self, name)))
+
+
+def fine(object: str, what: str) -> Diagnosis:
+    """Return a finding that asks for nothing."""
+    return Diagnosis(Level.OK, object, what)
+
+
+def odd(object: str, what: str, advice: str) -> Diagnosis:
+    """Return a finding about something that works and that a person should look at."""
+    return Diagnosis(Level.WARN, object, what, advice)
+
+
+def broken(object: str, what: str, advice: str) -> Diagnosis:
+    """Return a finding about a broken promise."""
+    return Diagnosis(Level.ERROR, object, what, advice)
+
+
+def first_names(names: Iterable[object]) -> str:
+    """Join the first names of a list, and say how many more there are."""
+    listed = [str(n) for n in names]
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more
+
+
+def run_checks(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
+    """Return the findings of checks, each by the name of what it checks; what stops one is its
+    finding."""
+    return [finding for name, check in checks for finding in _findings(name, check)]
+
+
+def _findings(name: str, check: Check) -> list[Diagnosis]:
+    """Return the findings of a check, or the error that stopped it: one sick table must not hide
+    the others."""
+    try:
+        return list(check())
+    except BackfillError as error:
+        return [finding_of(error)]
+    except OSError as error:
+        cause = f"{error.filename or name}: {error.strerror or type(error).__name__}"
+        return [
+            broken(
+                name,
+                f"it cannot be read ({cause})",
+                "Give this user the right to read it, then look again",
+            )
+        ]
+    except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
+        return [
+            broken(
+                name,
+                f"it cannot be examined ({type(error).__name__}: {error})",
+                "Look at the cause",
+            )
+        ]
+
+
+def finding_of(error: BackfillError) -> Diagnosis:
+    """Return an error of the product as a finding."""
+    return broken(error.object, error.culprit, error.fix)
+
+
+def examine_table(
+    lake: Lake, contract: Contract, landed: str, read: bool = False, deep: bool = False
+) -> Iterator[Diagnosis]:
+    """Check log, files and receipts of a table; `landed` names the table whose loads write the
+    ledgers again. `read` and `deep` as `inspect` takes them.
+
+    A torn or gapped log ends the check, as nothing else can be known.
+    """
+    name, report = f"the table {contract.name}", inspect(lake, contract, read, deep)
+    figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
+    whole = (
+        f"{figures}: log whole, files there, receipts equal contents"
+        if report.commits
+        else "it does not exist yet"
+    )
+    yield from list(_damage(lake, contract, report, landed)) or [fine(name, whole)]
+    if report.lost:
+        unnamed = f"{report.lost} data file(s), {report.lost_bytes} bytes, belong to no version"
+        yield fine(
+            name,
+            f"{unnamed}: left by a write that was stopped, or of one that runs; nothing reads them",
+        )
+
+
+def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> Iterator[Diagnosis]:
+    yield from _damage_of_log(contract, report)
+    if report.lacking or report.torn or report.ended or not report.commits:
+        return
+    view = lake.store.view(contract.name, contract.day_column)
+    yield from _foreign(f"the table {contract.name}", contract, report, view, landed)
+    yield from _damage_of_files(contract, report)
+    yield from _receipts(f"the table {contract.name}", contract, report, view)
+
+
+def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+    name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
+    if report.lacking:
+        yield broken(name, f"its log lacks version(s) {first_names(report.lacking)}", RESTORE)
+    if report.ended:
+        what = f"version(s) {first_names(report.ended)}, the newest of its log, are gone"
+        yield broken(
+            name,
+            what,
+            f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`",
+        )
+    newest = report.commits + len(report.lacking) - 1
+    for version in report.torn:
+        cause = " (the newest: a power cut does that)" if version == newest else ""
+        advice = (
+            f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
+        )
+        yield broken(name, f"version {version} of its log is torn{cause}", advice)
+    if report.edited:
+        what = (
+            f"version(s) {first_names(report.edited)} of its log were edited: they hold other "
+            "bytes than were committed"
+        )
+        advice = (
+            "Restore these files of its log from a backup; until then nothing proves who wrote "
+            "these days, and why"
+        )
+        yield broken(name, what, advice)
+    elif report.false_states:  # of an edited log, the commits may be what is false
+        what = (
+            f"{len(report.false_states)} kept state(s) of its log are not what its commits say; "
+            "readers take them"
+        )
+        remove = f"rm {' '.join(map(shlex.quote, report.false_states))}"
+        yield broken(
+            name,
+            what,
+            f"Delete them, they are only copies, then look at `status` again: `{remove}`",
+        )
+    if report.checkpoints_torn:
+        what = (
+            "a checkpoint of its log is torn or holds other bytes than were written (a power cut "
+            "does that)"
+        )
+        yield broken(
+            name, what, f"Set it aside with {mend}: every commit is kept, and nothing is lost"
+        )
+
+
+def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+    name, damaged = f"the table {contract.name}", (report.absent, report.altered, report.flipped)
+    days = sorted(m[1] for names in damaged for file in names if (m := IN_DAY.search(file)))
+    span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
+    advice = (
+        f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files "
+        "from a backup"
+    )
+    if contract.external:
+        advice = FOLLOW
+    elif is_mended(contract):
+        mend = f"`backfill-assets mend {contract.name} --yes`"
+        advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
+    words = (
+        "of its newest version are gone",
+        "have another size than written",
+        "hold other bytes than were written",
+    )
+    for names, what in zip(damaged, words, strict=True):
+        if names:
+            yield broken(name, f"{len(names)} data file(s) {what}: {first_names(names)}", advice)
+    if before := report.flipped_before:
+        text = (
+            f"{len(before)} data file(s) of earlier versions hold other bytes than were written: "
+            f"{first_names(before)}"
+        )
+        yield broken(
+            name,
+            text,
+            "Restore them from a backup; else a rollback to these versions brings other rows",
+        )
+
+
+def _foreign(
+    name: str, contract: Contract, report: Inspection, view: TableView, landed: str
+) -> Iterator[Diagnosis]:
+    """Commits of other programs whose changes still stand; a day that we wrote again since is
+    ours."""
+    if not report.foreign:
+        return
+    what = f"version(s) {first_names(report.foreign)} changed data and are not ours"
+    if contract.columns == FILES.columns:
+        yield odd(
+            name, f"{what}: not read, what we wrote counts", "Keep other programs from writing here"
+        )
+        return
+    days = (
+        view.foreign
+        if contract.partition_column == contract.day_column
+        else view.foreign & view.latest.keys()
+    )
+    if not days:
+        return
+    advice = (
+        f"Load its arrival days again: `{load_command(landed, days)}`"
+        if contract.columns in (ARRIVALS.columns, QUARANTINE.columns)
+        else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to "
+        f"{max(days)} --tables "
+        f"{contract.name}`"
+    )
+    what = f"{what} ({first_names(contiguous(days))})"
+    yield odd(name, what, f"{advice}, and keep other programs from writing here")
+
+
+def _receipts(
+    name: str, contract: Contract, report: Inspection, view: TableView
+) -> Iterator[Diagnosis]:
+    """Compare the rows per day in the log's statistics with the receipts; only for tables
+    partitioned by their day."""
+    counted = report.day_rows
+    if counted is None:
+        if contract.partition_column == contract.day_column:
+            yield odd(
+                name, "its log does not say how many rows a day has", "Use `backfill-assets verify`"
+            )
+        return
+    receipts = {d: r.entry.rows for d, r in view.latest.items()}
+    days = sorted({*counted, *receipts} - {*view.foreign})
+    wrong = [d for d in days if counted.get(d, 0) != receipts.get(d, 0)]
+    if wrong:
+        first = wrong[0]
+        yield broken(
+            name,
+            f"{len(wrong)} day(s) hold other row counts than their receipts "
+            f"({first_names(contiguous(wrong))}); "
+            f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
+            _rebuild(contract, f"--from {first} --to {wrong[-1]} "),
+        )
+
+
+def examine_rows(
+    lake: Lake, contract: Contract, seen: TableView, days: Collection[date] | None = None
+) -> Diagnosis:
+    """Compare the rows and fingerprints of days of a table (None: all) with their receipts, by
+    DuckDB. Days whose files are gone or cannot be read are named, the others are compared all the
+    same."""
+    name = f"the contents of {contract.name}"
+    profiles, unread = audit_readable(lake, contract, days)
+    receipts = {
+        d: r.entry
+        for d, r in seen.latest.items()
+        if (days is None or d in days) and str(d) not in unread
+    }
+    if unread and contract.partition_column != contract.day_column:
+        return broken(
+            name,
+            f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}",
+            RESTORE,
+        )
+    compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
+    differing = differing_days(lake, contract, receipts, compared)
+    without_day = (
+        profiles[None].rows if None in profiles and not contract.external else 0
+    )  # others' are left out
+    if not (differing or without_day or unread):
+        older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
+        known = (
+            f"; of {older} only the count of rows, their receipts fingerprint in another way"
+            if older
+            else ""
+        )
+        rows = sum(e.rows for e in receipts.values())
+        return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
+    faults = (
+        [
+            f"{len(differing)} day(s) differ from their receipts: "
+            f"{first_names(contiguous(differing))}"
+        ]
+        if differing
+        else []
+    )
+    faults += [f"{without_day} row(s) have no day"] if without_day else []
+    faults += [f"{len(unread)} day(s) cannot be read: {first_names(unread)}"] if unread else []
+    wrong = sorted({*map(str, differing), *unread})
+    span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
+    return broken(name, "; ".join(faults), _rebuild(contract, span))
+
+
+def _rebuild(contract: Contract, span: str) -> str:
+    """What makes days of a table right again; `span`: the options that name them."""
+    return (
+        FOLLOW
+        if contract.external
+        else f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
+    )
+
+
+def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
+    """Check every snapshot by the names and sizes of its files, with `deep` by reading each byte
+    that it keeps, and name the folders of stopped commands."""
+    for name in snapshot_names(lake):
+        what = f"the snapshot {name}"
+        try:
+            snapshot = find_snapshot(lake, name)
+        except BackfillError as error:
+            yield broken(what, error.culprit, error.fix)
+            continue
+        files = [
+            (place_of(lake, name, table), file)
+            for table in snapshot.tables.values()
+            for file in table.files
+        ]
+        faults = [
+            f"{f.path} {fault}" for place, f in files if (fault := fault_of(place, f, deep=deep))
+        ]
+        if faults:
+            yield broken(
+                what,
+                f"{len(faults)} of {len(files)} file(s) {first_names(faults)}",
+                DROP.format(name),
+            )
+            continue
+        size, state = sum(f.size for _, f in files), "the bytes that were kept" if deep else "there"
+        yield fine(
+            what,
+            f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}",
+        )
+    # A `create` that runs or was stopped, or a `drop` that was stopped.
+    if (leftovers := snapshots_of(lake.place).leftovers()) and not deep:
+        what, drop = first_names(leftovers), f"`backfill-assets snapshot drop {leftovers[0]} --yes`"
+        yield fine(
+            "snapshots", f"left by a stopped command: {what}; where none runs, {drop} lets it go"
+        )

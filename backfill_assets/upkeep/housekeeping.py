@@ -1,0 +1,281 @@
+"""Housekeeping of one table: unneeded files deleted, uneven files written again. No row changes.
+
+Not here: which tables, and since when (`upkeep.maintain`), and files of killed writes, which
+`staging.sweep` removes at the next write. Commits stay in the log for ever.
+
+Compaction: a day, or a ledger, in many small files gets one, a too large file becomes several. The
+commit says `dataChange: false` and names no day, so that every reader of a log takes it as nothing
+new; the files before stay as long as a rollback may need them. Several small files arise where
+Spark writes a day in several tasks, and where an upsert keeps rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+
+from backfill_assets.candidates.kept_files import pins
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.log.committer import rewrite_files
+from backfill_assets.kernel.log.log import (
+    LOG,
+    LiveFile,
+    checkpoint_name,
+    commits,
+    data_names,
+    file_changes,
+    first_of,
+    torn_checkpoints,
+)
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import Place, size, table_lock
+from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
+from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import WRITES, Staged, filling, markers
+from backfill_assets.kernel.write.audit import as_written, audit
+from backfill_assets.kernel.write.embedded import connection, literal
+from backfill_assets.kernel.write.fingerprints import quoted
+
+REASON = "maintain"
+KEPT_CHECKPOINTS = (
+    2  # the newest, and one more for readers that found it before the newest was there
+)
+MIB = 1 << 20
+TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is often somewhat larger
+AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped
+UNITED = "union_by_name = true, hive_partitioning = false"  # files of a ledger may differ in a type
+MOST_LEDGER_FILES = 64  # beyond it, every command spends tenths of a second to open them
+Layout = Mapping[
+    str, Sequence[LiveFile]
+]  # by the value of the partition column; "": of a table without one
+
+
+@dataclass(frozen=True)
+class Unneeded:
+    """Files of one table that can be deleted, by their names in it."""
+
+    table: str
+    replaced: tuple[str, ...] = ()  # data files that a commit took out before the given time
+    no_version: tuple[str, ...] = ()  # data files that no version names
+    checkpoints: tuple[str, ...] = ()  # older checkpoints
+    bytes: int = 0  # of all these files
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All files that can go."""
+        return (*self.replaced, *self.no_version, *self.checkpoints)
+
+
+def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
+    """Find the files that no version of the table since then (aware) holds. Reads the log and lists
+    the folder.
+
+    Files of writes under way stay, and so does a file that no version names if it was changed since
+    then: another program may be about to commit it; and what a snapshot pins. Raises BackfillError
+    if the log has a gap or is torn.
+    """
+    table = lake.table_place(contract.name)
+    removed, is_adopted = _removed(table), bool(first_of(table))
+    gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
+    data_files, replaced, no_version = data_names(table), list[str](), list[str]()
+    under_way = {
+        *lake.place.names(markers(contract.name))
+    }  # last: a marker is there before its first file
+    for name in data_files:
+        first, second = (*name.split("/"), "")[:2]
+        if first == WRITES and second in under_way:
+            continue
+        if name in gone:
+            replaced.append(name)
+        elif name in removed or (
+            is_adopted and first != WRITES
+        ):  # what others left in their table is theirs
+            continue
+        elif (token := table.token(name)) and token.changed_at < since.timestamp():
+            no_version.append(name)
+    pinned = (
+        pins(lake.place) if replaced else {}
+    )  # asked last: a snapshot that is begun from now on keeps none of them
+    replaced = (
+        [n for n in replaced if f"{TABLES}/{contract.name}/{n}" not in pinned]
+        if pinned is not None
+        else []
+    )
+    old = _old_checkpoints(table)
+    total = sum(size(table, name) or 0 for name in (*replaced, *no_version, *old))
+    return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
+
+
+def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
+    """Find the files again and delete them, while nobody writes the table or puts days of it back;
+    returns the deleted ones.
+
+    Stopped in between, it has deleted some; the next call finds the others.
+    """
+    table = lake.table_place(contract.name)
+    table.refuse_link(WRITES)
+    with table_lock(lake.place, contract.name):
+        found = find_unneeded(lake, contract, since)
+        for name in found.names:
+            table.delete(name)
+        for folder in {name.rpartition("/")[0] for name in (*found.replaced, *found.no_version)}:
+            table.prune(folder)
+        LOGS.keep(table, contract.day_column)
+    return found
+
+
+def _removed(table: Place) -> dict[str, float | None]:
+    """Every data file that the log names: when a commit took it out (seconds since 1970), None
+    while it is live.
+
+    A clock that was set back makes no commit older than the one before it.
+    """
+    found: dict[str, float | None] = {}
+    now = 0.0
+    for commit in commits(table):
+        now = max(now, commit.timestamp_ms / 1000)
+        found |= {c.path: None if c.is_added else now for c in file_changes(table, commit.version)}
+    return found
+
+
+def _old_checkpoints(table: Place) -> list[str]:
+    """Whole checkpoints before the newest ones; a torn one is left to `mend`."""
+    torn = torn_checkpoints(table)
+    named = (n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet"))
+    others = checkpoint_name(
+        first_of(table)
+    )  # an adopted table is opened by it, or by one before it
+    return [n for name in named if name not in torn and (n := f"{LOG}/{name}") > others][
+        :-KEPT_CHECKPOINTS
+    ]
+
+
+def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+    """The days in more files than their bytes need, or in a file that is too large, with their
+    files; a ledger that is appended to, in too many files, as a whole. Reads the log.
+
+    None of what another program wrote, of days that a rollback holds, and of ledgers that are laid
+    out by month.
+    """
+    by_partition = defaultdict[str, list[LiveFile]](list)
+    for file in files_of(lake, contract):
+        by_partition[file.partition or ""].append(file)
+    if not contract.partition_column:
+        many = {
+            value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES
+        }
+        return (
+            many
+            if many and not LOGS.state(lake.table_place(contract.name), contract.day_column).others
+            else {}
+        )
+    if contract.partition_column != contract.day_column:
+        return {}
+    view = lake.store.view(contract.name, contract.day_column)
+    own_days = {
+        str(d)
+        for d, r in view.latest.items()
+        if d not in view.foreign and r.entry.built is not Built.HELD
+    }
+    own = (
+        (value, group)
+        for value, group in sorted(by_partition.items())
+        if value in own_days and all(f.path.startswith(f"{WRITES}/") for f in group)
+    )
+    return {value: group for value, group in own if _is_uneven([f.size for f in group], file_bytes)}
+
+
+def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
+    return len(sizes) > ceil(sum(sizes) / file_bytes) or max(sizes) > TOO_LARGE * file_bytes
+
+
+def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+    """Write uneven files again in files of about so many bytes, some days per commit; gives the
+    days that changed.
+
+    Writers go on meanwhile: a day that was written since is left alone. Raises Altered for a file
+    that is gone or altered, BackfillError where the new files do not hold the rows of the old ones;
+    then these days are as they were.
+    """
+    uneven, compacted, batch = (
+        uneven_files(lake, contract, file_bytes),
+        dict[str, Sequence[LiveFile]](),
+        list[str](),
+    )
+    for number, day in enumerate(uneven, 1):
+        batch.append(day)
+        if number == len(uneven) or sum(f.size for d in batch for f in uneven[d]) >= AT_ONCE_BYTES:
+            compacted |= _compacted(lake, contract, {d: uneven[d] for d in batch}, file_bytes)
+            batch = []
+    return compacted
+
+
+def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
+    table = lake.table_place(contract.name)
+    refuse_altered(table, [f for group in days.values() for f in group])
+    with filling(lake, contract) as staged:
+        for day, group in days.items():
+            _write(
+                lake, contract, staged, day, [str(table.local(f.path)) for f in group], file_bytes
+            )
+        staged.files = staged.found(contract.partition_column)
+        with lake.store.lock(contract.name):
+            live = set(files_of(lake, contract))
+            unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
+            adds, removes = (
+                [f for f in staged.files if (f.partition or "") in unchanged],
+                [f for group in unchanged.values() for f in group],
+            )
+            if not unchanged:
+                staged.drop()
+                return {}
+            note = f"{len(removes)} files made {len(adds)}, no row changed"
+            staged.tried = True
+            receipt = Receipt(staged.write_id, contract.name, REASON, {}, note=note)
+            rewrite_files(table, contract, receipt, adds, removes, staged.committing)
+            staged.keep({f.name for f in adds})
+    return unchanged
+
+
+def _write(
+    lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int
+) -> None:
+    """Write the rows of some files of one partition again, and compare them with the rows that
+    these hold."""
+    written = as_written(contract, old[0])
+    below = f"{contract.partition_column}={value}" if contract.partition_column else ""
+    folder = staged.table.prepared(f"{staged.name}/{below}".rstrip("/"))
+    names = ", ".join(quoted(c) for c in written.column_names if c != contract.partition_column)
+    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], {UNITED})"
+    size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
+    options = (
+        f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', "
+        "OVERWRITE_OR_IGNORE"
+    )
+    with connection(lake) as engine:
+        engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({options})")
+    compare_rows(lake, contract, old, [f.path for f in staged.found("", below)])
+
+
+def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:
+    """Raise BackfillError unless the new files hold the rows of the old ones; the columns of each
+    are alike."""
+    before, after = (
+        {
+            day: (p.rows, p.fingerprint)
+            for day, p in audit(lake, paths, as_written(contract, paths[0])).items()
+        }
+        for paths in (old, new)
+    )
+    if before != after:
+        day = next((d for d in before if before[d] != after.get(d)), None)
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"the rows of {day or 'some day'}, written again, are not those that it has",
+            "Nothing was written",
+            "Keep the message and report it",
+        )

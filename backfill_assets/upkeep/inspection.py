@@ -1,0 +1,316 @@
+"""Inspects a stored table by its log and folder, also one that no engine opens any more, and mends
+it.
+
+Not here: wording and fingerprints (`upkeep.doctor_tables`), and damage that has another way
+back: lost files of a derived table (rebuild the days) and gaps inside a log (a backup). Mending
+sets torn files of a log aside and takes files that a ledger lost out of its log; it deletes
+nothing.
+"""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.intake.ledger import ARRIVALS, FILES
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.log.committer import commit_files, commit_receipt
+from backfill_assets.kernel.log.log import (
+    BEFORE,
+    FILE_DIGEST_CHARS,
+    LOG,
+    FileChange,
+    LiveFile,
+    commit_digest,
+    commit_info,
+    commit_name,
+    data_names,
+    file_changes,
+    first_of,
+    is_whole,
+    open_delta,
+    read_commit,
+    read_head,
+    torn_checkpoints,
+    versions,
+)
+from backfill_assets.kernel.log.log import FILES as DIGESTS
+from backfill_assets.kernel.log.log_state import false_states
+from backfill_assets.kernel.place.port import Place, exists, sha256_of_bytes, size, table_lock
+from backfill_assets.kernel.tables.data_files import files_of, gone_or_altered, live_files
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.staging import WRITES
+from backfill_assets.kernel.write.replace import Provenance
+
+REASON = "mend"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Findings about a stored table, without an engine. Of a damaged log only `lacking` and `torn`
+    are filled in."""
+
+    commits: int = 0
+    files: int = 0
+    rows: int = 0
+    lacking: tuple[int, ...] = ()
+    torn: tuple[int, ...] = ()  # versions whose commits cannot be read
+    foreign: tuple[int, ...] = ()  # versions of other programs that changed data
+    absent: tuple[str, ...] = ()  # data files of the newest version that are gone
+    altered: tuple[str, ...] = ()  # data files of the newest version with another size
+    lost: int = 0  # number of files that no version names
+    lost_bytes: int = 0
+    # by the log's statistics; None: it lacks them, or the table is not laid out by day
+    day_rows: Mapping[date, int] | None = field(default_factory=dict)
+    checkpoints_torn: bool = False
+    edited: tuple[int, ...] = ()  # versions with other bytes than were committed
+    ended: tuple[
+        int, ...
+    ] = ()  # versions whose commits are whole, after which the log no longer ends
+    flipped: tuple[str, ...] = ()  # data files of the newest version with other bytes
+    flipped_before: tuple[str, ...] = ()  # data files of earlier versions with other bytes
+    false_states: tuple[
+        str, ...
+    ] = ()  # files with a kept state that readers take, and that the commits do not give
+
+
+@dataclass
+class _Replayed:
+    """A log that was read whole."""
+
+    active: dict[str, FileChange] = field(default_factory=dict)  # data files by path
+    # every path in the log, with the digest of its bytes ("": none was noted)
+    named: dict[str, str] = field(default_factory=dict)
+    foreign: list[int] = field(default_factory=list)  # versions of other programs that moved rows
+
+    def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
+        """The files that exist and hold other bytes than were committed."""
+        present = ((n, self.named.get(n)) for n in names if exists(path, n))
+        return tuple(
+            n for n, digest in present if digest and not sha256_of_bytes(path, n).startswith(digest)
+        )
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Damage that can be mended."""
+
+    torn: tuple[str, ...] = ()  # names of files in a table's log that no reader can use
+    lost: tuple[LiveFile, ...] = ()  # live data files of a ledger that are gone or altered
+    ended: tuple[int, ...] = ()  # the newest versions, which are gone from the log
+
+    @property
+    def steps(self) -> str:
+        """The steps that mend it, in words."""
+        done = (
+            [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"]
+            if self.ended
+            else []
+        )
+        done += [f"{', '.join(self.torn)} of its log set aside (as *.torn)"] if self.torn else []
+        if self.lost:
+            done.append(
+                f"{len(self.lost)} data file(s) that are gone or altered taken out, first "
+                f"{self.lost[0].path}"
+            )
+        return "; ".join(done)
+
+
+def inspect(
+    lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False
+) -> Inspection:
+    """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every
+    version's."""
+    path = lake.table_place(contract.name)
+    ended, present = _ended(path), versions(path)
+    first = first_of(path)
+    lacking = tuple(sorted(set(range(first, present[-1] + 1)) - set(present))) if present else ()
+    torn = tuple(v for v in present if not is_whole(path, v))
+    if lacking or torn or ended:
+        return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
+    replayed = _replay(path, present)
+    active = replayed.active
+    sizes = {file: size(path, file) for file in active}
+    altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
+    nameless = [
+        n
+        for n in data_names(path)
+        if n not in replayed.named and (not first or n.startswith(WRITES))
+    ]
+    lost = [size(path, name) or 0 for name in nameless]
+    return Inspection(
+        commits=len(present),
+        files=len(active),
+        rows=sum(_rows(a) or 0 for a in active.values()),
+        foreign=tuple(replayed.foreign),
+        absent=tuple(file for file, found in sizes.items() if found is None),
+        altered=altered,
+        lost=len(lost),
+        lost_bytes=sum(lost),
+        day_rows=_day_rows(contract, active),
+        checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
+        edited=_edited_commits(path, present),
+        flipped=replayed.flipped(path, active.keys() - altered) if read else (),
+        flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys())
+        if deep
+        else (),
+        false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
+    )
+
+
+def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
+    """Whether the table, opened by its checkpoint, has other files than its commits say."""
+    if not any(name.endswith(".checkpoint.parquet") for name in path.names(LOG)):
+        return False
+    try:
+        return {f.path for f in live_files(open_delta(path), "")} != {*active}
+    except DeltaError:
+        return True
+
+
+def _ended(path: Place) -> tuple[int, ...]:
+    """Versions that were committed after the last version in the log."""
+    last = read_head(path).get("version", -1)  # before the versions: a write may come in between
+    present = versions(path)
+    return tuple(range(present[-1] + 1, last + 1)) if present else ()
+
+
+def _replay(path: Place, present: list[int]) -> _Replayed:
+    replayed = _Replayed()
+    for version in present:
+        changes = list(file_changes(path, version))
+        for change in changes:
+            replayed.named.setdefault(change.path, "")
+            replayed.active.pop(change.path, None)
+            if change.is_added:
+                replayed.active[change.path] = change
+        replayed.named.update(file_digests(path, version, changes))
+        if any(c.moves_rows for c in changes) and read_commit(path, version).receipt is None:
+            replayed.foreign.append(version)
+    return replayed
+
+
+def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date, int] | None:
+    """Rows per day by the statistics in the log; None if it lacks some, or the layout is not by
+    day."""
+    counted = Counter[date]()
+    for add in active.values():
+        value, rows = add.values.get(contract.day_column), _rows(add)
+        if value is None or rows is None:
+            return None
+        counted[date.fromisoformat(value)] += rows
+    return dict(counted) if contract.partition_column == contract.day_column else None
+
+
+def _rows(add: FileChange) -> int | None:
+    try:
+        return int(json.loads(add.stats)["numRecords"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def damage(lake: LakeFolder, contract: Contract) -> Damage:
+    """The damage that `mend` mends; writes nothing. Raises BackfillError if there is none."""
+    path = lake.table_place(contract.name)
+    torn = [commit_name(v).rpartition("/")[2] for v in versions(path)[-1:] if not is_whole(path, v)]
+    # A torn commit goes last: if the command is killed halfway, the next one still finds it.
+    if torn := [*torn_checkpoints(path), *torn]:
+        return Damage(tuple(torn))
+    if ended := _ended(path):
+        return Damage(ended=ended)
+    if lost := _lost_files(lake, contract):
+        return Damage((), lost)
+    raise BackfillError(
+        f"the table {contract.name}",
+        "nothing is wrong with it that this command mends",
+        "Nothing was done",
+        "See what `backfill-assets doctor` says of it",
+    )
+
+
+def is_mended(contract: Contract) -> bool:
+    """Whether files that the table lost can be taken out of its log: the next scan or load restores
+    their rows."""
+    return contract.columns in (FILES.columns, ARRIVALS.columns)
+
+
+def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
+    """Data files of a ledger that are gone or altered; none of other tables."""
+    path = lake.table_place(contract.name)
+    if not (is_mended(contract) and versions(path)):
+        return ()
+    live = files_of(lake, contract)
+    wrong = {*gone_or_altered(path, live)}
+    flipped = {*inspect(lake, contract, read=True).flipped}
+    return tuple(f for f in live if f in wrong or f.path in flipped)
+
+
+def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
+    """Make a damaged table readable and writable again, under its lock; returns the mended damage.
+    Raises as `damage`.
+
+    The commit that reports it takes the number of the version that was set aside: a number that
+    other receipts name never becomes the number of other rows.
+    """
+    lake.refuse_shared(contract.name)
+    path = lake.table_place(contract.name)
+    with table_lock(lake.place, contract.name):
+        damaged = damage(lake, contract)
+        for name in damaged.torn:
+            path.copy(f"{LOG}/{name}.torn", path, f"{LOG}/{name}")
+            path.delete(f"{LOG}/{name}")
+        path.sync(*(f"{LOG}/{name}.torn" for name in damaged.torn), LOG)
+        receipt = Receipt(
+            uuid.uuid4().hex,
+            contract.name,
+            REASON,
+            {},
+            note=damaged.steps,
+            tags=provenance.tags or {},
+        )
+        given = (
+            _ended(path) if versions(path) else ()
+        )  # also versions set aside, here or by an earlier mend
+        for _ in given:
+            commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
+        if (
+            damaged.torn or given
+        ):  # what is gone may have been an earlier mend's, which took lost files out
+            damaged = replace(damaged, lost=_lost_files(lake, contract))
+        if damaged.lost:
+            commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
+        elif versions(path) and not given:
+            commit_receipt(path, receipt)
+        return damaged
+
+
+def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
+    """Versions among `present` (ascending, whole) whose bytes differ from the digest that the
+    commit after them names, or, for the newest, that the note beside the log names. Commits of
+    other programs and of earlier versions of this package name no digest."""
+    edited, digest, version = [], "", -1
+    for version in present:
+        named = commit_info(table, version).get(BEFORE, digest)
+        if digest and named != digest:
+            edited.append(version - 1)
+        digest = commit_digest(table, version)
+    head = read_head(table)
+    if digest and head.get("version") == version and head["sha256"] != digest:
+        edited.append(version)
+    return tuple(edited)
+
+
+def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
+    """Digests of the files that these changes of a commit added, by path, as far as the commit
+    names them."""
+    named, length = commit_info(table, version).get(DIGESTS, ""), FILE_DIGEST_CHARS
+    added = sorted(c.path for c in changes if c.is_added)
+    return {
+        path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())
+    }

@@ -1,0 +1,105 @@
+"""Leases: taken over once their time is over, never from one who renews, and a write that is dead
+commits nothing. Not here: many histories of writers and sweepers (`test_write_states`)."""
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.buckets import leases
+from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import LOCKS, Held, read_json
+from backfill_assets_tests.clocks import Clock, set_to
+from backfill_assets_tests.faults import doing_before
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    """An empty place."""
+    return Folder(str(tmp_path))
+
+
+def left(place: Folder, name: str, age: float, **body: object) -> None:
+    """A lease of a process that died so many seconds ago by the store's clock."""
+    place.write(name, json.dumps({"seconds": 30.0, "owner": "another", **body}).encode())
+    now = place.write("now", b"").changed_at
+    os.utime(place.local(name), (now - age, now - age))
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(minutes=-10), timedelta(), timedelta(minutes=10)])
+def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_clock_here_says(
+    place: Folder, wrong_by: timedelta
+) -> None:
+    with set_to(Clock(wrong_by)):
+        left(place, "x.lock", 20)
+        with (
+            pytest.raises(Held, match="the table x: another has held its lock"),
+            leases.lease(place, "x.lock", "the table x", 0),
+        ):
+            raise AssertionError
+        left(place, "x.lock", 40)
+        with leases.lease(place, "x.lock", "the table x", 0):
+            held = read_json(place, "x.lock")
+            assert (held["owner"] != "another", held["seconds"]) == (
+                True,
+                leases.LOCK_LEASE_SECONDS,
+            )
+        assert place.token("x.lock") is None, "it is released"
+
+
+def test_a_waiter_takes_no_lease_that_is_renewed(place: Folder) -> None:
+    left(place, "x.lock", 40)
+    watch = leases.LeaseWatch(place, "x.lock")
+    watch.look()
+    assert watch.is_over()
+    left(place, "x.lock", 39)
+    watch.look()
+    assert not watch.is_over(), "it changed since the first look, whatever its time says"
+
+
+def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> None:
+    with leases.lease(place, "x.lock", "the table x", 0):
+        left(place, "x.lock", 0)
+        held = leases.Lease(place, "x.lock", 30, place.write("y", b""), {})
+        assert not held.renew()
+        held.release()
+        assert read_json(place, "x.lock")["owner"] == "another"
+
+
+def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(
+    place: Folder,
+) -> None:
+    renewed = f"{LOCKS}/renewed.lock"
+    for name, age in {"dead": 40, "held": 20, "renewed": 40}.items():
+        left(place, f"{LOCKS}/{name}.lock", age)
+    with doing_before(leases.taken, lambda: left(place, renewed, 0), name=renewed):
+        leases.clear(place)
+    assert {*place.names(LOCKS)} == {".clock", "held.lock", "renewed.lock"}
+    assert read_json(place, renewed)["owner"] == "another"
+
+
+def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(
+    place: Folder,
+) -> None:
+    held = leases.hold(place, "m/1")
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == []
+    left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"]
+    with pytest.raises(leases.Swept, match="the write 1: it had not shown itself"):
+        held.committing(7)
+    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"], "until its files are gone"
+
+
+def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(
+    place: Folder,
+) -> None:
+    held = leases.hold(place, "m/1")
+    held.committing(7)
+    held()
+    assert [*leases.abandoned(place, "m", lambda *_: False)] == []
+    assert [*leases.abandoned(place, "m", lambda *at: at == ("1", 7))] == ["1"]
+    place.delete("m/1")
+    held()
+    assert place.names("m") == [], "a write that is done leaves no marker"

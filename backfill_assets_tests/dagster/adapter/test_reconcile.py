@@ -1,0 +1,153 @@
+"""Records follow the tables: a commit whose run told nothing is told from its receipt, once, when
+its run has ended.
+
+Tested here: `dagster.adapter.reconcile` on logs alone; green days that no receipt names. Not tested
+here: healing days (`test_event_repair`), dead runs (`test_run_liveness`), and processes that are
+really killed (`end_to_end.test_late_data`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import deltalake
+import pytest
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded
+from backfill_assets.dagster.adapter.reconcile import follow_observations, follow_receipts
+from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.tables.view import read_view
+from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.reconcile.standing import attention
+from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.dagster.adapter.ticking import Made, seen
+from backfill_assets_tests.dagster.projects import DAYS as PARTITIONS
+from backfill_assets_tests.dagster.projects import ONE_RUN, Deliveries, materialize, orders_asset
+from backfill_assets_tests.foreign.test_adopting import D2, World, rows
+from backfill_assets_tests.logs import versions
+from backfill_assets_tests.synthetic import START
+
+pytestmark = pytest.mark.usefixtures("storages")
+FAILURE, STARTED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
+WRITTEN = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", "digest")}
+
+
+@pytest.fixture
+def lake(lake: Made, instance: dg.DagsterInstance) -> Made:
+    """What is there was looked at before."""
+    follow_receipts(instance, *seen(*lake))
+    return lake
+
+
+def commit(lake: Made, run_id: str, **facts: Any) -> int:
+    """One more write of staging, by this run; its version."""
+    path = lake[0].table_place("staging").local()
+    version = len(versions(path))
+    make_commit(
+        path, version, receipt(days=WRITTEN, run_id=run_id, write_id=f"w-{version}", **facts)
+    )
+    return version
+
+
+def told(instance: dg.DagsterInstance) -> dict[str, Any]:
+    """The write that Dagster knows, per day of staging."""
+    records = instance.fetch_materializations(dg.AssetKey("staging"), limit=50).records
+    made = [(str(r.partition_key), r.asset_materialization) for r in reversed(records)]
+    told = {d: unfolded(m.metadata) for d, m in made if m is not None}
+    return {d: metadata[WRITE_ID].value for d, metadata in told.items() if WRITE_ID in metadata}
+
+
+def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> str:
+    span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START + ONE_DAY)}
+    return str(instance.add_run(dg.DagsterRun(runs.REBUILD, status=status, tags=span)).run_id)
+
+
+def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    version = commit(lake, run(instance, FAILURE))
+    assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(
+        instance, *seen(*lake)
+    )
+    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{version}")
+    assert follow_receipts(instance, *seen(*lake)) == []
+
+
+def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    going = run(instance, STARTED)
+    first = commit(lake, going)
+    second = commit(lake, run(instance, FAILURE))
+    assert follow_receipts(instance, *seen(*lake)) == []
+    instance.report_run_failed(_run(instance, going))
+    done = follow_receipts(instance, *seen(*lake))
+    assert [line for line in done if "version" in line] == [
+        f"staging: 2 day(s) of version {v} recorded from the receipt" for v in (first, second)
+    ]
+
+
+def _run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun:
+    found = instance.get_run_by_id(run_id)
+    assert found is not None
+    return found
+
+
+def test_days_of_another_instances_run_are_told_by_newest_commits(
+    lake: Made, instance: dg.DagsterInstance
+) -> None:
+    older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
+    done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
+    assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
+    assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{newer}")
+    assert older < newer
+    commit(lake, "")
+    assert follow_receipts(instance, *seen(*lake)) == []
+
+
+def silent_orders() -> dg.AssetsDefinition:
+    @dg.asset(name="orders", key_prefix="shop", partitions_def=PARTITIONS, backfill_policy=ONE_RUN)
+    def orders() -> None:
+        """Return nothing."""
+
+    return orders
+
+
+def test_days_of_an_asset_that_returned_nothing_are_named(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    lake, deliveries = tmp_path / "lake", Deliveries()
+    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
+    assert attention(lake) == []
+    materialize(lake, [silent_orders()], "2024-01-02", "2024-01-03", instance=instance)
+    materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
+    (line,) = attention(lake)
+    assert line.startswith(
+        "shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them"
+    )
+    materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
+    assert attention(lake) == []
+
+
+def test_a_judged_day_of_others_is_observed_once_with_its_writer(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    world = World(tmp_path, tables={"orders": {"others_may_write": True}})
+    world.adopt()
+    for amount in (9, 10):
+        world.write(rows((D2, "z", amount)), f"day = '{D2}'")
+    world.look()
+    pipeline = chosen_pipeline(world.lake)
+    for _ in range(2):
+        follow_observations(
+            instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts))
+        )
+    (record,) = instance.fetch_observations(dg.AssetKey("orders"), limit=10).records
+    assert record.asset_observation is not None
+    facts = {name: value.value for name, value in record.asset_observation.metadata.items()}
+    assert (record.partition_key, facts["dagster/row_count"], facts["version"]) == (str(D2), 1, "5")
+    program = f"by delta-rs:py-{deltalake.__version__}"
+    assert facts["written by"] == f"version 3: WRITE {program}; version 4: WRITE {program}"
+    assert "made with" not in facts

@@ -1,0 +1,227 @@
+"""Markers of runs: a living run is never ended, a dead one is, and two instances of Dagster keep
+out of each other's.
+
+Tested here: `dagster.adapter.runs` and what the reconcile remembers per instance. Not tested here:
+recording commits (`test_runs`), and processes that are really killed (`end_to_end.test_late_data`).
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from multiprocessing import current_process
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.dagster.adapter import runs
+from backfill_assets.dagster.adapter.assemble import assemble
+from backfill_assets.dagster.adapter.reconcile import reconcile
+from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
+from backfill_assets.dagster.adapter.ticks import LATE_DATA
+from backfill_assets.engines.processes import PlacedProcess
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.log.run_markers import BEAT, ELSEWHERE, live_runs
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.pipeline.tables import tables
+from backfill_assets.reconcile.standing import attention
+from backfill_assets_tests.builders import make_commit, receipt
+from backfill_assets_tests.dagster.adapter.ticking import (
+    Made,
+    all_fail,
+    asked,
+    day,
+    late,
+    seen,
+    stale,
+)
+from backfill_assets_tests.engines.test_processes import step_the_clock
+from backfill_assets_tests.synthetic import START
+
+pytestmark = pytest.mark.usefixtures("storages")
+STARTED, FAILURE, SUCCESS = (
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.SUCCESS,
+)
+DAYS = 2
+
+
+@pytest.fixture
+def other() -> Iterator[dg.DagsterInstance]:
+    """Dagster with another home."""
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def begun(instance: dg.DagsterInstance, lake: Lake, process: PlacedProcess | None = None) -> str:
+    """A run that says it is running, marked by this process or the one given."""
+    span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
+    run_id: str = instance.add_run(dg.DagsterRun(runs.REBUILD, status=STARTED, tags=span)).run_id
+    markers = markers_of(instance, lake)
+    markers.mark(run_id)
+    if process is not None:
+        lake.place.local(f"{markers.folder}/{run_id}").write_text(json.dumps(asdict(process)))
+    return run_id
+
+
+def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return run.status
+
+
+DEAD = replace(PlacedProcess.this(), started=0.0)
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 0.0, 3600.0])
+def test_a_run_whose_process_is_gone_is_ended_once_and_no_living_one_whatever_step_the_clock_makes(
+    instance: dg.DagsterInstance, lake: Made, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    dead, living = begun(instance, lake[0], DEAD), begun(instance, lake[0])
+    step_the_clock(seconds, monkeypatch)
+    assert end_dead_runs(instance, lake[0]) == [f"run {dead} ended: its process is gone"]
+    assert end_dead_runs(instance, lake[0]) == []
+    assert (status(instance, dead), status(instance, living)) == (FAILURE, STARTED)
+
+
+def test_a_living_run_is_not_dead_while_its_steps_mark_it(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id, markers, done = (
+        begun(instance, lake[0]),
+        markers_of(instance, lake[0]),
+        threading.Event(),
+    )
+
+    def steps() -> None:
+        while not done.is_set():
+            markers.mark(run_id)
+
+    writer = threading.Thread(target=steps)
+    writer.start()
+    try:
+        ended = [line for _ in range(300) for line in end_dead_runs(instance, lake[0])]
+    finally:
+        done.set()
+        writer.join()
+    assert ended == []
+    assert sorted(lake[0].place.names(markers.folder)) == [run_id, f"{run_id}{BEAT}"]
+
+
+def test_a_run_that_run_monitoring_ended_is_waited_for_no_longer_wherever_its_process_is(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(
+        instance, lake[0], replace(PlacedProcess.this(), host="elsewhere", boot="another")
+    )
+    assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset({run_id}))
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    instance.report_run_failed(run, "its worker is gone")
+    assert (end_dead_runs(instance, lake[0]), live_runs(lake[0].place)) == ([], frozenset())
+
+
+def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_own(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(instance, lake[0], DEAD)
+    assert end_dead_runs(other, lake[0]) == []
+    assert end_dead_runs(instance, lake[0]) == [f"run {run_id} ended: its process is gone"]
+    assert runs.busy_days(instance, str(lake[0].root), [t.name for t in lake[1].tables]) == {}
+
+
+def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whose_run_made_it(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(instance, lake[0], DEAD)
+    said = receipt("staging", {START: DayEntry(3, "F", "digest")}, run_id=run_id)
+    make_commit(lake[0].table_place("staging").local(), 2, said)
+    for looking in (other, instance):
+        lines = reconcile(looking, *seen(*lake))
+        assert "staging: 1 day(s) of version 2 recorded from the receipt" in lines
+        assert reconcile(looking, *seen(*lake)) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "ended"),
+    [
+        ({"host": "elsewhere", "boot": "b-2"}, False),
+        ({"host": "elsewhere", "numbering": "a container's"}, False),
+        ({"numbering": "a container's of the same name"}, False),
+        ({"boot": "an earlier one"}, True),
+        ({"host": "a name it had before"}, True),
+    ],
+)
+def test_a_process_elsewhere_is_not_judged_by_a_number_that_means_another_one_here(
+    instance: dg.DagsterInstance, lake: Made, where: dict[str, Any], ended: bool
+) -> None:
+    here = PlacedProcess.this()
+    if not here.boot:
+        pytest.skip("this system names no boot")
+    run_id = begun(instance, lake[0], replace(here, started=0.0, **where))
+    assert bool(end_dead_runs(instance, lake[0])) == ended
+    assert status(instance, run_id) is (FAILURE if ended else STARTED)
+
+
+def test_a_run_that_ends_well_at_the_moment_of_the_look_keeps_its_ending(
+    instance: dg.DagsterInstance, lake: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = begun(instance, lake[0])
+
+    def ends_now(_marked: PlacedProcess, _here: PlacedProcess) -> bool:
+        instance.report_dagster_event(
+            dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, runs.REBUILD), run_id
+        )
+        return True
+
+    monkeypatch.setattr(PlacedProcess, "is_gone", ends_now)
+    assert end_dead_runs(instance, lake[0]) == []
+    assert status(instance, run_id) is SUCCESS
+    assert not lake[0].place.names(markers_of(instance, lake[0]).folder)
+
+
+def test_a_marker_that_a_power_cut_left_empty_ends_its_run(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    run_id = begun(instance, lake[0])
+    lake[0].place.local(f"{markers_of(instance, lake[0]).folder}/{run_id}").write_text("")
+    assert end_dead_runs(instance, lake[0])
+    assert status(instance, run_id) is FAILURE
+
+
+def test_files_that_a_link_leads_to_are_no_markers(
+    instance: dg.DagsterInstance, lake: Made, tmp_path: Path
+) -> None:
+    folder, theirs = lake[0].place.local(markers_of(instance, lake[0]).folder), tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis").touch()
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(theirs)
+    assert end_dead_runs(instance, lake[0]) == []
+    assert (theirs / "thesis").exists()
+
+
+def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that_needs_a_person(
+    instance: dg.DagsterInstance, other: dg.DagsterInstance, lake: Made
+) -> None:
+    stale(lake, 2)
+    all_fail(lake, instance)
+    assert late(lake, instance).requests == []
+    assert asked(late(lake, other)) == [f"staging {day(2)}"]
+    defs = assemble(lake[0].root, tables)
+    sensor = next(s for s in defs.sensors or () if s.name == LATE_DATA)
+    for home in (instance, other):
+        with dg.build_sensor_context(instance=home, definitions=defs) as context:
+            sensor.evaluate_tick(context)
+    (line,) = attention(lake[0].root)
+    assert str(day(2)) in line
+
+
+def test_a_run_in_several_processes_lives_in_the_one_that_began_its_steps() -> None:
+    begun = dg.multiprocess_executor.name
+    assert runs.worker_of(begun, current_process()) == PlacedProcess.this()
+    assert runs.worker_of(begun, None) == ELSEWHERE, "nothing on this machine began the step"
+    assert runs.worker_of("k8s_job_executor", current_process()) == ELSEWHERE

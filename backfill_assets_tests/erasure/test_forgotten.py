@@ -1,0 +1,242 @@
+"""The record of forgotten entities names none of them, and an erasure that was stopped is found
+again. Not here: rows that stay out (`end_to_end.test_forget`)."""
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.erasure.forgotten import (
+    begin_erasure,
+    doubts,
+    erase,
+    erasures,
+    is_erasing,
+    is_forgotten,
+    may_hold_erased,
+    rename,
+)
+from backfill_assets.erasure.traces import Search, Trace
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.folder import FORGOTTEN
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.builders import STAGING, day
+from backfill_assets_tests.files import publish_by_hand
+from backfill_assets_tests.lakes import SELECT, configure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ANN = {"entity": "ann@example.org"}
+
+
+def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake) -> None:
+    made = begin_erasure(lake, ANN, "asked for")
+    folder = lake.root / FORGOTTEN
+    assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
+    assert not [p for p in folder.iterdir() if b"ann" in p.read_bytes()]
+    assert begin_erasure(lake, ANN, "asked for").name == made.name, "it is not finished"
+    made.done["finished_at"] = "now"
+    made.keep()
+    assert begin_erasure(lake, ANN, "asked for").name != made.name, "more of it has landed since"
+    assert len({e.done["hash"] for e in erasures(lake)}) == 1
+
+
+def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity(
+    lake: Lake,
+) -> None:
+    made = begin_erasure(lake, ANN, "")
+    assert may_hold_erased(lake, {"staging": 9}), "it is not finished"
+    made.done.update(finished_at="now", ended_versions={"staging": 3})
+    made.keep()
+    assert [may_hold_erased(lake, {"staging": version}) for version in (2, 3, 4)] == [
+        True,
+        True,
+        False,
+    ]
+    assert not may_hold_erased(lake, {"labels": 2})
+    for name in ("made_from", "ended_versions"):
+        made.done.pop(name)
+    made.keep()
+    assert is_forgotten(lake)
+    assert not may_hold_erased(lake, {"raw": 0}), "an earlier version recorded it"
+
+
+def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake: Lake) -> None:
+    made = begin_erasure(lake, ANN, "asked for")
+    for found in (
+        {"entity": {"Ann@example.org"}},
+        {"entity": ["ANN@example.org", "Ann@example.org"]},
+        {},
+    ):
+        made.add_spellings(found)
+    (kept,) = (lake.root / FORGOTTEN).glob("*.spellings")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert begin_erasure(lake, ANN, "").spellings() == {
+        "entity": ["ANN@example.org", "Ann@example.org"]
+    }
+    assert (is_erasing(lake), len(erasures(lake))) == (True, 1)
+    made.finish(lake)
+    assert (is_erasing(lake), made.spellings(), kept.exists()) == (False, {}, False)
+
+
+def source(payload: dict[str, str], select: str = SELECT) -> dict[str, object]:
+    return {"files": "*", "format": "jsonl", "select": select, "payload": payload}
+
+
+def test_loads_are_refused_while_nothing_says_which_column_names_the_entity(tmp_path: Path) -> None:
+    def lake_with(select: str, **payload: str) -> Lake:
+        return configure(
+            tmp_path,
+            "2024-03-01",
+            source=source(payload, select),
+            features={"entity": [*payload][:1]},
+        )
+
+    lake = lake_with("id AS event_key, at AS event_ts, who, cents", who="STRING", cents="BIGINT")
+    begin_erasure(lake, {"who": "ann"}, "")
+    known = is_forgotten(lake)
+    renamed = lake_with(
+        "id AS event_key, at AS event_ts, who AS customer, cents", customer="STRING", cents="BIGINT"
+    )
+    with pytest.raises(SettingsError, match=r"names who, which no source has.*--renamed OLD=NEW"):
+        is_forgotten(renamed)
+    assert len(rename(renamed, "who", "customer", "it was renamed")) == 1
+    assert is_forgotten(renamed) == known.replace("CAST(who ", "CAST(customer ")
+    assert is_forgotten(lake) == known, "so a candidate beside, or the way back, need nothing"
+    other = lake_with(
+        "id AS event_key, at AS event_ts, lower(who) AS customer, 1 AS cents",
+        customer="STRING",
+        cents="BIGINT",
+    )
+    assert "customer is made another way: now by `LOWER(who) STRING`" in next(doubts(other))
+    rename(other, "customer", "customer", "looked at")
+    assert list(doubts(other)) == []
+    gone = lake_with("id AS event_key, at AS event_ts, cents", cents="BIGINT")
+    rename(gone, "customer", "", "no person is named any more")
+    assert is_forgotten(gone) == ""
+    assert is_forgotten(other) == known.replace("CAST(who ", "CAST(customer ")
+
+
+def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(
+    spark: "SparkSession", lake: Lake
+) -> None:
+    for values in (ANN, {"entity": "J\u00f6"}, {"entity": "cy", "value": "-42"}):
+        begin_erasure(lake, values, "")
+    told = {
+        ("ann@example.org", 1): True,
+        ("bob", 1): False,
+        ("J\u00f6", None): True,
+        (None, 1): False,
+    }
+    told |= {("cy", -42): True, ("cy", 42): False, ("cy", None): False, ("bob", -42): False}
+    rows = spark.createDataFrame([*told], "entity STRING, value BIGINT")
+    found = {
+        (r["entity"], r["value"]): r["gone"]
+        for r in rows.selectExpr("*", f"{is_forgotten(lake)} AS gone").collect()
+    }
+    assert found == told
+
+
+@pytest.mark.usefixtures("storages")
+def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: Lake) -> None:
+    for entity, n in (("ann-77", 0), ("ann-77", 1), ("bob-78", 1)):
+        publish_by_hand(
+            lake, STAGING, [{"entity": entity, "value": 1, "event_date": day(n)}], digest="d"
+        )
+    search, table = Search(lake, Trace({"entity": "ann-77"})), lake.table_place("staging").local()
+    log = {p: p.read_bytes() for p in (table / "_delta_log").iterdir()}
+    (aside := lake.root / ".plans" / "a.json").parent.mkdir()
+    aside.write_text('{"note": "for ann-77"}')
+    (elsewhere := lake.root / "mine").mkdir()
+    (elsewhere / "ann.txt").write_text("ann-77")
+    (lake.root / ".reconciled").symlink_to(elsewhere)
+    erase(search, erasure := begin_erasure(lake, search.trace.values, ""))
+    assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
+    held = [p for p, f in search.below([lake.root]).items() if f.held]
+    assert sorted(p.suffix for p in held) == [".parquet", ".txt"], (
+        "a live file and one of the user's stay"
+    )
+    assert {p: p.read_bytes() for p in log} == log
+    assert erasure.done["deleted"] == {"staging": 1, ".plans": 1}
+
+
+@pytest.mark.usefixtures("storages")
+def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_no_others(
+    lake: Lake,
+) -> None:
+    for n in (0, 1):
+        publish_by_hand(
+            lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(n)}], digest="old"
+        )
+    publish_by_hand(
+        lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(0)}], digest="newer"
+    )
+    search = Search(lake, Trace({"entity": "ann-77"}))
+    erasure = begin_erasure(lake, search.trace.values, "")
+    assert erasure.done["began_versions"] == {"staging": 3}
+    erasure.done["began_at"] = (
+        "2099-01-01T00:00:00+00:00"  # as if the clock had been ahead: versions are compared
+    )
+    publish_by_hand(
+        lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest"
+    )
+    erase(search, erasure)
+    left = [
+        len(list(lake.table_place("staging").local().rglob(f"*={day(n)}/*.parquet")))
+        for n in (0, 1)
+    ]
+    assert left == [2, 1], "a day that the erasure did not touch can be put back"
+
+
+def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_day_written_since(
+    lake: Lake,
+) -> None:
+    """Both are names of the same bytes, and the first lies in no folder of a day."""
+    publish_by_hand(
+        lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(1)}], digest="old"
+    )
+    table = lake.table_place("staging").local()
+    (second,) = table.rglob(f"*={day(1)}/*.parquet")
+    first = table / "first.parquet"
+    first.hardlink_to(second)
+    named = second.rename(second.with_name(first.name)).relative_to(table).as_posix()
+    column, value = second.parent.name.split("=")
+    before = second.relative_to(table).as_posix()
+    moves = [
+        {"remove": {"path": before, "partitionValues": {column: value}, "dataChange": False}},
+        {"remove": {"path": first.name, "partitionValues": {}, "dataChange": False}},
+        {
+            "add": {
+                "path": named,
+                "partitionValues": {column: value},
+                "size": first.stat().st_size,
+                "dataChange": False,
+                "modificationTime": 0,
+            }
+        },
+    ]
+    commit = table / "_delta_log" / f"{2:020d}.json"
+    commit.write_text(
+        "\n".join(
+            json.dumps({**m, "commitInfo": {"timestamp": 1}} if not n else m)
+            for n, m in enumerate(moves)
+        )
+    )
+    search = Search(lake, Trace({"entity": "ann-77"}))
+    erasure = begin_erasure(lake, search.trace.values, "")
+    publish_by_hand(
+        lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(1)}], digest="new"
+    )
+    erase(search, erasure)
+    assert not first.exists()
+    assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
+
+
+def test_an_entity_that_is_the_whole_payload_is_told_by_it(tmp_path: Path) -> None:
+    only = source({"who": "STRING"}, "id AS event_key, at AS event_ts, who")
+    lake = configure(tmp_path, "2024-03-01", source=only, features={"entity": ["who"]})
+    begin_erasure(lake, {"who": "ann"}, "")
+    assert list(doubts(lake)) == []

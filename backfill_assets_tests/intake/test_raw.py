@@ -1,0 +1,72 @@
+"""Loading raw: what stops a load before anything is read, what each row's receipt counts, and a
+load without work. Not here: loads of files (`end_to_end.test_ledger`, `test_scan`)."""
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.ledger import QUARANTINE, of_source
+from backfill_assets.intake.placing import Placed, PlacedPart
+from backfill_assets.intake.raw import REJECTED, _counts, _Loading, _refuse_scan
+from backfill_assets.intake.too_late import too_late_contract
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.errors import LandingError
+from backfill_assets.kernel.core.scans import ScanReport
+from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets_tests.builders import day, loaded
+from backfill_assets_tests.synthetic import START, synthetic_lake
+
+DAYS = DayRange(day(0), day(3))
+
+
+def test_days_of_an_altered_or_missing_file_are_refused_with_every_file_and_no_other_day() -> None:
+    report = ScanReport(
+        altered=("a.jsonl",), missing=("b.jsonl",), blocked=frozenset({day(1), day(2), day(9)})
+    )
+    with pytest.raises(LandingError) as refused:
+        _refuse_scan(report, loaded(3).view().source("raw"), DAYS)
+    assert str(refused.value).startswith(
+        f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} need it. "
+        "Nothing was "
+    )
+    _refuse_scan(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
+
+
+def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
+    told = _counts(
+        {
+            day(0): {"a": {"raw": 5, "duplicate": 1}, "b": {"duplicate": 2, "too late": 4}},
+            day(1): {},
+        }
+    )
+    assert told == {
+        day(0): {**dict.fromkeys(REJECTED, 0), "duplicates": 3, "too late": 4},
+        day(1): dict.fromkeys(REJECTED, 0),
+    }
+
+
+@pytest.mark.usefixtures("storages")
+def test_days_without_a_row_are_written_to_raw_and_not_to_tables_that_never_had_one(
+    tmp_path: Path,
+) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
+    table = pipeline.table("raw")
+    late, quarantine = (
+        too_late_contract(table.contract),
+        of_source(QUARANTINE, table.contract.source),
+    )
+    span = DayRange(START, START + ONE_DAY * 2)
+    request = RebuildRequest(
+        LakeSession(lake), Known(lake, pipeline), table, span, Provenance("manual"), force=True
+    )
+    parts = raw, *others = PlacedPart(table.contract), PlacedPart(late), PlacedPart(quarantine)
+    loading = _Loading(
+        request, request.known.states, [*span], Placed(*parts, {d: {} for d in span})
+    )
+    assert loading._write(raw, {}).write_id
+    assert not any(loading._write(part, {}).write_id for part in others)
+    assert lake.store.view("raw", "arrival_date").latest.keys() == {*span}
+    assert [lake.store.head(part.contract.name) for part in others] == [-1, -1]

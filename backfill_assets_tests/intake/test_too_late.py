@@ -1,0 +1,106 @@
+"""What came too late: counted while it waits, released once with a note, and never twice.
+Not here: which rows a load keeps apart (`end_to_end`)."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.ledger import FILES
+from backfill_assets.intake.too_late import release, releases, too_late_contract, waiting
+from backfill_assets.kernel.core.days import midnight
+from backfill_assets.kernel.core.ledgers import TOO_LATE
+from backfill_assets.kernel.core.plans import REPLAY
+from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.view import Release
+from backfill_assets.kernel.log.committer import commit_receipt
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets_tests.builders import receipt, write_rows
+from backfill_assets_tests.files import bare_lake, publish_by_hand
+from backfill_assets_tests.intake.test_ledger import _event
+from backfill_assets_tests.logs import commits
+from backfill_assets_tests.pipeline.built_in import contract
+
+pytestmark = pytest.mark.usefixtures("storages")
+
+ARRIVED, HAPPENED, OTHER = date(2024, 3, 9), date(2024, 3, 1), date(2024, 3, 2)
+
+
+def kept(seq: int, event: date) -> dict[str, Any]:
+    facts = {
+        "seq": seq,
+        "arrival_ts": midnight(ARRIVED),
+        "version_ts": midnight(ARRIVED),
+        "event_ts": midnight(event),
+        "event_key": f"k{seq}",
+        "op": "upsert",
+        "entity": "A",
+        "value": 1,
+        "flag": 0,
+        "arrival_date": ARRIVED,
+    }
+    return {c.name: facts.get(c.name, "file") for c in contract("raw").columns}
+
+
+def late_lake(root: Path) -> Lake:
+    lake = bare_lake(root)
+    publish_by_hand(
+        lake,
+        too_late_contract(contract("raw")),
+        [kept(1, HAPPENED), kept(2, HAPPENED), kept(3, OTHER)],
+    )
+    return lake
+
+
+def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_for(
+    tmp_path: Path,
+) -> None:
+    lake = late_lake(tmp_path)
+    assert waiting(lake, HAPPENED, OTHER) == {(ARRIVED, HAPPENED): 2, (ARRIVED, OTHER): 1}
+    assert waiting(lake, OTHER, OTHER) == {(ARRIVED, OTHER): 1}
+
+
+def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_row(
+    tmp_path: Path,
+) -> None:
+    lake = late_lake(tmp_path)
+    assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {
+        (ARRIVED, HAPPENED): 2
+    }
+    assert releases(lake) == (
+        Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file"})),
+    )
+    said = [c.receipt for c in commits(lake.table_place(TOO_LATE), -1) if c.receipt is not None][-1]
+    assert (said.reason, said.note, said.days) == (REPLAY, "the sender was down", {})
+    assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, (
+        "rows leave with the load that takes them"
+    )
+
+
+def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(
+    tmp_path: Path,
+) -> None:
+    lake, now = late_lake(tmp_path), identity("file", "a.csv")
+    release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down")
+    rows = [
+        _event("a.csv", name, ARRIVED, recorded_at=midnight(d))
+        for name, d in (("file", HAPPENED), (now, OTHER))
+    ]
+    write_rows(lake.table_place(FILES.name).local(), FILES, rows, receipt(FILES.name, {}))
+    assert releases(lake) == (
+        Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),
+    )
+
+
+def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
+    lake = late_lake(tmp_path)
+    tags = {
+        "event_days_from": str(HAPPENED),
+        "event_days_to": str(OTHER),
+        "arrival_days": str(ARRIVED),
+    }
+    commit_receipt(lake.table_place(TOO_LATE), Receipt("1", TOO_LATE, REPLAY, {}, tags=tags))
+    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)

@@ -1,0 +1,324 @@
+"""Lake versions: what readers see together, whatever stops a run, a publication or a rollback. Not
+here: publications and rollbacks themselves (`candidates.test_publications`,
+`plans.test_rollback`), and both under kills (`end_to_end.test_publish_killed`)."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.engines.processes import PlacedProcess, Process
+from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.run_markers import BEAT, UNSEEN_SECONDS
+from backfill_assets.kernel.log.versions import (
+    Unfinished,
+    entries,
+    find_version,
+    newest,
+    record,
+    switching,
+    unfinished,
+    versions_seen,
+    why_readers_wait,
+)
+from backfill_assets.kernel.tables.folder import RUNS, VERSIONS
+from backfill_assets.kernel.tables.view import settled_view
+from backfill_assets_tests.candidate_world import CandidateWorld
+from backfill_assets_tests.files import write_json
+from backfill_assets_tests.logs import place_of
+from backfill_assets_tests.planned import BUILT, DAYS, Planned
+
+pytestmark = pytest.mark.usefixtures("storages")
+IN_ANOTHER_CONTAINER = replace(PlacedProcess.this(), numbering="pid:[1]", pid=7)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Planned:
+    """A lake whose readers see version 1 of both tables."""
+    found = Planned(tmp_path / "lake")
+    record(found.lake, found.pipeline.contracts, "made")
+    return found
+
+
+def seen(made: Planned) -> list[int]:
+    """The versions of both tables as a reader sees them."""
+    view = settled_view(made.lake, made.pipeline.contracts)
+    return [view.table(t).version for t in BUILT]
+
+
+def write(made: Planned, table: str, run_id: str = "", **tags: str) -> None:
+    made.write(table, dict.fromkeys(range(DAYS), made.view(table).version + 7), run_id, **tags)
+
+
+def end(made: Planned, run_id: str = "") -> list[int]:
+    """The end of a run, and what readers see then."""
+    record(made.lake, made.pipeline.contracts, "a run", run_id)
+    return seen(made)
+
+
+@contextmanager
+def switch(made: Planned, name: str = "p9", *tables: str) -> Iterator[None]:
+    """A switch of some tables (none: both)."""
+    work = Unfinished(name, f"publish {name}", f"Finish {name}")
+    with switching(made.lake, made.pipeline.contracts, tables or BUILT, work):
+        yield
+
+
+def stop(made: Planned, *written: str) -> None:
+    """A switch p9 of both tables that stops after these were written."""
+
+    def stopped() -> None:
+        with switch(made):
+            for table in written:
+                write(made, table, plan="p9")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+
+
+def by_process(made: Planned, process: PlacedProcess) -> None:
+    """That process, and not this one, is what works on the unfinished switches."""
+    entry = newest(made.lake)
+    assert entry is not None
+    works = tuple(replace(u, process=vars(process)) for u in entry.unfinished)
+    following = made.root / VERSIONS / f"{entry.number + 1:020d}.json"
+    write_json(following, replace(entry, unfinished=works).to_dict())
+
+
+def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: Planned) -> None:
+    write(made, "staging")
+    assert seen(made) == [1, 1]
+    assert end(made) == [2, 1], "features of the run failed: staging moves on all the same"
+    write(made, "features")
+    assert end(made) == [2, 2]
+    count = len(entries(place_of(made.root)))
+    assert (end(made), len(entries(place_of(made.root)))) == ([2, 2], count), (
+        "nothing moved, nothing is written"
+    )
+
+
+def test_commits_of_a_run_that_still_runs_and_what_is_made_from_them_wait_for_its_end(
+    made: Planned,
+) -> None:
+    write_json(made.root / RUNS / "here" / "long", vars(PlacedProcess.this()))
+    write(made, "staging", "long")
+    write(made, "staging", "short")
+    write(made, "features", "short")
+    assert end(made, "short") == [1, 1]
+    (made.root / RUNS / "here" / "long").unlink()
+    assert end(made, "long") == [3, 2]
+
+
+def test_a_run_whose_end_nobody_sees_holds_its_commits_back_for_a_day_and_not_for_ever(
+    made: Planned,
+) -> None:
+    marker = made.root / RUNS / "there" / "killed"
+    write_json(marker, vars(IN_ANOTHER_CONTAINER))
+    write(made, "staging", "killed")
+    assert end(made, "another") == [1, 1]
+    os.utime(marker, times=(time := utc_now().timestamp() - UNSEEN_SECONDS - 60, time))
+    assert end(made, "another") == [2, 1]
+    write_json(marker, vars(PlacedProcess.this()))
+    os.utime(marker, times=(time, time))
+    write(made, "staging", "killed")
+    assert end(made, "another") == [2, 1], "it is seen to live, however old it is"
+    write_json(marker, vars(replace(PlacedProcess.this(), pid=2**22 + 1)))
+    assert end(made, "another") == [3, 1], "it is seen to be dead"
+
+
+@pytest.mark.parametrize("ends", ["it ends", "it is killed with its pod"])
+def test_readers_that_wait_for_a_run_say_so_and_go_on_when_it_is_over_without_a_further_entry(
+    made: Planned, ends: str
+) -> None:
+    marker = made.root / RUNS / "there" / "long-running"
+    write_json(marker, vars(replace(IN_ANOTHER_CONTAINER, host="pod-7")))
+    marker.with_suffix(BEAT).write_bytes(b"of another kernel")
+    write(made, "staging", "long-running")
+    assert (seen(made), why_readers_wait(made.lake)) == ([1, 1], ""), "no other run has ended"
+    write(made, "staging", "another")
+    write(made, "features", "another")
+    assert end(made, "another") == [1, 1]
+    (line,) = why_readers_wait(made.lake).splitlines()
+    assert "the run long-run on pod-7 since 20" in line
+    count = len(entries(place_of(made.root)))
+    if ends == "it is killed with its pod":
+        os.utime(marker.with_suffix(BEAT), (0, 0))
+    else:
+        marker.unlink()
+    assert (seen(made), why_readers_wait(made.lake), len(entries(place_of(made.root)))) == (
+        [3, 2],
+        "",
+        count,
+    )
+    assert (end(made), why_readers_wait(made.lake)) == ([3, 2], "")
+    os.utime(marker.with_suffix(BEAT))
+    assert seen(made) == [3, 2], (
+        "an entry of what readers see is not taken back by a run that shows itself again"
+    )
+
+
+def test_entries_of_a_lake_whose_readers_wait_for_nobody_are_those_of_earlier_releases(
+    made: Planned,
+) -> None:
+    write(made, "staging")
+    end(made)
+    names = {"number", "tables", "at", "by", "why", "unfinished"}
+    assert json.loads((made.root / VERSIONS / f"{2:020d}.json").read_text()).keys() == names
+
+
+def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_nothing_else(
+    made: Planned,
+) -> None:
+    stop(made, "staging")
+    for others in ("staging", "features"):
+        with (
+            pytest.raises(BackfillError, match=r"publish p9 was stopped: .* Nothing was written"),
+            switch(made, "p8", others),
+        ):
+            raise AssertionError("it began")
+    with switch(made, "p7", "raw"):
+        made.write("raw", {2: 5})
+    assert (seen(made), end(made), [u.id for u in unfinished(made.lake)]) == (
+        [1, 1],
+        [1, 1],
+        ["p9"],
+    )
+    with switch(made):
+        write(made, "features")
+        assert seen(made) == [1, 1]
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+@pytest.mark.parametrize("where", ["another container", "this machine"])
+def test_a_switch_of_another_process_is_completed_where_it_may_be_dead_not_twice(
+    made: Planned, where: str
+) -> None:
+    stop(made, "staging")
+    parent = Process.of(os.getppid())
+    assert parent is not None
+    alive = replace(PlacedProcess.this(), pid=parent.pid, started=parent.created)
+    by_process(made, alive if where == "this machine" else IN_ANOTHER_CONTAINER)
+    for name in ("p8",) if where == "another container" else ("p8", "p9"):
+        with (
+            pytest.raises(BackfillError, match="publish p9 runs or was stopped"),
+            switch(made, name),
+        ):
+            raise AssertionError("it began")
+    assert (end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], ["p9"])
+    if where == "another container":
+        with switch(made):
+            write(made, "features")
+        assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_a_switch_that_was_killed_with_its_pod_is_over_without_a_sign_of_life(
+    made: Planned,
+) -> None:
+    stop(made, "staging")
+    by_process(made, IN_ANOTHER_CONTAINER)
+    switches = made.root / RUNS / "switches"
+    write_json(switches / digest_of(["p9"]), vars(IN_ANOTHER_CONTAINER))
+    beat = switches / f"{digest_of(['p9'])}{BEAT}"
+    beat.write_bytes(b"of another kernel")
+    with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made):
+        raise AssertionError("it began")
+    os.utime(beat, (0, 0))
+    assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+    with switch(made):
+        write(made, "features")
+        assert len([*switches.iterdir()]) == 2, "the switch shows itself"
+    assert (seen(made), unfinished(made.lake), [*switches.iterdir()]) == ([2, 2], (), [])
+
+
+def test_a_switch_that_was_paused_before_its_first_commit_and_goes_on_is_seen_as_a_whole(
+    made: Planned,
+) -> None:
+    beat = made.root / RUNS / "switches" / f"{digest_of(['p9'])}{BEAT}"
+    with switch(made):
+        by_process(made, IN_ANOTHER_CONTAINER)
+        write_json(beat.with_suffix(""), vars(IN_ANOTHER_CONTAINER))
+        beat.write_bytes(b"of another kernel")
+        os.utime(beat, (0, 0))
+        write(made, "raw", "another")
+        assert end(made, "another") == [1, 1]
+        assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+        write(made, "staging", plan="p9")
+        assert end(made, "another") == [1, 1], "half of it is not seen"
+        os.utime(beat)
+        write(made, "features", plan="p9")
+    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+
+
+def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
+    with switch(made):
+        entry = newest(made.lake)
+        assert entry is not None
+        killed = replace(entry, unfinished=tuple(replace(u, process={}) for u in entry.unfinished))
+    write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", killed.to_dict())
+    assert unfinished(made.lake) == ()
+    with switch(made, "p8"):
+        write(made, "staging")
+    assert seen(made) == [2, 1]
+
+
+def test_a_table_that_was_moved_away_and_made_anew_is_read_as_it_is(
+    made: Planned, tmp_path: Path
+) -> None:
+    made.lake.table_place("staging").local().rename(tmp_path / "away")
+    assert seen(made) == [-1, 1]
+    made.write("staging", {0: 5})
+    head = made.view("staging").version
+    assert (seen(made), end(made)) == ([head, 1], [head, 1])
+    write(made, "features")
+    assert end(made) == [head, 2]
+
+
+def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None:
+    first = newest(made.lake)
+    write(made, "staging")
+    end(made)
+    assert first is not None
+    assert find_version(made.lake, first.at) == find_version(made.lake, 1) == first
+    assert find_version(made.lake, utc_now()) == newest(made.lake)
+    assert find_version(made.lake, first.at.replace(year=2000)) is None
+    with pytest.raises(BackfillError, match=r"no lake version 9: it keeps 1 to 2"):
+        find_version(made.lake, 9)
+    (made.root / VERSIONS / f"{2:020d}.json").write_text("{")
+    with pytest.raises(BackfillError, match=r"0002\.json of its log is not what was written"):
+        seen(made)
+
+
+def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
+    for value in (6, 7, 8):
+        beside.made.write("raw", {2: value})
+        end(beside.made)
+    beside.build_all(5)
+    end(beside.there)
+    beside.made.write("raw", {2: 9})
+    end(beside.made)
+    then = versions_seen(beside.there.lake, 1)
+    assert then is not None
+    assert {t: then[t] for t in ("raw", *BUILT)} == {"raw": 4, "staging": 1, "features": 1}
+
+
+def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(
+    tmp_path: Path,
+) -> None:
+    beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
+    made, marker = beside.made, beside.made.root / RUNS / "here" / "long"
+    beside.build_all(5)
+    end(made)
+    write_json(marker, vars(PlacedProcess.this()))
+    made.write("features", {3: 50}, "long")
+    beside.publish()
+    assert (seen(made), end(made, "another")) == ([1, 1], [1, 1])
+    marker.unlink()
+    assert end(made, "long") == [2, 3]

@@ -1,0 +1,207 @@
+"""The settings of a lake: what parses, what overrides what, and that every refusal names its file
+or variable. Not here: what a setting does to a table (each beside its rule)."""
+
+import tomllib
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.tables.settings import (
+    ENV_PREFIX,
+    FILE_NAME,
+    LakeSettings,
+    lake_toml,
+    load_settings,
+)
+from backfill_assets.pipeline.tables import tables
+from backfill_assets_tests.processes import run_python
+
+NEEDED = (
+    'start_date = 2013-10-01\n{top}\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = '
+    '"seq"\n{rest}\n'
+)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def _load(lake: Path, top: str = "", rest: str = "", **environ: str) -> LakeSettings:
+    (lake / FILE_NAME).write_text(NEEDED.format(top=top, rest=rest), encoding="utf-8")
+    return load_settings(lake, {ENV_PREFIX + name: value for name, value in environ.items()})
+
+
+def _refusal(lake: Path, top: str = "", rest: str = "", **environ: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        _load(lake, top, rest, **environ)
+    assert caught.value.object == str(lake / FILE_NAME)
+    return caught.value.culprit
+
+
+@pytest.mark.parametrize(
+    ("written", "instant"),
+    [
+        ("2014-06-01T12:30:00Z", datetime(2014, 6, 1, 12, 30, tzinfo=UTC)),
+        ("2014-06-01 12:30:00.000001", datetime(2014, 6, 1, 12, 30, 0, 1, tzinfo=UTC)),
+        ("2014-06-01T02:00:00+02:00", datetime(2014, 6, 1, tzinfo=UTC)),
+        ("2014-06-01", datetime(2014, 6, 1, tzinfo=UTC)),
+        ('"2014-06-01T12:30:00"', datetime(2014, 6, 1, 12, 30, tzinfo=UTC)),
+    ],
+)
+def test_as_of_is_an_instant_in_utc_and_naive_means_utc(
+    lake: Path, written: str, instant: datetime
+) -> None:
+    found = _load(lake, f"as_of = {written}").as_of
+    assert found == instant
+    assert found is not None
+    assert found.utcoffset() == timedelta()
+
+
+BAD = {
+    "a day that is none": ("start_date", "", "", {"START_DATE": "2013-02-30"}),
+    "a start as a number": ("start_date", "", "", {"START_DATE": "20131001"}),
+    "as_of as a word": ("as_of", 'as_of = "yesterday"', "", {}),
+    "as_of as a yes": ("as_of", "as_of = true", "", {}),
+    "an unknown format": ("source.format", "", "", {"SOURCE__FORMAT": "orc"}),
+    "three windows": ("features.windows_days", "", "[features]\nwindows_days = [1, 2, 3]", {}),
+    "a window of centuries": (
+        "features.windows_days.1",
+        "",
+        "[features]\nwindows_days = [7, 36500]",
+        {},
+    ),
+    "windows in the wrong order": ("windows_days", "", "[features]\nwindows_days = [28, 7]", {}),
+    "half a day": ("labels.maturity_days", "", "[labels]\nmaturity_days = 0.5", {}),
+    "a change that is no number": (
+        "max_relative_change",
+        "",
+        "[gates.tables.raw]\nmax_relative_change = nan",
+        {},
+    ),
+    "an unknown emptiness": (
+        "gates.tables.raw.empty",
+        "",
+        '[gates.tables.raw]\nempty = "maybe"',
+        {},
+    ),
+    "an unknown engine": ("spark.engine", "", '[spark]\nengine = "mesos://h"', {}),
+    "memory without a unit": ("spark.memory", "", '[spark]\nmemory = "2048"', {}),
+    "memory as a number": ("spark.memory", "", "", {"SPARK__MEMORY": "2048"}),
+    "a conf that is no text": ("spark.confs", "", "[spark.confs]\n'spark.x' = 4", {}),
+    "an unknown key": ("colour", 'colour = "blue"', "", {}),
+    "an unknown key in a section": (
+        "features.window_days",
+        "",
+        "[features]\nwindow_days = [7, 28]",
+        {},
+    ),
+    "a section of before": (
+        "take it out, and start plans by cron",
+        "",
+        '[plan]\nwindow = "22:00-06:00"',
+        {},
+    ),
+    "an unknown section": ("feature", "", "[feature]\nwindows_days = [7, 28]", {}),
+}
+
+
+@pytest.mark.parametrize(("key", "top", "rest", "environ"), BAD.values(), ids=BAD.keys())
+def test_a_bad_value_is_refused_by_its_key_and_its_file_or_variable(
+    lake: Path, key: str, top: str, rest: str, environ: dict[str, str]
+) -> None:
+    culprit = _refusal(lake, top, rest, **environ)
+    assert key in culprit
+    for variable in environ:
+        assert f"(from ${ENV_PREFIX}{variable})" in culprit
+    assert environ or "from $" not in culprit
+
+
+def test_a_variable_below_a_value_is_refused_by_its_name(lake: Path) -> None:
+    assert f"${ENV_PREFIX}SOURCE__FORMAT" in _refusal(lake, SOURCE="7", SOURCE__FORMAT="csv")
+
+
+def test_variables_are_read_as_toml_reads_values_else_as_text(lake: Path) -> None:
+    found = _load(
+        lake,
+        FEATURES__WINDOWS_DAYS="[3, 9]",
+        START_DATE="2014-01-02",
+        AS_OF="2014-02-01T06:00:00",
+        SPARK__ENGINE="local[2]",
+        GATES__TABLES__RAW__MIN_ROWS="5",
+        SOURCE__FILES='"quoted *.csv"',
+    )
+    assert (found.features.windows_days, found.start_date) == ((3, 9), date(2014, 1, 2))
+    assert found.as_of == datetime(2014, 2, 1, 6, tzinfo=UTC)
+    assert (found.spark.engine, found.gates.tables["raw"].min_rows) == ("local[2]", 5)
+    assert found.source.files == "quoted *.csv"
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_never(
+    lake: Path,
+) -> None:
+    _load(lake, "as_of = 2014-06-01T12:30:00")
+    code = """
+        import pathlib, sys
+        from backfill_assets.kernel.tables.settings import load_settings
+        found = load_settings(pathlib.Path(sys.argv[1]))
+        print(found.spark.memory, found.as_of.isoformat())
+    """
+    told = run_python(
+        code, lake, env={f"{ENV_PREFIX}SPARK__MEMORY": "3g", "TZ": "Pacific/Kiritimati"}
+    )
+    assert told.split() == ["3g", "2014-06-01T12:30:00+00:00"]
+
+
+VALUES: dict[str, Any] = {
+    "start_date": date(2024, 3, 1),
+    "files": "landing/**",
+    "format": "jsonl",
+    "select": "seq, 'ä\"' AS op",
+}
+
+
+def test_what_it_spells_out_is_what_a_lake_without_these_keys_has_and_no_other_is_written() -> None:
+    spelled = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
+    source = {k: VALUES[k] for k in ("files", "format", "select")}
+    assert spelled == LakeSettings.model_validate(
+        {"start_date": VALUES["start_date"], "source": source}
+    )
+    for change, told in (
+        ({"format": "xlsx"}, "source.format"),
+        ({"start_date": "soon"}, "the new lake.toml"),
+    ):
+        with pytest.raises(BackfillError, match=told):
+            lake_toml(VALUES | change)
+
+
+def test_declared_features_and_the_label_that_are_commented_out_are_accepted() -> None:
+    lines = lake_toml(VALUES).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("# [[features.columns]]"))
+    end = next(n for n in range(begin, len(lines)) if not lines[n])
+    declared = [line.removeprefix("# ") for line in lines[begin:end]]
+    label = next(line.removeprefix("# ") for line in lines if line.startswith("# label ="))
+    kept = [
+        n
+        for n in lines[:begin] + lines[end:]
+        if not n.startswith(("windows_days", "measure =", "rule ="))
+    ]
+    place = kept.index("[labels]")
+    text = "\n".join([*kept[:place], *declared, "[labels]", label, *kept[place + 1 :]])
+    made = {t.name: t for t in tables(LakeSettings.model_validate(tomllib.loads(text)))}
+    assert dict(made["features"].compiled)["spent_28d"].startswith(
+        "sum(value) FILTER (WHERE (flag = 1))"
+    )
+    assert made["labels"].compiled["label"] == "sum_ahead > 2 * sum_behind"
+
+
+@pytest.mark.parametrize("content", [b"start_date = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
+    (lake / FILE_NAME).write_bytes(content)
+    with pytest.raises(SettingsError, match="it is not TOML") as caught:
+        load_settings(lake, {})
+    assert caught.value.object == str(lake / FILE_NAME)

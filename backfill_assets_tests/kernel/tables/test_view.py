@@ -1,0 +1,131 @@
+"""Reading the view of a lake: tables, receipts and ledgers at one moment, without a JVM.
+Not here: what follows from it (`kernel.core.test_states`)."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.intake.ledger import ARRIVALS
+from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.store import TableStore
+from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets_tests.builders import (
+    CONTRACTS,
+    START,
+    Story,
+    day,
+    make_commit,
+    receipt,
+    write_rows,
+)
+from backfill_assets_tests.faults import doing_before
+from backfill_assets_tests.synthetic import START as FIRST
+from backfill_assets_tests.synthetic import build, synthetic_lake
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+SETTINGS = f"""start_date = {START}
+as_of = 2024-03-01T12:00:00
+[source]
+files = "*.csv"
+format = "csv"
+select = "seq"
+[features]
+cutoff_grace_hours = 6
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake.toml").write_text(SETTINGS)
+    return open_lake(tmp_path)
+
+
+def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
+    row = {
+        "arrival_date": day(number),
+        "event_date": day(number),
+        "arrival_month": "2024-02",
+        "fingerprint": "F",
+    }
+    counts = {"deliveries": 2, "keys": 2, "moved_keys": 0, "greatest_lateness_s": 5}
+    said = receipt(
+        "arrivals", {day(number): DayEntry(1, "F", "R")}, inputs={"raw": raw_version}, **facts
+    )
+    write_rows(lake.table_place("arrivals").local(), ARRIVALS, [{**row, **counts}], said)
+
+
+def _load(lake: Lake, sha: str, number: int) -> None:
+    digest = Story(as_of=NOON).land(day(number), sha).digest("raw", day(number))
+    make_commit(
+        lake.table_place("raw").local(), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)})
+    )
+
+
+def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(
+    lake: Lake,
+) -> None:
+    """As a load left them that wrote a day twice, which came again as it was (`kernel.write.writing`)."""
+    _load(lake, "s", 1)
+    _arrive(lake, 1, 0)
+    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()
+    _arrive(lake, 1, 0)
+    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
+
+
+def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:
+    """A load that commits between the look at the ledger's head and the reading of its rows is seen
+    next time."""
+    _load(lake, "s", 0)
+    _arrive(lake, 0, 0)
+    with doing_before(TableStore.kept, lambda: _arrive(lake, 1, 0), table="arrivals"):
+        assert set(read_view(lake, CONTRACTS).source("raw").arrivals) == {day(0)}
+    found = read_view(lake, CONTRACTS).source("raw")
+    assert set(found.arrivals) == {day(0), day(1)}
+    assert found.doubted_arrivals() == frozenset()
+    assert read_view(lake, CONTRACTS).source("raw").arrivals is found.arrivals
+
+
+@pytest.mark.parametrize("table", [*(c.name for c in CONTRACTS), "arrivals"])
+def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table: str) -> None:
+    """Another run makes all tables, upstream first, between the looks at two heads, wherever that
+    is."""
+
+    def made() -> None:
+        _load(lake, "s", 0)
+        _arrive(lake, 0, 0)
+        for contract in CONTRACTS[1:]:
+            make_commit(
+                lake.table_place(contract.name).local(),
+                0,
+                receipt(contract.name, {day(0): DayEntry(1, "F", "D")}),
+            )
+
+    with doing_before(TableStore.view, made, table=table):
+        seen = {name: found.version for name, found in read_view(lake, CONTRACTS).tables.items()}
+    assert max(seen.values()) == 0
+    for contract in CONTRACTS[1:]:
+        for name in (i.table for i in contract.inputs):
+            assert seen[contract.name] <= min(seen[name], seen["arrivals"]), (contract.name, name)
+
+
+def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: Path) -> None:
+    lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
+    known = Known(lake, pipeline)
+    before = known.states
+    for table in ("staging", "labels"):
+        build(lake, pipeline, table, {FIRST: 3}, digests={FIRST: "older"})
+    assert known.states is before
+    known.wrote("staging")
+    moved = [
+        known.states.view.table(table) != before.view.table(table)
+        for table in ("staging", "labels")
+    ]
+    assert moved == [True, False]
+    assert known.states.of("staging", FIRST) is State.STALE
+    assert known.read().view.table("labels") != before.view.table("labels")
+    assert known.states is known.read(), "no log moved"
