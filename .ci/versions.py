@@ -18,7 +18,7 @@ KINDS = ("oldest", "newest", "client")
 KIND = sys.argv[1] if len(sys.argv) == 2 else ""
 os.environ["BACKFILL_ASSETS_VENV"] = f".venv-{KIND}"  # env.py reads it as it is imported
 
-from env import (
+from env import (  # noqa: E402
     BIN,
     CHECKOUT,
     PROJECT,
@@ -29,7 +29,7 @@ from env import (
     give_up,
     say,
     split_lock,
-)  # noqa: E402
+)
 
 FLOOR = re.compile(r"^([\w.-]+(?:\[[\w,]+\])?)\s*>=\s*([\w.]+)")
 WITHOUT_CLIENT = ("pyspark", "delta-spark")

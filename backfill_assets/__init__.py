@@ -3,8 +3,8 @@ number of times.
 
 Lives here: the public surface, that is what a pipeline of your own needs; `__all__` is all of it, a
 test pins names and signatures, and everything else may change without notice. Does not live here:
-any code. The rooms, each importing only those behind it: `cli | definitions > orchestration >
-operations > pipeline | load > lake > engine | landing > core`. A name is imported at its first use,
+any code. `kernel` is what one reads first; each other folder is a room, whose `__init__` says what
+it is for. A name is imported at its first use,
 so that `import backfill_assets` costs neither Dagster nor Spark.
 """
 
@@ -68,19 +68,24 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
     __getattr__ = imported_when_used(
         __name__,
         {
-            "core.contracts": ("Basis", "Column", "Contract", "Input", "InputKind", "Rule"),
-            "core.days": ("DayRange",),
-            "core.errors": ("BackfillError", "ContractBroken", "SettingsError", "TransientError"),
-            "core.process": ("lake_folder",),
+            "kernel.core.contracts": ("Basis", "Column", "Contract", "Input", "InputKind", "Rule"),
+            "kernel.core.days": ("DayRange",),
+            "kernel.core.errors": (
+                "BackfillError",
+                "ContractBroken",
+                "SettingsError",
+                "TransientError",
+            ),
+            "kernel.core.process": ("lake_folder",),
             "dagster.definitions": ("LakeComponent",),
-            "lake.external": ("external_table",),
-            "lake.model": ("Chunk", "Table"),
-            "lake.settings": ("LakeSettings",),
-            "orchestration.assemble": ("assemble",),
+            "foreign.external": ("external_table",),
+            "kernel.write.model": ("Chunk", "Table"),
+            "kernel.tables.settings": ("LakeSettings",),
+            "dagster.adapter.assemble": ("assemble",),
             "pipeline.tables": ("tables",),
             "pipeline.transforms.spread": ("spread_join",),
             "pipeline.transforms.staging": ("as_known",),
-            "reading": ("open_lake",),
+            "reading.opening": ("open_lake",),
         },
     )
 

@@ -1,9 +1,9 @@
 """The front door for Dagster: `defs`, the tables of the lake that the environment names.
 
 Lives here: the choice of lake and pipeline. Does not live here: how tables become definitions
-(`dagster.adapter.assemble`), and what a run sets for its process (`dagster.adapter.assets`). Loading it
-opens no table, starts no engine and leaves umask, environment and garbage collection alone; without
-a lake its tables say what is missing.
+(`dagster.adapter.assemble`), and what a run sets for its process (`dagster.adapter.assets`).
+Loading it opens no table, starts no engine and leaves umask, environment and garbage collection
+alone; without a lake its tables say what is missing.
 """
 
 import warnings

@@ -156,8 +156,8 @@ def add(
 
 @dataclass
 class Story:
-    """A lake in memory. Each verb does what its namesake in `lake` leaves behind, in receipts and
-    ledgers."""
+    """A lake in memory. Each verb does what its namesake in the kernel leaves behind, in receipts
+    and ledgers."""
 
     as_of: datetime | None = None
     grace: timedelta = timedelta()

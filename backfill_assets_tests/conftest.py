@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from backfill_assets.engines.confs import EMBEDDED
 from backfill_assets_tests import engine_choice as engines
+from backfill_assets_tests.fixtures import beside, lake, made, reader, table, told
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
     LONG_ROOMS,
@@ -37,13 +38,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = (
+    "beside",
     "bucket_address",
+    "lake",
+    "made",
     "moto_server",
     "passing",
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_xdist_make_scheduler",
+    "reader",
+    "table",
+    "told",
 )
 
 PROCESSES_FIXTURE = "processes"
@@ -73,14 +80,14 @@ DEAR = (
     "pyspark",
 )  # to import them takes each process a second; pyarrow imports pandas in any case
 IMPORTING_THEM = (
-    r"dagster|orchestration|end_to_end|engine import channel|pipeline\.frames"  # of ours
+    r"dagster|end_to_end|engines import channel|pipeline\.frames|plans\.plan_job"  # of ours
 )
 # Files whose tests all take a fixture that is marked, and those that import what is dear.
 NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'
     rf"|(from|import) ({'|'.join(DEAR)}|backfill_assets(_tests)?\.({IMPORTING_THEM}))\b)"
 )
-ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster", "orchestration"}
+ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster"}
 ROOMS_WITHOUT_SPARK = frozenset(
     {"core"}
 )  # milliseconds each, and what they test knows the standard library only
@@ -223,7 +230,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def _is_never_quick(path: Path) -> bool:
     """Whether no test below this folder, or in this file, is quick."""
     is_dear = path.suffix == ".py" and NEVER_QUICK.search(path.read_text("utf-8"))
-    return bool(is_dear) or not ROOMS_NEVER_QUICK.isdisjoint((path.name, path.parent.name))
+    rooms = (
+        path.relative_to(CHECKOUT / "backfill_assets_tests").parts
+        if path.is_relative_to(CHECKOUT / "backfill_assets_tests")
+        else ()
+    )
+    return bool(is_dear) or not ROOMS_NEVER_QUICK.isdisjoint(rooms)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -267,7 +279,7 @@ def processes() -> None:
 
 
 @pytest.fixture(scope="session")
-def storages() -> None:
+def storages(migrations_read_once: None) -> None:
     """Leave to take tenths of a second: a test that keeps a storage of Dagster's or commits to
     tables takes it, itself or by a fixture, and is marked `storages`."""
 

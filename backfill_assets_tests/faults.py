@@ -131,8 +131,8 @@ def doing_before(
 def raising_at(
     line: int, rooms: Collection[str], make: Callable[[], BaseException]
 ) -> Iterator[Met]:
-    """Within, the n-th line that these parts of the product run (e.g. "kernel/tables/staging.py") raises; 0:
-    none does."""
+    """Within, the n-th line that these parts of the product run (e.g. "kernel/tables/staging.py")
+    raises; 0: none does."""
     met, left = Met(), line
     wanted, known = tuple(f"{PACKAGE}/{room}" for room in rooms), dict[CodeType, bool]()
 

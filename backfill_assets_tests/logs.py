@@ -1,6 +1,6 @@
 """A table's log by its folder, for tests that look into it, or harm it.
-Here: functions of `kernel.log.log` and `kernel.log.state_files` that take a path, and the paths of their files.
-Not here: making commits (`builders`)."""
+Here: functions of `kernel.log.log` and `kernel.log.state_files` that take a path, and the paths of
+their files. Not here: making commits (`builders`)."""
 
 from collections.abc import Iterator
 from pathlib import Path

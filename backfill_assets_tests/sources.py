@@ -60,9 +60,10 @@ class Source:
 
     @property
     def room(self) -> str:
-        """The package's folder or file it belongs to, such as `core` or `definitions`; empty for
-        the package itself."""
-        return [*self.module.split("."), ""][1]
+        """The package's folder or file it belongs to, such as `plans`, `kernel/core` or
+        `definitions`; empty for the package itself."""
+        parts = self.module.split(".")[1:]
+        return "/".join(parts[:2]) if parts[:1] == ["kernel"] else "".join(parts[:1])
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

@@ -156,11 +156,9 @@ class SteppedPlace:
 
     def _token(self, name: str) -> Token | None:
         content, at = self._objects.get(self._key(name), (None, 0.0))
-        return (
-            None
-            if content is None
-            else Token((hashlib.md5(content).hexdigest(),), len(content), at)
-        )  # noqa: S324
+        if content is None:
+            return None
+        return Token((hashlib.md5(content).hexdigest(),), len(content), at)  # noqa: S324
 
     def open(self, name: str, **how: bool) -> BufferedReader:
         def read() -> BufferedReader:

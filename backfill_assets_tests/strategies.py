@@ -1,6 +1,6 @@
-"""Hypothesis strategies for the values of `core`. What they make is valid: tests of refusals write
-their own. Here: days, ranges, day entries, receipts, orders of loading, and how many examples a
-dear property is tried with. Not here: frames, and the two profiles (`conftest.py`)."""
+"""Hypothesis strategies for the values of `kernel.core`. What they make is valid: tests of refusals
+write their own. Here: days, ranges, day entries, receipts, orders of loading, and how many examples
+a dear property is tried with. Not here: frames, and the two profiles (`conftest.py`)."""
 
 from datetime import UTC, date
 

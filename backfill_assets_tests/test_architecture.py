@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from backfill_assets_tests.sources import PACKAGE, TESTS, Source, sources
 
 OF_DAGSTER = ("dagster_private", "dagster_private_ui", "event_storage")
-DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/orchestration/{name}.py" for name in OF_DAGSTER}
+DAGSTER_PRIVATE_ADAPTER = {f"{PACKAGE}/dagster/adapter/{name}.py" for name in OF_DAGSTER}
+
+
+KERNEL = ("kernel/core", "kernel/place", "kernel/log", "kernel/tables", "kernel/write")
 
 
 def _within(module: str, parents: Iterable[str]) -> bool:
@@ -69,7 +72,7 @@ def test_core_knows_the_standard_library_only() -> None:
     known = {*sys.stdlib_module_names, PACKAGE}
     offences = [
         f"{f.place}:{i.line} imports {i.module}"
-        for f in _room("core")
+        for f in _room("kernel/core")
         for i in f.imports
         if i.module.split(".")[0] not in known
     ]
@@ -78,7 +81,7 @@ def test_core_knows_the_standard_library_only() -> None:
 
 def test_transforms_know_core_and_pyspark_only() -> None:
     home = f"{PACKAGE}.pipeline.transforms"
-    allowed = ("pyspark", f"{PACKAGE}.core", home, *sys.stdlib_module_names)
+    allowed = ("pyspark", f"{PACKAGE}.kernel.core", home, *sys.stdlib_module_names)
     offences = [
         f"{f.place}:{i.line} imports {i.module}"
         for f in sources(PACKAGE)
@@ -89,19 +92,21 @@ def test_transforms_know_core_and_pyspark_only() -> None:
     assert not offences
 
 
-def test_only_the_front_doors_import_the_pipeline() -> None:
-    """Processes that Dagster's rooms start ask `pipeline.chosen` which tables a lake has; they know
-    none by name."""
-    others = [
-        f
-        for f in sources(PACKAGE)
-        if f.room
-        not in ("", "definitions", "cli", "dagster", "labs", "reading", "testing", "pipeline")
+# Rooms that know the six tables: those that make them, and the doors.
+KNOWING_TABLES = ("", "cli", "dagster", "definitions", "learn", "pipeline", "reading", "testing")
+# Which tables a lake has, and the files of their code.
+ASKING = tuple(f"{PACKAGE}.pipeline.{module}" for module in ("chosen", "own_files"))
+
+
+def test_rooms_ask_which_tables_a_lake_has_and_know_none_by_name() -> None:
+    others = [f for f in sources(PACKAGE) if f.room not in KNOWING_TABLES]
+    offences = [
+        f"{f.place}:{i.line} imports {i.module}"
+        for f in others
+        for i in f.imports
+        if _within(i.module, (f"{PACKAGE}.pipeline",)) and not _within(i.module, ASKING)
     ]
-    asking = [f for f in others if f.room == "orchestration"]
-    chosen = tuple(f"{PACKAGE}.pipeline.chosen{name}" for name in ("", ".tables_at"))
-    assert not [o for o in _offences(asking, (f"{PACKAGE}.pipeline",)) if not o.endswith(chosen)]
-    assert not _offences([f for f in others if f not in asking], (f"{PACKAGE}.pipeline",))
+    assert not offences
 
 
 def test_dagsters_private_modules_stay_in_one_adapter() -> None:
@@ -118,13 +123,13 @@ def test_dagsters_private_modules_stay_in_one_adapter() -> None:
 
 
 def test_spark_connects_own_modules_stay_in_the_engine() -> None:
-    elsewhere = [f for f in _naming("pyspark", "connect") if f.room != "engine"]
+    elsewhere = [f for f in _naming("pyspark", "connect") if f.room != "engines"]
     assert not _offences(elsewhere, ("pyspark.sql.connect",))
 
 
 def test_of_the_second_engine_only_its_plug_and_the_list_of_engines_know() -> None:
-    """The others ask an engine's abilities (`kernel.core.engines`), so that a third one is a file and its
-    line in the list."""
+    """The others ask an engine's abilities (`kernel.core.engines`), so that a third one is a file
+    and its line in the list."""
     plug = {"sail", "sail_differences", "sail_plans"}
     knowing = {
         f.module.split(".")[-1]
@@ -165,7 +170,7 @@ def test_contracts_have_no_floating_point_types() -> None:
     )
     contracts = [
         f
-        for f in _room("pipeline", "core", "lake")
+        for f in _room("pipeline", "assets", "foreign", *KERNEL)
         if any(n in f.place.split("/")[-1] for n in named)
     ]
     floating = {"float", "double", "real"}
@@ -234,19 +239,31 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
     assert not [f"{f.place}:{found}" for f in rooms for found in _spelled(f, names)]
 
 
-# How tables are kept on a file system: what only the adapter of the port of storage (`kernel.tables.store`)
-# may know.
+# How tables are kept on a file system: what only the adapter of the port of storage
+# (`kernel.tables.store`) may know.
 PIECES = ("committer", "log", "log_state", "state_files")
-KEEPING = tuple(f"{PACKAGE}.lake.{m}" for m in PIECES)
+KEEPING = tuple(f"{PACKAGE}.kernel.log.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_place", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
 UNSAFE = f"{PACKAGE}/learn/lab_lakes.py"  # other programs' writes, on throw-away lakes
-UNOPENED = ("lake.log", "lake.log.Commit", "lake.log.LiveFile")  # plain values
+# Rooms in which tables, or tables of others, are opened by their logs.
+KEEPERS = (
+    *KERNEL,
+    "assets",
+    "buckets",
+    "candidates",
+    "engines",
+    "erasure",
+    "foreign",
+    "intake",
+    "upkeep",
+)
+UNOPENED = ("log.log", "log.log.Commit", "log.log.LiveFile")  # plain values
 
 
 def test_outside_the_lakes_room_nobody_knows_how_or_where_tables_are_kept() -> None:
     """Tables are asked of `kernel.tables.store` by name, so that an object store has its place."""
-    others = [f for f in sources(PACKAGE) if f.room != "lake" and f.place != UNSAFE]
+    others = [f for f in sources(PACKAGE) if f.room not in KEEPERS and f.place != UNSAFE]
     imported = _offences(others, ("deltalake", *KEEPING))
     offences = [o for o in imported if not o.endswith(UNOPENED)]
     for file in others:
@@ -328,7 +345,7 @@ def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lie
     named = {
         f.module.split(".")[-1]
         for f in sources(PACKAGE)
-        if f.room == "lake" and ".table_place(" in f.text
+        if ".table_place(" in f.text and f.place != UNSAFE
     }
     assert named - knowing == set(), "ask `kernel.tables.store` for the table by its name"
 

@@ -1,5 +1,5 @@
 """What users test their tables with: landing, running, asserting rows, a stopped clock, computing
-days again. Not here: what runs do (`orchestration`, `dagster`), and the proof of a rerun
+days again. Not here: what runs do (`dagster`), and the proof of a rerun
 (`compare.test_prove`)."""
 
 from datetime import UTC, datetime

@@ -1,0 +1,6 @@
+"""Tables whose rows come from assets of anybody's Dagster project: what they declare, and rows
+given as frames.
+
+Uses the kernel and `engines`. Not here: the IO manager that takes the rows (`dagster`). Guide:
+in-your-project.
+"""

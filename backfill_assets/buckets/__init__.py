@@ -1,0 +1,6 @@
+"""Lakes and landings in object stores: S3, Azure and Google behind the port `Place`, leases, local
+copies.
+
+Uses the kernel. Adds places by scheme and errors of stores. Not here: which address leads where
+(`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
+"""

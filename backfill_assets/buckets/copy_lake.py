@@ -89,8 +89,8 @@ class CopiedLake:
 
 
 def copy_lake(lake: Lake, root: Path) -> CopiedLake:
-    """Copy a lake to the place of the folder `root` (`kernel.core.addresses`): tables with their logs,
-    ledgers, contents, plans, snapshots, candidates, records, `lake.toml` and what people keep
+    """Copy a lake to the place of the folder `root` (`kernel.core.addresses`): tables with their
+    logs, ledgers, contents, plans, snapshots, candidates, records, `lake.toml` and what people keep
     beside it.
 
     The lake is looked at before and after each round; if anything changed, one more round follows,

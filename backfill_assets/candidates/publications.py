@@ -79,8 +79,8 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     without `act` only say what it would change.
 
     Everything that can refuse a table is looked at before the first commit, under the locks of all
-    of them. Readers see the days of all tables before or after it (`kernel.log.versions`). Stopped in
-    between, done again, it goes on. Raises BackfillError if a day is not up to date, code or
+    of them. Readers see the days of all tables before or after it (`kernel.log.versions`). Stopped
+    in between, done again, it goes on. Raises BackfillError if a day is not up to date, code or
     settings are others in the lake, days are held, a plan stopped, or a read of consumers would
     fail.
     """

@@ -1,9 +1,9 @@
 """Snapshots: days of tables under a name, whose files are kept whatever happens to the tables.
 
-A snapshot is one folder, `.snapshots/NAME` (`candidates.whole`): `snapshot.json` and copies of the data
-files, each with its SHA-256. In a store it names the tables' own files instead, which upkeep leaves
-alone (`candidates.kept_files`). Before it counts, all its rows are compared with the receipts. Not here:
-reading its rows (`reader`).
+A snapshot is one folder, `.snapshots/NAME` (`candidates.whole`): `snapshot.json` and copies of the
+data files, each with its SHA-256. In a store it names the tables' own files instead, which upkeep
+leaves alone (`candidates.kept_files`). Before it counts, all its rows are compared with the
+receipts. Not here: reading its rows (`reader`).
 """
 
 import contextlib

@@ -25,63 +25,63 @@ from backfill_assets.kernel.core.texts import did_you_mean, scrub
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
-# In the order of a lake's life: by command its module in this room, and its line in the list.
+# In the order of a lake's life: by command its module, and its line in the list.
 SECTIONS = {
     "Begin": {
-        "guide": ("practice", "Guides: list them, or print one."),
-        "demo": ("demo", "Make a sample lake, load it twice."),
-        "example": ("demo", "Lakes to learn from, step by step."),
-        "lab": ("practice", "Unsafe forms fail beside safe ones."),
-        "drill": ("practice", "Faults to mend against a clock."),
-        "init": ("init", "A lake.toml that fits your files."),
+        "guide": ("learn.practice_command", "Guides: list them, or print one."),
+        "demo": ("learn.demo_command", "Make a sample lake, load it twice."),
+        "example": ("learn.demo_command", "Lakes to learn from, step by step."),
+        "lab": ("learn.practice_command", "Unsafe forms fail beside safe ones."),
+        "drill": ("learn.practice_command", "Faults to mend against a clock."),
+        "init": ("learn.init_command", "A lake.toml that fits your files."),
     },
     "Load": {
-        "scan": ("landing", "Take stock of the landing folder."),
-        "catch-up": ("catch_up", "Load and rebuild all that needs it."),
-        "backfill": ("backfill", "Make days of tables again."),
-        "landing": ("landing", "Accept altered or missing files."),
-        "locate": ("sql", "Where a catalog has a table of others."),
-        "adopt": ("landing", "A Delta table becomes one of the lake."),
-        "replay-late": ("catch_up", "Let rows that came too late count."),
+        "scan": ("intake.landing_command", "Take stock of the landing folder."),
+        "catch-up": ("cli.catch_up", "Load and rebuild all that needs it."),
+        "backfill": ("cli.backfill", "Make days of tables again."),
+        "landing": ("intake.landing_command", "Accept altered or missing files."),
+        "locate": ("reading.sql_command", "Where a catalog has a table of others."),
+        "adopt": ("intake.landing_command", "A Delta table becomes one of the lake."),
+        "replay-late": ("cli.catch_up", "Let rows that came too late count."),
     },
     "Look": {
-        "status": ("status", "States of all days and tables."),
-        "show": ("status", "Receipt, inputs and history of a day."),
-        "sql": ("sql", "A SELECT over the lake's tables."),
-        "report": ("report", "The whole lake on one page."),
-        "audit": ("report", "Every write: who, when, why."),
-        "lateness": ("lateness", "How late rows arrive."),
-        "checklist": ("doctor", "What makes this lake trustworthy, computed."),
+        "status": ("reports.status_command", "States of all days and tables."),
+        "show": ("reports.status_command", "Receipt, inputs and history of a day."),
+        "sql": ("reading.sql_command", "A SELECT over the lake's tables."),
+        "report": ("reports.report_command", "The whole lake on one page."),
+        "audit": ("reports.report_command", "Every write: who, when, why."),
+        "lateness": ("reports.lateness_command", "How late rows arrive."),
+        "checklist": ("upkeep.doctor_command", "What makes this lake trustworthy, computed."),
     },
     "Correct": {
-        "plan": ("plan", "Plan a backfill in chunks, with a price."),
-        "run": ("run", "Run a plan: chunk, gate, chunk."),
-        "compare": ("compare", "What differs between two versions."),
-        "rollback": ("rollback", "Put days back to what they held."),
-        "release": ("rollback", "Allow rebuilds of days put back."),
-        "candidate": ("candidate", "Tables built beside, switched at once."),
+        "plan": ("plans.plan_command", "Plan a backfill in chunks, with a price."),
+        "run": ("plans.run_command", "Run a plan: chunk, gate, chunk."),
+        "compare": ("compare.compare_command", "What differs between two versions."),
+        "rollback": ("plans.rollback_command", "Put days back to what they held."),
+        "release": ("plans.rollback_command", "Allow rebuilds of days put back."),
+        "candidate": ("candidates.candidate_command", "Tables built beside, switched at once."),
     },
     "Trust": {
-        "doctor": ("doctor", "Find what is wrong with a lake."),
-        "verify": ("doctor", "Rows, bytes and logs against receipts."),
-        "reconcile": ("reconcile", "A table against another side, by key."),
-        "controls": ("checks", "Known totals against the tables."),
-        "prove": ("checks", "Recompute days in another order."),
-        "check-engine": ("compare", "Recompute days on the other engine."),
-        "drift": ("checks", "Days whose values are off, ranked."),
-        "mend": ("doctor", "Mend a table's damaged log."),
+        "doctor": ("upkeep.doctor_command", "Find what is wrong with a lake."),
+        "verify": ("upkeep.doctor_command", "Rows, bytes and logs against receipts."),
+        "reconcile": ("reconcile.reconcile_command", "A table against another side, by key."),
+        "controls": ("reports.checks_command", "Known totals against the tables."),
+        "prove": ("reports.checks_command", "Recompute days in another order."),
+        "check-engine": ("compare.compare_command", "Recompute days on the other engine."),
+        "drift": ("reports.checks_command", "Days whose values are off, ranked."),
+        "mend": ("upkeep.doctor_command", "Mend a table's damaged log."),
     },
     "Keep": {
-        "snapshot": ("candidate", "Keep days under a name, for ever."),
-        "export": ("sql", "Changed days to a folder or database."),
-        "attach": ("sql", "Tables by name for DuckDB, Polars, Spark."),
-        "register": ("sql", "Tables by name in Spark's own catalog."),
-        "maintain": ("doctor", "Delete what nothing needs any more."),
-        "copy-lake": ("doctor", "A lake to another folder or bucket."),
-        "forget": ("forget", "Erase an entity for good."),
-        "server": ("server", "Start or stop the lake's server."),
-        "production": ("server", "A dagster.yaml for servers."),
-        "ui": ("server", "Dagster's pages, for you alone."),
+        "snapshot": ("candidates.candidate_command", "Keep days under a name, for ever."),
+        "export": ("reading.sql_command", "Changed days to a folder or database."),
+        "attach": ("reading.sql_command", "Tables by name for DuckDB, Polars, Spark."),
+        "register": ("reading.sql_command", "Tables by name in Spark's own catalog."),
+        "maintain": ("upkeep.doctor_command", "Delete what nothing needs any more."),
+        "copy-lake": ("upkeep.doctor_command", "A lake to another folder or bucket."),
+        "forget": ("erasure.forget_command", "Erase an entity for good."),
+        "server": ("cli.server", "Start or stop the lake's server."),
+        "production": ("cli.server", "A dagster.yaml for servers."),
+        "ui": ("cli.server", "Dagster's pages, for you alone."),
     },
 }
 COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in commands.items()}
@@ -100,7 +100,7 @@ class _Group(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with _interrupts_end_it():
-            module = import_module(f"backfill_assets.cli.{COMMANDS[cmd_name][0]}")
+            module = import_module(f"backfill_assets.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 

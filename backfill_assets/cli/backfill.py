@@ -1,7 +1,8 @@
 """`backfill-assets backfill`: any days of any tables again, as one run of Dagster, or as none where
 receipts, ledgers and the landing folder say that nothing will change. In doubt there is a run.
 
-Not here: the run itself (`runner`), the states (`kernel.core.states`) and the gates (`kernel.write.judging`).
+Not here: the run itself (`runner`), the states (`kernel.core.states`) and the gates
+(`kernel.write.judging`).
 """
 
 import time

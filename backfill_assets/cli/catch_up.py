@@ -1,7 +1,8 @@
 """`backfill-assets catch-up` and `replay-late`: load and rebuild every day that needs it, one run
 per request.
 
-Not here: which days need it, and their requests (`kernel.core.needs`), and the sensors, which do the same.
+Not here: which days need it, and their requests (`kernel.core.needs`), and the sensors, which do
+the same.
 """
 
 import re

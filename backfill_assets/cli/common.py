@@ -1,5 +1,5 @@
-"""Options, argument types and JSON output of all commands; imports only click and `core`, so that
-`--help` is quick.
+"""Options, argument types and JSON output of all commands; imports only click and `kernel.core`, so
+that `--help` is quick.
 
 Not here: drawing for people (`drawing`).
 """

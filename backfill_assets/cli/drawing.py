@@ -1,9 +1,9 @@
 """Tables, lines and sections of a report: on a terminal or in a pipe for people, or written as one
 HTML page.
 
-Terminals get colours, pipes plain text; text of a lake is escaped (`kernel.core.texts`). Data goes to
-stdout, remarks to stderr. A page escapes every text of a lake, runs no script and fetches nothing;
-its content policy forbids both. Not here: what sections say (each command), and the plots
+Terminals get colours, pipes plain text; text of a lake is escaped (`kernel.core.texts`). Data goes
+to stdout, remarks to stderr. A page escapes every text of a lake, runs no script and fetches
+nothing; its content policy forbids both. Not here: what sections say (each command), and the plots
 (`plots`).
 """
 

@@ -2,8 +2,8 @@
 per table.
 
 Tables that assets of a project return are made by a job of the project's definitions, which
-`[pipeline] definitions` of `lake.toml` names. Not here: the load path (`load`), a lake's own tables
-(`dagster.adapter.assemble`), and which Dagster instance is meant (`dagster_home`).
+`[pipeline] definitions` of `lake.toml` names. Not here: the write path (`kernel.write`), a lake's
+own tables (`dagster.adapter.assemble`), and which Dagster instance is meant (`dagster_home`).
 """
 
 import os

@@ -40,7 +40,8 @@ TITLE = (
     "# Dagster's settings for the code server, the web server and the daemon: "
     "$DAGSTER_HOME/dagster.yaml."
 )
-POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE; the password in ~/.pgpass.
+POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE.
+# The password is in ~/.pgpass.
 storage:
   postgres:
     postgres_url: { env: DAGSTER_POSTGRES_URL }"""

@@ -1,6 +1,7 @@
 """Days of a table at two versions, two times or in two lakes, compared.
 
-Not here: comparing the rows (`compare.matching`) and drawing the report (`compare.compare_command`).
+Not here: comparing the rows (`compare.matching`) and drawing the report
+(`compare.compare_command`).
 """
 
 from collections.abc import Collection, Iterator, Sequence

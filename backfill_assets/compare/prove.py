@@ -3,9 +3,9 @@ is committed.
 
 `prove` takes another physical order, number of partitions and chunk, `check-engine` the other
 engine, on a server of its own; the standing proof takes a few days of tables, drawn by the date, as
-often as the load pays for it. Not here: computing again (`compare.recompute`), and Dagster's schedule,
-check and alarm (`dagster.adapter.lake_definitions`). What a person proves by command goes into the
-history (`standing`), too.
+often as the load pays for it. Not here: computing again (`compare.recompute`), and Dagster's
+schedule, check and alarm (`dagster.adapter.lake_definitions`). What a person proves by command goes
+into the history (`standing`), too.
 """
 
 import random
@@ -160,9 +160,9 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
     written = sorted(
         (t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name)
     )
-    drawn = random.Random(str(today)).sample(
+    drawn = random.Random(str(today)).sample(  # noqa: S311
         written, min(lake.settings.proof.days_per_day, len(written))
-    )  # noqa: S311
+    )
     began, outcomes = time.monotonic(), list[Proof]()
     for table, day in drawn:
         proof = prover(lake, pipeline, ProofRequest(days=from_inclusive(day, day), tables=(table,)))

@@ -3,7 +3,7 @@ component.
 
 Lives here: the names of `__all__`, each imported when it is first asked for; importing this changes
 nothing in the process. Does not live here: how the tables of a lake become definitions
-(`orchestration`), and any write (`load`).
+(`dagster.adapter`), and any write (`kernel.write`).
 """
 
 from typing import TYPE_CHECKING

@@ -80,9 +80,9 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     mappings: how inputs are shown. "identity": day to same day, so that Dagster never launches a
     week for a late day:
       which days are stale is read from receipts, exact to the column, by `late_data`. "windows":
-      the days `before` and `after` of `kernel.core.contracts.Input` as `dg.TimeWindowPartitionMapping`,
-      for lineage and eager conditions that follow them; deliveries by arrival stay identity, since
-      they can be for any day.
+      the days `before` and `after` of `kernel.core.contracts.Input` as
+      `dg.TimeWindowPartitionMapping`, for lineage and eager conditions that follow them; deliveries
+      by arrival stay identity, since they can be for any day.
 
     Raises ValueError for a part of `key_prefix` that is no name, SettingsError for a bad
     `lake.toml` or own tables.

@@ -3,7 +3,8 @@ others write.
 
 Lives here: the forms of inputs, the spec of a table of others, and taking it in before a step reads
 it. Does not live here: which version is read (`io_manager`), reading by name (`reading.reader`),
-which days of such a table changed (`foreign.observing`), and tables of others that `lake.toml` names.
+which days of such a table changed (`foreign.observing`), and tables of others that `lake.toml`
+names.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,8 +1,8 @@
 """The lake of an IO manager or a resource: opened without a change of the process, made where there
 is none.
 
-Does not live here: opening a lake for commands (`kernel.tables.home.open_lake`, which gives the process a
-umask).
+Does not live here: opening a lake for commands (`kernel.tables.home.open_lake`, which gives the
+process a umask).
 """
 
 import re
@@ -22,9 +22,11 @@ from backfill_assets.kernel.tables.home import Lake, look_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
 
 NEW_LAKE = """\
-# A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`). It loads no files.
+# A lake of backfill_assets that holds what assets of a Dagster project return (`LakeIOManager`).
+# It loads no files.
 
-start_date = {start}              # the first day of any asset; the IO manager lowers it for an earlier one
+# The first day of any asset; the IO manager lowers it for an earlier one.
+start_date = {start}
 assets_only = true
 
 # [gates.tables.NAME]                # bounds for the rows of a day, besides those of `lake_checks`

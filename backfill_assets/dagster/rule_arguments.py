@@ -1,7 +1,8 @@
 """The arguments of `lake_checks` and `daily_table` that name rules, judged as a project is loaded.
 
 Lives here: what can be known of them without a row. Does not live here: whether a table has the
-columns that they name, which its first rows tell (`contracts`), and judging rows (`kernel.write.gates`).
+columns that they name, which its first rows tell (`contracts`), and judging rows
+(`kernel.write.gates`).
 """
 
 from collections import Counter

@@ -2,7 +2,8 @@
 rebuild.
 
 Here: asking the lake, once per tick for all assets that share it. Not here: which days need a
-rebuild (`kernel.core.needs`), and the sensors, which ask the same and try again (`dagster.adapter.ticks`).
+rebuild (`kernel.core.needs`), and the sensors, which ask the same and try again
+(`dagster.adapter.ticks`).
 """
 
 import json

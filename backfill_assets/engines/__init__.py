@@ -1,4 +1,4 @@
 """The engine of a lake: its Java, its server process, sessions on it, and the errors of losing it.
 
-Not here: reading and writing through a session (`lake`, `load`). Knows `core` only.
+Not here: what is computed and judged (`kernel.write`). Guide: your-spark.
 """

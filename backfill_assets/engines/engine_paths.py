@@ -1,8 +1,8 @@
 """Where the engine of a session finds a lake's files: paths of this machine, or addresses in the
 lake's bucket.
 
-Not here: places (`places`), engines and what they are told of a store (`engine`). Whatever hands
-the name of a lake's file to an engine asks `engine_path`.
+Not here: places (`kernel.place`), engines and what they are told of a store (`engines`). Whatever
+hands the name of a lake's file to an engine asks `engine_path`.
 """
 
 import atexit

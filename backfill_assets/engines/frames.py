@@ -1,9 +1,9 @@
 """The plan of a frame as Spark Connect sends it: its messages above the frames of inputs, and what
 no input decides.
 
-Not here: orders and sums that only show in rows (`kernel.write.computing`), and what an engine computes
-otherwise (`kernel.core.engines`). A frame of a session without Spark Connect has no such plan; nothing is
-found in it.
+Not here: orders and sums that only show in rows (`kernel.write.computing`), and what an engine
+computes otherwise (`kernel.core.engines`). A frame of a session without Spark Connect has no such
+plan; nothing is found in it.
 """
 
 from collections.abc import Collection, Iterator, Mapping

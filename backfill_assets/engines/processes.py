@@ -1,8 +1,8 @@
 """The identity of a process: its number and when it was created, because the system uses numbers
 again.
 
-Not here: files with such identities (`supervisor`, `dagster.adapter.runs`). The only module that asks
-the system for processes by number.
+Not here: files with such identities (`supervisor`, `dagster.adapter.runs`). The only module that
+asks the system for processes by number.
 """
 
 import os

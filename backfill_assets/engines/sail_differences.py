@@ -247,8 +247,9 @@ INSTEAD: Mapping[str, str] = {
 
 
 def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) -> dict[str, str]:
-    """Return what an expression or query holds that differs, as `kernel.core.engines.Engine.differences`
-    says; text that cannot be parsed counts as different."""
+    """Return what an expression or query holds that differs, as
+    `kernel.core.engines.Engine.differences` says; text that cannot be parsed counts as
+    different."""
     try:
         tokens: Any = sqlglot.tokenize(text, read="spark")
         parsed: Any = sqlglot.parse_one(text, read="spark")

@@ -1,7 +1,8 @@
 """Forgetting an entity: what holds it, obstacles to erasing it, whether others kept their rows, the
 certificate.
 
-Not here: the steps' own work (`erasure.landed_files`, `erasure.forgotten`) and their order (`erasure.forget_command`).
+Not here: the steps' own work (`erasure.landed_files`, `erasure.forgotten`) and their order
+(`erasure.forget_command`).
 """
 
 import re

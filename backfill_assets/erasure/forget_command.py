@@ -1,7 +1,8 @@
 """`backfill-assets forget`: erases an entity from the lake, its landing folder and Dagster, and
 keeps it out.
 
-Not here: the steps (`erasure.forget`, `erasure.landed_files`, `erasure.forgotten`); here is their order.
+Not here: the steps (`erasure.forget`, `erasure.landed_files`, `erasure.forgotten`); here is their
+order.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Forgotten entities: the record by which later deliveries of one stay out of every table, and
 deleting what held it.
 
-Not here: searching bytes (`traces`), and rows in landed files (`erasure.landed_files`). The record is
-`LAKE/.forgotten`: `key`, readable for the lake's owner alone, and a JSON file per erasure, which
+Not here: searching bytes (`traces`), and rows in landed files (`erasure.landed_files`). The record
+is `LAKE/.forgotten`: `key`, readable for the lake's owner alone, and a JSON file per erasure, which
 becomes its certificate. Neither holds a value of an entity; until the erasure is finished, a third
 file that only the owner reads keeps other spellings of it. Commits are never changed: they hold no
 values, except commits by earlier versions of this package (`traces` finds them).

@@ -1,0 +1,5 @@
+"""Changed days brought to a folder or to a database, each once, also after a kill.
+
+Uses the kernel and `reading`. Adds the command `export`. Not here: reading a lake in place
+(`reading`). Guide: as-others-write.
+"""

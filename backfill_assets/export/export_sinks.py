@@ -32,7 +32,8 @@ NOTES = (
     "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
 )
 TABLE_OF_NOTES = "backfill_assets_exports"
-CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE_OF_NOTES} (target text, day date, version bigint, rows bigint,
+CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE_OF_NOTES} (
+target text, day date, version bigint, rows bigint,
 fingerprint text, exported_at timestamptz DEFAULT now(), PRIMARY KEY (target, day))"""
 TABLE_OF_COLUMNS = (
     "backfill_assets_columns"  # a temporary one: the types that the driver gives to columns

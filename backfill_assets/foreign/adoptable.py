@@ -50,7 +50,8 @@ OF_WRITERS = {  # keys of the table, or of a column, by which a writer must do w
     "delta.appendOnly": "delta.appendOnly, so that no day can be replaced",
 }
 COPIED = (
-    "spark.read.format('delta').load(PLACE).write.format('delta').partitionBy('{day}').save(ANOTHER), with "
+    "spark.read.format('delta').load(PLACE)"
+    ".write.format('delta').partitionBy('{day}').save(ANOTHER), with "
     "delta.enableDeletionVectors and delta.columnMapping.mode as they are by default"
 )
 AHEAD = timedelta(days=366)  # a day of the year 9999 would make every list of days as long

@@ -1,10 +1,10 @@
 """Tables that others write, as a lake takes them in: where they lie, what can be read of them,
 their files by days.
 
-Not here: which days changed since the lake last looked, and their receipts (`foreign.observing`). The
-lake keeps a folder with a log of its own for such a table: it names the others' files, in a bucket
-by their addresses, in a folder behind a symbolic link, so that readers read a version of it as of
-any table, and receipts say which rows each day has. No file of the others is ever written.
+Not here: which days changed since the lake last looked, and their receipts (`foreign.observing`).
+The lake keeps a folder with a log of its own for such a table: it names the others' files, in a
+bucket by their addresses, in a folder behind a symbolic link, so that readers read a version of it
+as of any table, and receipts say which rows each day has. No file of the others is ever written.
 """
 
 import json

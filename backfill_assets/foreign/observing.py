@@ -1,8 +1,8 @@
 """Observing the tables that others write: which of their days changed since the lake last looked,
 as receipts.
 
-Not here: what can be read of such a table, and its files (`foreign.external`). An observation is one
-commit to the lake's own log of the table: it names the files of the newest version there, and a
+Not here: what can be read of such a table, and its files (`foreign.external`). An observation is
+one commit to the lake's own log of the table: it names the files of the newest version there, and a
 receipt has rows and fingerprint of each day whose rows are others than before. Files that were only
 written again (a compaction, a day rewritten as it was) make no day stale. Days before the lake's
 first day are left out; others without rows, before the last one that has some, exist and are empty.

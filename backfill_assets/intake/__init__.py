@@ -1,5 +1,6 @@
-"""The landing folder: listing files, parsing them into the content store, and mapping their rows by
-`select`.
+"""What landed becomes rows of raw: files and tables of others are listed, read, mapped, counted,
+recorded.
 
-Imports `core` only. Not here: the ledger of files and days (`load`), and any table (`lake`).
+Uses the kernel, `engines` and `buckets`. Adds the commands `scan`, `landing` and `adopt`. Not here:
+the tables that are computed from raw (`pipeline`). Guides: own-files, several-sources.
 """

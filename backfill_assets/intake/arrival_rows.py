@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 class RawDeliveries:
     """The deliveries in raw's files, and queries over them, by DuckDB over copies on this machine.
 
-    `parts`: sets of columns with a fingerprint of their own (`kernel.core.readings.fingerprint_in`).
-    `by_key`: SQL of the event day that a key names ("NULL": it names none).
+    `parts`: sets of columns with a fingerprint of their own
+    (`kernel.core.readings.fingerprint_in`). `by_key`: SQL of the event day that a key names
+    ("NULL": it names none).
     """
 
     lake_session: LakeSession
@@ -189,10 +190,12 @@ days AS (SELECT DISTINCT event_key, event_date FROM ({near}) WHERE event_date IS
 several AS (SELECT event_key AS moved_key FROM days GROUP BY 1 HAVING count(*) > 1),
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key} FROM arrived GROUP BY 1, 2),
 counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
-                   count(moved_key) AS moved_keys, {_fingerprints(pieces, parts, lacking)} AS fingerprint
+                   count(moved_key) AS moved_keys,
+                   {_fingerprints(pieces, parts, lacking)} AS fingerprint
             FROM per_key JOIN days USING (event_key) LEFT JOIN several ON event_key = moved_key
             GROUP BY 1, 2),
-latest AS (SELECT arrival_date, event_date, max(late) AS most FROM arrived WHERE late IS NOT NULL GROUP BY 1, 2)
+latest AS (SELECT arrival_date, event_date, max(late) AS most
+           FROM arrived WHERE late IS NOT NULL GROUP BY 1, 2)
 SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys, moved_keys,
        CAST(floor(most / 1000000) AS BIGINT) AS greatest_lateness_s, fingerprint,
        substring(CAST(arrival_date AS STRING), 1, 7) AS arrival_month
@@ -200,8 +203,8 @@ FROM counted LEFT JOIN latest USING (arrival_date, event_date)"""
 
 
 def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
-    """The expression of the text that `kernel.core.readings.fingerprint_in` reads, over the sums of each
-    fingerprint."""
+    """The expression of the text that `kernel.core.readings.fingerprint_in` reads, over the sums of
+    each fingerprint."""
     pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
     texts = [
         f"concat_ws('.', {', '.join(f'CAST(sum({s}) AS STRING)' for s in pair)})" for pair in pairs

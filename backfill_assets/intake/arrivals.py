@@ -2,11 +2,11 @@
 of loading.
 
 Not here: its rows as SQL and who computes them from raw's files (`arrival_rows`), reading it
-(`intake.ledger`, `kernel.tables.view`) and the digests computed from it (`kernel.core.digests`). To find the other
-deliveries of a loaded key DuckDB reads event_key, op and event_ts of all loaded days, once, an
-engine on other machines as often as they are wanted; a second time for a load that moves keys of
-other days to another event day. Where keys name their event day (`[source] key_day`) only the days
-of the load are read.
+(`intake.ledger`, `kernel.tables.view`) and the digests computed from it (`kernel.core.digests`). To
+find the other deliveries of a loaded key DuckDB reads event_key, op and event_ts of all loaded
+days, once, an engine on other machines as often as they are wanted; a second time for a load that
+moves keys of other days to another event day. Where keys name their event day (`[source] key_day`)
+only the days of the load are read.
 """
 
 from collections.abc import Sequence

@@ -2,10 +2,10 @@
 reads unlike Spark.
 
 Not here: the text of `select` (`select`), applying it (`mapping`), and the list of an engine's
-differences (behind `kernel.core.engines.Engine`). No cast cuts off a fraction, rounds to a declared scale,
-takes 2 for true or makes NULL of text in silence. An empty text is NULL to every type but STRING
-and BINARY: CSV has no other NULL. What an engine reads otherwise is refused in `select`, and set
-aside in landed values.
+differences (behind `kernel.core.engines.Engine`). No cast cuts off a fraction, rounds to a declared
+scale, takes 2 for true or makes NULL of text in silence. An empty text is NULL to every type but
+STRING and BINARY: CSV has no other NULL. What an engine reads otherwise is refused in `select`, and
+set aside in landed values.
 """
 
 from collections.abc import Iterable, Mapping

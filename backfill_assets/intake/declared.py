@@ -1,7 +1,8 @@
 """Totals that deliveries declare: manifests `FILE.totals.json` and `_manifest.csv` of the landing
 folder, parsed.
 
-Not here: holding contents against them (`intake.declared_totals`). A manifest is never read as data.
+Not here: holding contents against them (`intake.declared_totals`). A manifest is never read as
+data.
 """
 
 import csv

@@ -2,9 +2,9 @@
 Parquet copied.
 
 Not here: the parsers (`json_lines`, `csv_records`, `parquet_files`), listing (`listing`), the
-ledger of files (`intake.scan`). Spark's text readers lose rows silently (a second object on a line, a
-row cut by a stray quote). The meaning of a file depends on its content and format alone, and a file
-that breaks off midway gives no rows.
+ledger of files (`intake.scan`). Spark's text readers lose rows silently (a second object on a line,
+a row cut by a stray quote). The meaning of a file depends on its content and format alone, and a
+file that breaks off midway gives no rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

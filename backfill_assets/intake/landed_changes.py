@@ -1,7 +1,7 @@
 """The landing folder against the ledger `files`: new, altered, missing, merely touched and
 uncounted files. No JVM.
 
-Not here: listing (`landing`) and taking files in (`scan`). Imports no reader of files: light
+Not here: listing (`intake.listing`) and taking files in (`scan`). Imports no reader of files: light
 commands need none.
 """
 

@@ -1,8 +1,8 @@
 """The machinery's own tables: contracts of `files`, `quarantine` and `arrivals`, read without a
 JVM.
 
-Not here: writing them (`intake.scan`, `intake.raw`), splitting a load's rows (`intake.deliveries`), and
-the table `too_late`. `files` holds append-only events; the newest per content wins.
+Not here: writing them (`intake.scan`, `intake.raw`), splitting a load's rows (`intake.deliveries`),
+and the table `too_late`. `files` holds append-only events; the newest per content wins.
 """
 
 from collections import Counter, defaultdict

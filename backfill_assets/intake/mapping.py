@@ -3,8 +3,8 @@ or why it has none.
 
 Also an engine's errors over landed rows: Spark gives conditions and SQL states; an engine without
 them, kinds and words. Not here: reading and casting the expressions (`select`), the rules of usable
-rows (`intake.deliveries`), and whether the engine is gone (`engines.loss`). Under ANSI rules `value *
-1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
+rows (`intake.deliveries`), and whether the engine is gone (`engines.loss`). Under ANSI rules `value
+* 1` raises over `n/a` and would end the query over all files. So Spark evaluates what can raise as
 written, inside `try_to_binary`, which gives NULL on any error: that row is set aside, and no other
 value is changed.
 """

@@ -1,9 +1,9 @@
 """What names say by themselves: the path of a landed file its day of arrival and its number, a key
 its event's day.
 
-Not here: listing files (`listing`), judging rows by their keys (`intake.deliveries`), and the arrival
-of a row, which `[source] select` decides where it gives one (`select`). A number in a path is taken
-for a part of a day only where nothing else can be meant: otherwise `select` has to name
+Not here: listing files (`listing`), judging rows by their keys (`intake.deliveries`), and the
+arrival of a row, which `[source] select` decides where it gives one (`select`). A number in a path
+is taken for a part of a day only where nothing else can be meant: otherwise `select` has to name
 `arrival_ts`, because rows that count as arrived too early are known before they came. Keys name the
 day of their event where `[source] key_day` says so, such as ord-YYYYMMDD.
 """

@@ -329,8 +329,8 @@ def defaults(
 ) -> dict[str, "Column"]:
     """Columns that `select` may leave out, because the file gives them, the same at every load.
     With `of_table` the commit gives them, and for a row that it removed `op`, `arrival_ts`,
-    `version_ts` in place of those by `select`, which stay beside them (`kernel.core.payload.log_columns`);
-    `seq` is then the row's place in the log."""
+    `version_ts` in place of those by `select`, which stay beside them
+    (`kernel.core.payload.log_columns`); `seq` is then the row's place in the log."""
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}

@@ -1,9 +1,9 @@
 """The `[source]` that landed files suggest: times, key, entity and payload by names and values
 (DuckDB, no JVM).
 
-Not here: the text of lake.toml and its trial load (`first_lake`), asking a person (`learn.init_command`), and
-the load itself, whose rules alone decide (`intake.mapping`, `intake.deliveries`). A guess reads SEEN
-files at most; others may differ.
+Not here: the text of lake.toml and its trial load (`first_lake`), asking a person
+(`learn.init_command`), and the load itself, whose rules alone decide (`intake.mapping`,
+`intake.deliveries`). A guess reads SEEN files at most; others may differ.
 """
 
 import re

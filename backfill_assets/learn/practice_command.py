@@ -1,8 +1,8 @@
 """`backfill-assets guide`, `lab` and `drill`: guides, unsafe forms that fail beside safe ones,
 faults against a clock.
 
-Not here: the texts (`guides/*.md`), the labs, the faults and the score (`labs`), and lakes to try
-on (`demo`).
+Not here: the texts (`guides/*.md`), the labs, the faults and the score (`learn.practice`), and
+lakes to try on (`demo`).
 """
 
 import shutil

@@ -6,7 +6,8 @@ and two lakes may have files of one name in one process: the files form a packag
 content, where their `import` statements look first, and `sys.path` stays. These statements, also
 those inside functions, say which files are reached; a file that no statement names cannot be
 imported. A module of a package (`MODULE:NAME`) is imported by Python, after its files were read,
-and refused if they have changed since. Not here: the tables (`chosen`) and digests (`kernel.write.code`).
+and refused if they have changed since. Not here: the tables (`chosen`) and digests
+(`kernel.write.code`).
 """
 
 import ast

@@ -1,4 +1,6 @@
-"""What a backfill plan is, its file in the lake, and how far it came.
+"""Backfill plans: made in chunks with a price, run behind gates, put back chunk by chunk.
 
-Not here: making and running one (`backfill`), and the run in Dagster (`plans.plan_job`).
+Uses the kernel, `intake`, `compare` and `reading`. Adds the commands `plan`, `run`, `rollback` and
+`release`, and the job of a plan in Dagster (`plans.plan_job`). Not here: one backfill of days
+(`cli.backfill`). Guide: plans.
 """

@@ -1,8 +1,8 @@
-"""The gate after a chunk: every gate of a write (`kernel.write.gates`) again on the files, and gates that
-compare with before.
+"""The gate after a chunk: every gate of a write (`kernel.write.gates`) again on the files, and
+gates that compare with before.
 
-Elsewhere: the gates themselves (`gates`), the account of landed rows (`reading.account`), acting
-on findings (`run`). Figures of two origins are compared, so that a mistake of either shows.
+Elsewhere: the gates themselves (`gates`), the account of landed rows (`reading.account`), acting on
+findings (`run`). Figures of two origins are compared, so that a mistake of either shows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

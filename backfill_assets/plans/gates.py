@@ -2,8 +2,8 @@
 again on its files.
 
 Elsewhere: reading the evidence and acting on findings (`gate`). A gate about the rows of a day is
-an entry of `kernel.write.gates.GATES`: it judges a chunk's files again, with the plan's tolerances and
-`max_key_share` as bounds; the lake's other bounds (`[gates.tables]`) were judged before each
+an entry of `kernel.write.gates.GATES`: it judges a chunk's files again, with the plan's tolerances
+and `max_key_share` as bounds; the lake's other bounds (`[gates.tables]`) were judged before each
 commit. One about a day before and after is an entry of `PLAN_GATES`.
 """
 

@@ -1,8 +1,8 @@
 """Skew of the days that a plan reads: rows with the most frequent key, and without a key, as
 receipts counted them.
 
-Not here: counting (`kernel.write.audit`), the gate of a write (`kernel.write.gates`), and joins that spread a key
-(`pipeline`).
+Not here: counting (`kernel.write.audit`), the gate of a write (`kernel.write.gates`), and joins
+that spread a key (`pipeline`).
 """
 
 from collections.abc import Mapping, Sequence

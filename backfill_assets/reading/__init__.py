@@ -1,0 +1,18 @@
+"""Reading a lake without a JVM: `open_lake`, SQL over its tables, the tables `system.*`, the
+account of all rows.
+
+Uses the kernel. Adds the commands `sql`, `attach`, `register`, `locate`. Not here: any write.
+Guide: as-others-write. A name is imported at its first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.core.process import imported_when_used
+
+if TYPE_CHECKING:
+    from backfill_assets.reading.opening import ReadersWait, open_lake
+
+__all__ = ["ReadersWait", "open_lake"]
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
+    __getattr__ = imported_when_used(__name__, {"opening": ("ReadersWait", "open_lake")})

@@ -1,7 +1,8 @@
 """Which tables of a lake can be looked at: one whose log others broke must not hide the others.
 
 Here: telling such tables, and what is made from them, apart from the rest. Not here: what may break
-a log (`kernel.log.log_bounds`), and runs, which read what they need and end where that cannot be read.
+a log (`kernel.log.log_bounds`), and runs, which read what they need and end where that cannot be
+read.
 """
 
 from collections.abc import Mapping

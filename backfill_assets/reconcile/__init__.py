@@ -1,0 +1,6 @@
+"""A table against another side, by key: a file, another lake, a database; and checks that stand for
+ever.
+
+Uses the kernel and `compare`. Adds the command `reconcile`. Not here: two versions of one table
+(`compare`). Guide: trust.
+"""

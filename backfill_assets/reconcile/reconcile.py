@@ -3,8 +3,8 @@ is kept.
 
 The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Controls are reconciliations
 that `[controls]` declares: known totals; one that cannot be judged is an outcome of its own, never
-a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`compare.matching`), and
-drawing the report (`reconcile.reconcile_command`).
+a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`compare.matching`),
+and drawing the report (`reconcile.reconcile_command`).
 """
 
 import json

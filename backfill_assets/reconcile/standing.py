@@ -1,7 +1,7 @@
 """Standing checks: what the last run of each left for a person, in small files of the lake: proofs,
 controls, sensors.
 
-Not here: proving (`prove`), judging (`reconcile`), sensors (`orchestration`), and what receipts
+Not here: proving (`prove`), judging (`reconcile`), sensors (`dagster.adapter`), and what receipts
 answer: stale days (`status`) and gates (`check_history`). Imports no engine: `status` reads it.
 """
 

@@ -2,8 +2,8 @@
 against what is usual.
 
 No data file is read. A column's drift is measured where receipts hold its histogram: numbers, yes
-or no, texts with few values; NULL counts as a value. Not here: the gates (`kernel.write.gates`), judging a
-day (`kernel.write.judging`), and the statistic with its buckets (`kernel.core.profiles`).
+or no, texts with few values; NULL counts as a value. Not here: the gates (`kernel.write.gates`),
+judging a day (`kernel.write.judging`), and the statistic with its buckets (`kernel.core.profiles`).
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """Commands that look for what is wrong in a lake: `controls`, `drift` and `prove`. None of them
 commits anything.
 
-Not here: judging, measuring and computing (`operations`), drawing what differs (`compare`), and
-`doctor`.
+Not here: judging, measuring and computing (`reports.check_history`, `compare`), drawing what
+differs (`compare`), and `doctor`.
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 matplotlib without pyplot.
 
 Not here: the pages around them (`lateness`, `checks`, `report_page`) and the numbers
-(`operations`).
+(`reports.lateness`).
 """
 
 import io

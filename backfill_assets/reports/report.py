@@ -2,8 +2,8 @@
 every day.
 
 Not here: its other parts (`status`, `lateness`, `check_history`), the history of one day (`show`),
-the runs that Dagster keeps (`dagster.adapter.history`), and the page (`reports.report_page`). No JVM, no
-Dagster.
+the runs that Dagster keeps (`dagster.adapter.history`), and the page (`reports.report_page`). No
+JVM, no Dagster.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """The state of every day of every table, and damage for a person to mend, without a JVM and without
 Dagster.
 
-Not here: drawing (`reports.status_command`), the rule of states (`kernel.core.states`), finding alarms
-(`dagster.adapter.ticks`).
+Not here: drawing (`reports.status_command`), the rule of states (`kernel.core.states`), finding
+alarms (`dagster.adapter.ticks`).
 """
 
 from collections import Counter

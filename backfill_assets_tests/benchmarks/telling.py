@@ -4,8 +4,8 @@ Dagster's own, Postgres.
     python -m backfill_assets_tests.benchmarks.telling [DAYS]
 
 Lives here: the measurement, by the command in homes of its own over one sample lake. Does not live
-here: which rows a run leaves (`dagster.adapter.test_event_storage`). The same forced run is made in a
-home that keeps events in memory: what a run costs more elsewhere is the telling. Figures of one
+here: which rows a run leaves (`dagster.adapter.test_event_storage`). The same forced run is made in
+a home that keeps events in memory: what a run costs more elsewhere is the telling. Figures of one
 call are compared with one another only: others may use the machine.
 """
 

@@ -1,8 +1,8 @@
 """`dagster dev` on a sample lake with a home of its own, for tests that look at it as a person
 does. Here: starting and stopping it. Not here: the clicks (`ui`). The lake is made by the command
 that the README names, so that what is looked at is what a newcomer sees; once in a process and on
-the engine that is quicker (`learn.test_demo_command` has it made on Spark), every site has a copy of its
-own."""
+the engine that is quicker (`learn.test_demo_command` has it made on Spark), every site has a copy
+of its own."""
 
 import os
 import shutil

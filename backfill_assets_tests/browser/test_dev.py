@@ -24,15 +24,15 @@ CANCEL = "mutation Cancel($run: String!) { terminateRun(runId: $run) { __typenam
 LOOK = (
     "query Look($run: ID!) { runOrError(runId: $run) { ... on Run { status stats { ... on "
     "RunStatsSnapshot { stepsSucceeded } } } } }"
-)  # noqa: E501
+)
 
 
 def asked(dev: Site, query: str, **variables: Any) -> Any:
     """The answer of Dagster's web server to one GraphQL query."""
     body = json.dumps({"query": query, "variables": variables}).encode()
-    request = urllib.request.Request(
+    request = urllib.request.Request(  # noqa: S310
         f"{dev.url}/graphql", body, {"Content-Type": "application/json"}
-    )  # noqa: S310
+    )
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
         return json.load(answer)["data"]
 

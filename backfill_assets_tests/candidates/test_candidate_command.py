@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.readable_lake import readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """`staging` has two versions: of its second day, an event changed and one came."""
+    readable_lake(tmp_path)
+    return tmp_path
 
 
 def test_one_is_made_listed_and_thrown_away(lake: Path) -> None:

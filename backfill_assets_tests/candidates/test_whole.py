@@ -1,5 +1,5 @@
 """Folders that count as a whole: seen whole or not at all, wherever the command that makes or
-deletes one is killed. Not here: what snapshots and candidates keep (`operations`)."""
+deletes one is killed. Not here: what snapshots and candidates keep (`candidates.candidates`)."""
 
 from contextlib import ExitStack
 from pathlib import Path

@@ -18,6 +18,13 @@ from backfill_assets_tests.planned import Planned
 pytestmark = pytest.mark.usefixtures("storages")
 
 
+@pytest.fixture
+def made(made: Planned) -> Planned:
+    """Chunk 4 of the plan p1 wrote two days of staging and features again."""
+    made.chunk(4, (3, 4), 9)
+    return made
+
+
 def compared(made: Planned, *more: object) -> Result:
     return run("compare", "--table", "staging", "--days", f"{day(0)}..{day(7)}", *more, on=made)
 

@@ -1,8 +1,8 @@
 """Which days of its inputs a step loaded, for each of its own days.
 
 Tested here: windows and keys of mappings against Dagster's own, and that a day is fresh only where
-it is what these give today. Not tested here: keys as plain values (`kernel/core/test_keys.py`), and whole
-runs (`test_io_manager.py`).
+it is what these give today. Not tested here: keys as plain values (`kernel/core/test_keys.py`), and
+whole runs (`test_io_manager.py`).
 """
 
 from dataclasses import dataclass, replace

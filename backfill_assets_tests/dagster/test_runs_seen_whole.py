@@ -1,7 +1,7 @@
 """Readers see the tables that a run of a project's assets writes together, when it ends: never half
 of a run. Tested here: `LakeIOManager` under Dagster's own executors, also where the run fails
-between two tables. Not tested here: who lives (`kernel.log.test_run_markers`), and what one step writes
-(`test_io_manager.py`)."""
+between two tables. Not tested here: who lives (`kernel.log.test_run_markers`), and what one step
+writes (`test_io_manager.py`)."""
 
 import json
 from collections.abc import Callable, Iterator

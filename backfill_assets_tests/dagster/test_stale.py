@@ -1,8 +1,8 @@
 """`is_stale` as conditions of Dagster evaluate it, on lakes of logs: no engine, and no daemon.
 
 Tested here: which days it is true for, once and while they are stale, composed, under a prefix and
-in the sensor of `build_lake_defs`. Not tested here: which days are stale (`kernel.core.test_states`,
-`kernel.core.test_needs`).
+in the sensor of `build_lake_defs`. Not tested here: which days are stale
+(`kernel.core.test_states`, `kernel.core.test_needs`).
 """
 
 from datetime import date, timedelta

@@ -2,8 +2,8 @@
 rerun writes.
 
 Tested here: a small file system of its own, filled at that moment and freed again; the server's
-scratch is on it too. Not tested here: which errors count as a full disk (`engines.test_loss`). Needs
-the right to mount.
+scratch is on it too. Not tested here: which errors count as a full disk (`engines.test_loss`).
+Needs the right to mount.
 """
 
 import os

@@ -3,7 +3,7 @@ labels are made.
 
 Tested here: frontiers, ledgers and rebuilds of each source apart from the other, and the labels by
 another engine. Not tested here: the commands on such a lake (`test_sources_commands`), and the
-frontier of a table by itself (`core`).
+frontier of a table by itself (`kernel.core`).
 """
 
 import json

@@ -2,8 +2,8 @@
 delivered as files give.
 
 Tested here: appends, changes, compaction, from the log to training. Not tested here: the log by
-itself (`intake.test_source_log`), changed rows (`intake.test_table_changes`), vacuum and rewritten logs
-(`test_table_history`).
+itself (`intake.test_source_log`), changed rows (`intake.test_table_changes`), vacuum and rewritten
+logs (`test_table_history`).
 """
 
 import json

@@ -1,5 +1,6 @@
 """A lake with its engine: settings become the engine's, losses become one line, and nothing starts
-before it is asked. Not here: engines (`engines.test_session`), and reading tables (`test_store`)."""
+before it is asked. Not here: engines (`engines.test_session`), and reading tables
+(`test_store`)."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -103,7 +103,7 @@ def test_only_this_module_asks_for_processes_by_number() -> None:
     offences = [
         f"{f.place}:{node.lineno} {ast.unparse(node)}"
         for f in sources(PACKAGE)
-        if f.module != f"{PACKAGE}.engine.processes"
+        if f.module != f"{PACKAGE}.engines.processes"
         and ("create_time" in f.text or "psutil.Process" in f.text)
         for node in f.of(ast.Attribute)
         if node.attr == "create_time"

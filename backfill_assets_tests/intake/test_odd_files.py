@@ -1,5 +1,5 @@
 """One odd parquet file beside a good one: the scan refuses it by name, and records the good one.
-Not here: what each part of the intake says of such a file (`landing`, `test_landed_rows`)."""
+Not here: what each part of the intake says of such a file (`test_landed_rows`)."""
 
 from collections.abc import Callable
 from datetime import date, datetime

@@ -1,6 +1,6 @@
 """A look at the log of a table that others write opens what came since, and sees by itself that a
-log is another one. Not here: when a position is kept (`intake.test_table_changes`) and rewritten logs
-from the scan to the table (`end_to_end.test_table_history`)."""
+log is another one. Not here: when a position is kept (`intake.test_table_changes`) and rewritten
+logs from the scan to the table (`end_to_end.test_table_history`)."""
 
 import json
 import os

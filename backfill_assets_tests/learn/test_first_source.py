@@ -1,6 +1,6 @@
 """Landed files suggest a `[source]`. DuckDB only.
-Not here: the text and its trial load (`test_first_lake`), asking a person (`learn.test_init_command`), and
-the load that follows (`end_to_end.test_first_source`)."""
+Not here: the text and its trial load (`test_first_lake`), asking a person
+(`learn.test_init_command`), and the load that follows (`end_to_end.test_first_source`)."""
 
 import json
 from collections.abc import Mapping, Sequence

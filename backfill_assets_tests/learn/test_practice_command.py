@@ -1,5 +1,5 @@
 """`backfill-assets lab` and `drill` as typed: the lists, a lab drawn, as JSON and a page, a drill
-to its end. Not here: what labs show, and how faults are mended (`labs`)."""
+to its end. Not here: what labs show, and how faults are mended (`learn.practice`)."""
 
 import shutil
 from datetime import UTC, date, datetime

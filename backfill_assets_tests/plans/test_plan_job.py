@@ -40,12 +40,18 @@ from backfill_assets.plans.plan_job import (
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.run import activate, run_plan
 from backfill_assets.plans.work import ChunkWork
-from backfill_assets_tests.dagster.adapter.ticking import Made, ran
+from backfill_assets_tests.dagster.adapter.ticking import DAYS, Made, ran
 from backfill_assets_tests.planning import HandWorker, bare_staging, planned, versions_of
 from backfill_assets_tests.synthetic import synthetic_lake
 
 pytestmark = pytest.mark.usefixtures("storages")
 ASKED = {"start_date": "2024-02-26", "end_date": "2024-02-28", "tables": "staging"}
+
+
+@pytest.fixture
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    """A lake of the module's `DAYS`, else of as many as ticks look at, and its pipeline."""
+    return synthetic_lake(tmp_path / "lake", getattr(request.module, "DAYS", DAYS))
 
 
 def run(root: Path, **config: Any) -> str:

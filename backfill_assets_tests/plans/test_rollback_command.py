@@ -10,6 +10,13 @@ from backfill_assets_tests.planned import Planned
 pytestmark = pytest.mark.usefixtures("storages")
 
 
+@pytest.fixture
+def made(made: Planned) -> Planned:
+    """Chunk 4 of the plan p1 wrote two days of staging and features again."""
+    made.chunk(4, (3, 4), 9)
+    return made
+
+
 def test_a_chunk_is_shown_then_put_back_then_released(made: Planned) -> None:
     made.write("features", {5: 3})
     which = ("--plan", "p1", "--chunk", "4")

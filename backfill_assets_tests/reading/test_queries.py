@@ -1,6 +1,6 @@
 """Reads of consumers, tried against rows that are staged and not yet published.
-Not here: other gates (`test_gates`), the write that this one refuses (`kernel.write.test_rebuild`), and
-refusing queries that write (`reading.test_sql`)."""
+Not here: other gates (`test_gates`), the write that this one refuses (`kernel.write.test_rebuild`),
+and refusing queries that write (`reading.test_sql`)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -23,6 +23,7 @@ from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
 from backfill_assets_tests.files import write_json
 from backfill_assets_tests.planned import DAYS, Planned
+from backfill_assets_tests.readable_lake import readable_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,13 @@ QUERY = (
     "SELECT event_key, value, entity, event_ts FROM staging WHERE value < 10 OR event_key = 'c' "
     "ORDER BY 1"
 )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """`staging` has two versions: of its second day, an event changed and one came."""
+    readable_lake(tmp_path)
+    return tmp_path
 
 
 def test_rows_are_drawn_with_their_number(lake: Path) -> None:

@@ -53,6 +53,12 @@ Row = dict[str, Any]
 PIPELINE = Pipeline((), {})
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake of settings only, below the test's folder."""
+    return bare_lake(tmp_path / "lake")
+
+
 def row(number: int, **changed: Any) -> Row:
     return {
         "id": f"k{number}",

@@ -29,6 +29,12 @@ COLUMNS = Column("day", "DATE", "d"), Column("key", "STRING", "k"), Column("n", 
 CONTRACT = Contract("t", "t", COLUMNS, "day", ("key",), ())
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake of settings only, below the test's folder."""
+    return bare_lake(tmp_path / "lake")
+
+
 def test_a_table_is_held_against_a_version_a_time_a_write_and_a_query(lake: Lake) -> None:
     one = [{"day": day(0), "key": "a", "n": 1}, {"day": day(0), "key": "b", "n": 2}]
     publish_by_hand(lake, CONTRACT, one)

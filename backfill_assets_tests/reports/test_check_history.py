@@ -1,5 +1,6 @@
 """The checks of written days over time, judged again by receipts under the gates of today; the
-drift of their values. Not here: the gates (`kernel.write.test_gates`), judging (`kernel.write.test_judging`)."""
+drift of their values. Not here: the gates (`kernel.write.test_gates`), judging
+(`kernel.write.test_judging`)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The checklist holds only what the lake shows: an empty lake shows nothing, and each fault turns
-its own item. Not here: drawing (`upkeep.test_doctor_command`), and the figures behind the items (the tests of
-their modules)."""
+its own item. Not here: drawing (`upkeep.test_doctor_command`), and the figures behind the items
+(the tests of their modules)."""
 
 from dataclasses import replace
 from datetime import date, timedelta

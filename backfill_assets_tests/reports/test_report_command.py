@@ -35,6 +35,13 @@ from backfill_assets_tests.synthetic import START
 pytestmark = pytest.mark.usefixtures("storages")
 
 
+@pytest.fixture
+def made(made: Planned) -> Planned:
+    """Chunk 4 of the plan p1 wrote two days of staging and features again."""
+    made.chunk(4, (3, 4), 9)
+    return made
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "lake"

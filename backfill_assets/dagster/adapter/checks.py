@@ -1,8 +1,8 @@
 """Asset checks of a table: one per gate over its days, and `no_stale_days`.
 
 Here: their specs, their buttons, and recording results that changed without a run. Not here: what
-an evaluation of a table's days says (`verdicts`), the rules (`kernel.write.gates`) and requests for stale
-days (`ticks`).
+an evaluation of a table's days says (`verdicts`), the rules (`kernel.write.gates`) and requests for
+stale days (`ticks`).
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 and steps, looks.
 
 It is opened at every tick, and once by a run, when it loads the definitions. Not here: work on the
-lake (`load`), and the definitions themselves (`assemble`, `lake_definitions`).
+lake (`kernel.write`), and the definitions themselves (`assemble`, `lake_definitions`).
 """
 
 import re
@@ -231,8 +231,8 @@ class Opened:
     missing: SettingsError | None = (
         None  # the error of a folder without a lake, shown with the settings of a sample
     )
-    # The user whose command runs in this process (`kernel.core.ownership.whoami`); "": Dagster's own
-    # processes.
+    # The user whose command runs in this process (`kernel.core.ownership.whoami`); "": Dagster's
+    # own processes.
     by: str = ""
     appearance: Appearance = ALONE  # how the lake shows itself in the project
     known_by: dict[str, Known] = field(

@@ -1,9 +1,9 @@
 """Jobs of one step for the browser: `rollback` and `release` with typed launchpads, `maintain` and
 `export`.
 
-`maintain` also ends Dagster's own old runs. Not here: the work itself (`operations`), schedules of
-the last two (`lake_definitions`), and events of rollbacks by command (`reconcile`). Dagster itself
-prunes the ticks of sensors and schedules: `retention` in dagster.yaml.
+`maintain` also ends Dagster's own old runs. Not here: the work itself (`plans`, `upkeep`),
+schedules of the last two (`lake_definitions`), and events of rollbacks by command (`reconcile`).
+Dagster itself prunes the ticks of sensors and schedules: `retention` in dagster.yaml.
 """
 
 from collections import defaultdict

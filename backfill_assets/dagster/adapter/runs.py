@@ -4,8 +4,8 @@ run.
 Here: names of tags and jobs, days of queued and running runs, attempts at a request, and the files
 `LAKE/.runs/INSTANCE/RUN` and `LAKE/.reconciled/INSTANCE.json`, which may be deleted at any time: a
 run without a marker counts as alive, and commits are compared again. Not here: which days need a
-rebuild (`kernel.core.needs`), requests (`backfill_requests`) and recording commits (`reconcile`). No
-cursor is kept: it may be wiped.
+rebuild (`kernel.core.needs`), requests (`backfill_requests`) and recording commits (`reconcile`).
+No cursor is kept: it may be wiped.
 """
 
 from collections import defaultdict
@@ -240,8 +240,8 @@ class Markers:
 
     def mark(self, run_id: str, executor: str = ONE_PROCESS[0]) -> None:
         """Record that the run works on the lake, and show until its end that it lives
-        (`kernel.log.run_markers`). `executor`: the name of what runs its steps, in this process or in
-        others."""
+        (`kernel.log.run_markers`). `executor`: the name of what runs its steps, in this process or
+        in others."""
         if executor in ONE_PROCESS:
             run_markers.mark(self.lake.place, self._name(run_id))
         else:

@@ -2,9 +2,9 @@
 back.
 
 Here: one function per sensor, from the state of the lake and of Dagster's runs. Not here: the
-sensors as Dagster sees them (`sensors`), which days need a rebuild (`kernel.core.needs`) and rebuilding
-them (`load`). No Spark, and no cursor: a tick that was killed, repeated or forgotten changes
-nothing about the next one.
+sensors as Dagster sees them (`sensors`), which days need a rebuild (`kernel.core.needs`) and
+rebuilding them (`kernel.write`). No Spark, and no cursor: a tick that was killed, repeated or
+forgotten changes nothing about the next one.
 """
 
 from collections.abc import Mapping, Sequence, Set

@@ -1,8 +1,8 @@
 """One evaluation per check of a table and run, which names every day that stands failed, not only
 days of the run.
 
-Here: which days these are, and what people read of them. Not here: the rules (`kernel.write.gates`), what a
-check's button does (`checks`), and a day's own figures (`metadata`).
+Here: which days these are, and what people read of them. Not here: the rules
+(`kernel.write.gates`), what a check's button does (`checks`), and a day's own figures (`metadata`).
 
 A day stands *warned of* by its receipt. It stands *refused* since the newest attempt to write it
 was refused: its rows are older, or there are none. Receipts know nothing of refusals, so the newest

@@ -1,5 +1,5 @@
-"""Terms and rules on the standard library only: contracts, days, digests, receipts, states and
-errors.
+"""Words of the kernel: days, contracts, digests, receipts, states, needs, errors. The standard
+library only.
 
-Does not live here: anything that opens a table, starts an engine or knows Dagster.
+Not here: files, logs, engines, Dagster. Nothing in this folder reads or writes a lake.
 """

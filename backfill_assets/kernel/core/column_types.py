@@ -1,7 +1,7 @@
 """The types of columns: parsed from Spark's SQL words, written in one spelling.
 
-Not here: the names of types in engines and file formats (`kernel.tables.columns`), and the columns of a
-table (`contracts`, `payload`).
+Not here: the names of types in engines and file formats (`kernel.tables.columns`), and the columns
+of a table (`contracts`, `payload`).
 """
 
 import re

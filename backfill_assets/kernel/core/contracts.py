@@ -1,7 +1,8 @@
 """Contracts: the columns, keys, rules and input days of a table. Everything else is derived from
 them.
 
-Not here: how a table is computed (`pipeline`), written (`kernel.write.replace`) or checked (`kernel.write.gates`).
+Not here: how a table is computed (`pipeline`), written (`kernel.write.replace`) or checked
+(`kernel.write.gates`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 A day lasts until midnight after it, that instant excluded; its as-of cutoff is that midnight plus a
 grace. Not here: the frontier (`kernel.core.frontier`), and anything that asks the clock.
-`pipeline.transforms.declared` and `kernel.write.judging` apply cutoff and maturity in Spark or SQL, and
-change with them.
+`pipeline.transforms.declared` and `kernel.write.judging` apply cutoff and maturity in Spark or SQL,
+and change with them.
 """
 
 import itertools

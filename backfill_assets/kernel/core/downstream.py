@@ -1,10 +1,10 @@
 """Downstream impact: days that become stale once others are rebuilt or put back, and downstream
 partitions of a run.
 
-Elsewhere: partitions that need a rebuild now, and requests of runs (`kernel.core.needs`). The forecast
-takes it that every rebuilt day gets other content. Fewer days may change in fact: a rebuild that
-changes nothing makes no day stale. Deliveries not loaded yet count for the event day on which they
-arrived.
+Elsewhere: partitions that need a rebuild now, and requests of runs (`kernel.core.needs`). The
+forecast takes it that every rebuilt day gets other content. Fewer days may change in fact: a
+rebuild that changes nothing makes no day stale. Deliveries not loaded yet count for the event day
+on which they arrived.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set

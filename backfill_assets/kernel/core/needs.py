@@ -237,9 +237,8 @@ def identities(
     for day in sorted(days):
         receipt = states.latest(table, day)
         write = digest_of(receipt.write_id)[:IDENTITY_CHARS] if receipt else "nothing"
-        by_day[day] = (
-            f"{states.digests.as_made(table, day)[:IDENTITY_CHARS]}.{write}.{rules_digest[:IDENTITY_CHARS]}"
-        )
+        as_made = states.digests.as_made(table, day)[:IDENTITY_CHARS]
+        by_day[day] = f"{as_made}.{write}.{rules_digest[:IDENTITY_CHARS]}"
     return by_day
 
 

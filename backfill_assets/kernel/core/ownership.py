@@ -1,8 +1,8 @@
 """The user of this process, and which owners' files in a lake's folder or the cache it may run as
 programs.
 
-Not here: the permissions of a lake's files (`kernel.tables.home`). Root may own them everywhere: root can do
-anything.
+Not here: the permissions of a lake's files (`kernel.tables.home`). Root may own them everywhere:
+root can do anything.
 """
 
 import grp

@@ -1,8 +1,8 @@
 """The payload of a delivery: the columns that travel unchanged from a landed file through raw and
 staging.
 
-Not here: the settings that declare it (`kernel.tables.sections`), applying it to files (`intake.mapping`)
-and judging rows by it (`intake.deliveries`).
+Not here: the settings that declare it (`kernel.tables.sections`), applying it to files
+(`intake.mapping`) and judging rows by it (`intake.deliveries`).
 """
 
 import re

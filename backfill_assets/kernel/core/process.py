@@ -2,7 +2,8 @@
 further Pythons.
 
 Also names of a package that are imported when they are first asked for, so that importing the
-package costs little. Not here: which processes are started, and what a lake is (`kernel.tables.home`).
+package costs little. Not here: which processes are started, and what a lake is
+(`kernel.tables.home`).
 """
 
 import atexit
@@ -59,7 +60,7 @@ def python_command(module: str, *words: str) -> tuple[str, ...]:
 def with_package(environ: Mapping[str, str], first: Sequence[str] = ()) -> dict[str, str]:
     """The environment in which such a command finds this package; PYTHONPATH: `first`, the package,
     its old value."""
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[3]
     named = [p for p in environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     folders = [*first, *([] if package.name in INSTALLED else [str(package)]), *named]
     return {**environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in folders)}
@@ -68,7 +69,7 @@ def with_package(environ: Mapping[str, str], first: Sequence[str] = ()) -> dict[
 def project_root() -> Path:
     """The checkout this package runs from, else the working folder (an installed package has no
     project of its own)."""
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[3]
     return checkout if (checkout / "dagster.yaml").exists() else Path.cwd()
 
 

@@ -1,6 +1,6 @@
 """The state of a day, from receipts and ledger alone, and why.
 
-Not here: reading the lake (`kernel.tables.view`) and asking for runs (`orchestration`).
+Not here: reading the lake (`kernel.tables.view`) and asking for runs (`dagster.adapter`).
 """
 
 from collections.abc import Iterable, Mapping, Set

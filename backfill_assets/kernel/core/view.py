@@ -1,7 +1,7 @@
 """A view of a lake: its receipts and ledgers at one moment, as plain values.
 
-Not here: reading them (`kernel.tables.view`) and what follows from them (`kernel.core.digests`, `kernel.core.states`,
-`kernel.core.frontier`).
+Not here: reading them (`kernel.tables.view`) and what follows from them (`kernel.core.digests`,
+`kernel.core.states`, `kernel.core.frontier`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,8 @@ class DayReceipt:
     code_digest: str
     settings_digest: str
     run_id: str
-    # The text of the windows, cut and maturity it was made with (`kernel.core.digests`); "": not known.
+    # The text of the windows, cut and maturity it was made with (`kernel.core.digests`); "": not
+    # known.
     parameters: str = ""
     engine: str = ""  # what computed it (`kernel.core.engines`); "": not known
     frontier: datetime | None = None  # of the inputs it was made from

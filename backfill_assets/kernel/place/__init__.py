@@ -1,6 +1,6 @@
-"""Places: what fills the port `kernel.place.port`, a folder or an object store, and the one choice between
-them.
+"""Where a lake's files lie: the port `Place` (`kernel.place.port`), and the one that is a folder of
+this machine.
 
-Here: requests to a store, its leases and markers, copies of its objects on this machine, and its
-errors in plain words. Not here: what a file means (`lake`).
+Not here: object stores (`buckets`), which one is chosen by an address's scheme
+(`kernel.place.choice`).
 """

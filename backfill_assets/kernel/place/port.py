@@ -1,10 +1,10 @@
 """The port `Place`: where a lake's files lie, as names of text below it; errors by condition, and
 what follows from it.
 
-Not here: the folder that fills it (`kernel.place.folder`), and what a file means. Each docstring of a
-verb begins with its atomicity. An object store can fill it: no verb needs a rename, a hard link, or
-a folder that exists. Programs that take addresses (Spark, DuckDB, delta-rs) get them from `uri` and
-`local`.
+Not here: the folder that fills it (`kernel.place.folder`), and what a file means. Each docstring of
+a verb begins with its atomicity. An object store can fill it: no verb needs a rename, a hard link,
+or a folder that exists. Programs that take addresses (Spark, DuckDB, delta-rs) get them from `uri`
+and `local`.
 """
 
 import hashlib

@@ -1,6 +1,5 @@
-"""The lake: tables and their log, receipts' readers, ledgers, locks, staging, audit, and the one
-committer.
+"""A lake's home and its tables: settings, staging, data files, what a table holds, putting it back.
 
-Lives here: everything that touches a table's folder. Does not live here: computing rows (`load`),
-who requests them (`orchestration`), and any particular table (`pipeline`). Knows no Dagster.
+Not here: how rows are computed and judged (`kernel.write`), and any feature that a lake can do
+without (the rooms).
 """

@@ -1,8 +1,8 @@
 """Columns of a table: types by engine, statistics of a data file, and a schema whose contract
 changed.
 
-Not here: the types themselves (`kernel.core.column_types`), their canonical texts (`fingerprints`), a
-day's figures (`audit`).
+Not here: the types themselves (`kernel.core.column_types`), their canonical texts (`fingerprints`),
+a day's figures (`audit`).
 
 A table gets, keeps or may lack columns by one commit of metadata, which touches no row: older days
 read a new column as NULL and are `outdated` until they are rebuilt. A column that the contract no

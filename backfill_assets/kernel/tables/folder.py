@@ -1,7 +1,7 @@
 """A lake's folder: its settings, its paths, and the rights of its own folders.
 
-Not here: which lake is meant (`kernel.core.process`), opening one (`home`), and reading or writing a
-table.
+Not here: which lake is meant (`kernel.core.process`), opening one (`home`), and reading or writing
+a table.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""The state of a lake (`kernel.core.view.LakeView`) from its store, and what a command, run or tick knows
-of it (`Known`).
+"""The state of a lake (`kernel.core.view.LakeView`) from its store, and what a command, run or tick
+knows of it (`Known`).
 
-Not here: the states of days that follow (`kernel.core.states`). Readers see versions that stand together
-(`versions`), writers always the heads. It needs no JVM and takes milliseconds.
+Not here: the states of days that follow (`kernel.core.states`). Readers see versions that stand
+together (`versions`), writers always the heads. It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict

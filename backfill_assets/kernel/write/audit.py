@@ -1,8 +1,8 @@
 """Audit: figures per day of the files that a write would publish, or that a table holds, without a
 JVM.
 
-Not here: judging the figures (`kernel.write.gates`) and the text of a fingerprint (`fingerprints`). An
-embedded columnar engine (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are
+Not here: judging the figures (`kernel.write.gates`) and the text of a fingerprint (`fingerprints`).
+An embedded columnar engine (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are
 written once, in Spark SQL.
 """
 
@@ -123,6 +123,11 @@ def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Se
     return Measured(days, repeated, groups, most, texts).profiles(contract, parts)
 
 
+def _exact_number(name: str, has_scale: bool) -> str:
+    """The column as a number whose sum is exact."""
+    return quoted(name) if has_scale else f"CAST({quoted(name)} AS HUGEINT)"
+
+
 def _aggregates(
     contract: Contract, hashes: Collection[str], described: Collection[str]
 ) -> dict[str, str]:
@@ -132,8 +137,7 @@ def _aggregates(
     figures |= {f"{h} {i}": f"sum({piece})" for h in hashes for i, piece in enumerate(pieces(h))}
     figures |= {f"nulls {c}": f"count(*) - count({quoted(c)})" for c in contract.column_names}
     figures |= {
-        f"sum {c.name}": f"sum({quoted(c.name) if c.kind.scale else f'CAST({quoted(c.name)} AS HUGEINT)'})"
-        for c in numbers
+        f"sum {c.name}": f"sum({_exact_number(c.name, bool(c.kind.scale))})" for c in numbers
     }
     figures |= {
         f"breaks {rule}": f"count(*) FILTER (WHERE {b})" for rule, b in breaking(contract).items()

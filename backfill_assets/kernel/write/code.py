@@ -2,8 +2,8 @@
 inputs.
 
 Not here: the choice of files (`kernel.write.model`, `pipeline.chosen`) and loading them
-(`pipeline.own_files`). It needs the standard library and `core` only, so that a test runs it under
-several Pythons.
+(`pipeline.own_files`). It needs the standard library and `kernel.core` only, so that a test runs it
+under several Pythons.
 """
 
 import ast

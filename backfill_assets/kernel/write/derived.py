@@ -2,9 +2,9 @@
 perhaps merged.
 
 Not here: raw (`raw`), computing rows (`computing`), the gates (`kernel.write.gates`) and the write
-(`kernel.write.replace`). A merge keeps rows of a day whose key the new rows lack, and refuses to without
-`--keep-removed`. Such a day gets `Built.MERGED` and shows as outdated; no sensor rebuilds it for
-that, late data replaces it.
+(`kernel.write.replace`). A merge keeps rows of a day whose key the new rows lack, and refuses to
+without `--keep-removed`. Such a day gets `Built.MERGED` and shows as outdated; no sensor rebuilds
+it for that, late data replaces it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

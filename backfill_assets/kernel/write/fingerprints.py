@@ -2,8 +2,8 @@
 noticed, order is not.
 
 Not here: running them (`audit`), what follows from a difference (`replace`), and comparing
-histograms (`kernel.core.profiles`). The frequent texts of a column with many values cost an approximate
-count of a sample, because only days with few are grouped by value.
+histograms (`kernel.core.profiles`). The frequent texts of a column with many values cost an
+approximate count of a sample, because only days with few are grouped by value.
 
 A row's text is its cells in the order of their names, each as `-` (NULL) or as its bytes' count,
 `:` and its text, so that no cell can be mistaken for another. Times are microseconds and dates days
@@ -14,10 +14,10 @@ written in the same way, within brackets. Of its MD5, two pieces of 60 bits are 
 (AdHash: order-free, mergeable). It finds accidents, not an attacker. 1.5 CPU seconds for 1.8 M
 rows.
 
-Whoever changes any of it raises `kernel.core.profiles.SCHEME`. A new scheme by itself makes no day stale:
-input digests hold the fingerprints as receipts name them, by whatever scheme. A rebuilt day is
-written again, because nothing can say that it is equal, and gets a new fingerprint; so the tables
-made from it follow once, as after a change.
+Whoever changes any of it raises `kernel.core.profiles.SCHEME`. A new scheme by itself makes no day
+stale: input digests hold the fingerprints as receipts name them, by whatever scheme. A rebuilt day
+is written again, because nothing can say that it is equal, and gets a new fingerprint; so the
+tables made from it follow once, as after a change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,8 +119,8 @@ def fingerprint_text(sums: Sequence[int]) -> str:
 
 
 def bucket(column: Column) -> str:
-    """The bucket of a number (`kernel.core.profiles`): its whole part's length in bits, negative below 0;
-    NULL of NULL."""
+    """The bucket of a number (`kernel.core.profiles`): its whole part's length in bits, negative
+    below 0; NULL of NULL."""
     n = _whole(column)
     below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
     return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"

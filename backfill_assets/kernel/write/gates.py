@@ -1,8 +1,8 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of
 `GATES` each, and the bounds of section `[gates]`.
 
-Not here: a day's history (`kernel.write.judging`), Dagster's checks (`dagster.adapter.checks`) and plans
-(`plans.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its
+Not here: a day's history (`kernel.write.judging`), Dagster's checks (`dagster.adapter.checks`) and
+plans (`plans.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its
 bound is a field of `TableGate`, which a new `lake.toml` shows with its description. Its tables get
 a check in Dagster also without bounds.
 """

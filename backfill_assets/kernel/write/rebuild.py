@@ -1,22 +1,38 @@
 """The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands
 and tests.
 
-     1  ask        `dagster.adapter.assets.lake_asset`: a run's days and reason become a `kernel.write.candidate.RebuildRequest`
-     2  read state `kernel.tables.view.Known.states`: receipts and ledgers, read once for a run; needs no JVM
-     3  skip       `kernel.write.candidate.settled_candidate`: days whose receipts say that nothing changed are not computed
-     4  refuse     `kernel.write.derived.refuse_unbuildable`: days that are held, or that an input table has never had
-     5  read       `engines.lake_session.LakeSession.read`: the input days, pinned at the versions of step 2
-     6  transform  `kernel.write.model.Table`: the table's own pure function, over the whole range at once
-     7  stage      `kernel.write.writing.stage`: Parquet files that no log names, so that no reader sees them
-    7a  alone      `kernel.write.computing.refuse_dependent`: a user's code makes one day again, which is compared
-    7b  merge      `kernel.write.writing.keep_rows`: only in that write mode, rows that the new ones lack come along
-     8  audit      `engines.auditor.auditor_of`: rows, NULLs, repeated keys and fingerprint per day, of exactly these files
-     9  judge      `kernel.write.judging.QualityContext.judge`: each day by each check; a refusal ends here, without a commit
-    9a  keep good  `kernel.write.judging`: only where asked for, refused days are taken out and the others go on
-    10  compare    `kernel.write.replace.replace_days`: under the table's lock, the days that differ from their receipts
-    11  fence      `kernel.core.errors.Superseded`: newer inputs were published meanwhile, so 2 to 9 are done again
-    12  commit     `kernel.tables.store.TableStore.replace_days` (Delta: `kernel.log.committer.commit_files`): once, with the receipt
-    13  show       `dagster.adapter.metadata.day_metadata`: what Dagster shows of each day follows the receipt
+     1  ask        `dagster.adapter.assets.lake_asset`:
+                   a run's days and reason become a `kernel.write.candidate.RebuildRequest`
+     2  read state `kernel.tables.view.Known.states`:
+                   receipts and ledgers, read once for a run; needs no JVM
+     3  skip       `kernel.write.candidate.settled_candidate`:
+                   days whose receipts say that nothing changed are not computed
+     4  refuse     `kernel.write.derived.refuse_unbuildable`:
+                   days that are held, or that an input table has never had
+     5  read       `engines.lake_session.LakeSession.read`:
+                   the input days, pinned at the versions of step 2
+     6  transform  `kernel.write.model.Table`:
+                   the table's own pure function, over the whole range at once
+     7  stage      `kernel.write.writing.stage`:
+                   Parquet files that no log names, so that no reader sees them
+    7a  alone      `kernel.write.computing.refuse_dependent`:
+                   a user's code makes one day again, which is compared
+    7b  merge      `kernel.write.writing.keep_rows`:
+                   only in that write mode, rows that the new ones lack come along
+     8  audit      `engines.auditor.auditor_of`:
+                   rows, NULLs, repeated keys and fingerprint per day, of exactly these files
+     9  judge      `kernel.write.judging.QualityContext.judge`:
+                   each day by each check; a refusal ends here, without a commit
+    9a  keep good  `kernel.write.judging`:
+                   only where asked for, refused days are taken out and the others go on
+    10  compare    `kernel.write.replace.replace_days`:
+                   under the table's lock, the days that differ from their receipts
+    11  fence      `kernel.core.errors.Superseded`:
+                   newer inputs were published meanwhile, so 2 to 9 are done again
+    12  commit     `kernel.tables.store.TableStore.replace_days` (Delta:
+                   `kernel.log.committer.commit_files`): once, with the receipt
+    13  show       `dagster.adapter.metadata.day_metadata`:
+                   what Dagster shows of each day follows the receipt
 
 For raw, `intake.raw.load` takes the place of 2 to 8: `intake.scan.scan` lists the landed files,
 `intake.deliveries.read_deliveries` reads them, `intake.deliveries.split_day_rows` parts rows from

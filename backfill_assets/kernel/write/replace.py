@@ -1,8 +1,8 @@
 """The only writer: compares a candidate with the receipts, then replaces exactly the changed days
 in one commit.
 
-Not here: computing a candidate (`kernel.write.derived`), judging it (`kernel.write.gates`), and the commit itself
-(`kernel.tables.store`).
+Not here: computing a candidate (`kernel.write.derived`), judging it (`kernel.write.gates`), and the
+commit itself (`kernel.tables.store`).
 
 The daily run, a range backfill, late data and plans go through `replace_days`. A rollback computes
 no rows (`restore`); the days it holds are refused here, too, because it may come while they are

@@ -4,7 +4,8 @@ otherwise than Spark.
 Of a transform: its source (names of the clock and the environment), the functions in its plan, its
 changes of session settings, and its mistakes by file and line; what a library reads by itself is
 not found. Not here: a day computed again (`computing.refuse_dependent`), the names of functions
-(`kernel.core.unsteady`), and what an engine computes otherwise (`kernel.core.engines.Engine.differences`).
+(`kernel.core.unsteady`), and what an engine computes otherwise
+(`kernel.core.engines.Engine.differences`).
 """
 
 import ast

@@ -1,8 +1,8 @@
 """staging: every version of an event that was ever the current one, with the interval in which it
 was.
 
-Not here: the choice of the deliveries that a day is made from (`kernel.write.derived`, from the ledger
-`arrivals`).
+Not here: the choice of the deliveries that a day is made from (`kernel.write.derived`, from the
+ledger `arrivals`).
 """
 
 from functools import partial

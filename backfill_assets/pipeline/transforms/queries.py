@@ -1,7 +1,7 @@
 """Queries of the embedded engine (DuckDB, no JVM) over queries for whole days of rows; each gives
 one row per day.
 
-Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`operations`,
+Not here: the rows themselves (`staging`, `declared`), and comparing these figures (`learn`,
 `kernel.write.candidate`).
 """
 

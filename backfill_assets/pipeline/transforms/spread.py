@@ -1,8 +1,8 @@
 """A join whose key is skewed: rows without a key apart, each key spread over several tasks, by
 choice of the contract.
 
-Not here: counting keys (`kernel.write.audit`) and bounding them (`kernel.write.gates`). Spark's adaptive joins
-split a large key too, and cost less: `guides/production.md` has figures.
+Not here: counting keys (`kernel.write.audit`) and bounding them (`kernel.write.gates`). Spark's
+adaptive joins split a large key too, and cost less: `guides/production.md` has figures.
 """
 
 from functools import reduce

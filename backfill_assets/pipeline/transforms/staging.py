@@ -1,8 +1,8 @@
 """Versions of events: the versions that were ever current, with their intervals, and the versions
 current at days' cuts.
 
-Not here: the choice of raw days with the deliveries (`kernel.write.derived`, from the ledger `arrivals`),
-and aggregates (`intervals`).
+Not here: the choice of raw days with the deliveries (`kernel.write.derived`, from the ledger
+`arrivals`), and aggregates (`intervals`).
 """
 
 from collections.abc import Collection, Sequence

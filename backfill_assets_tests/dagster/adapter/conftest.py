@@ -13,11 +13,6 @@ from backfill_assets_tests.dagster.adapter.ticking import DAYS, Made, empty_lake
 from backfill_assets_tests.synthetic import synthetic_lake
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _quick_storages(migrations_read_once: None) -> None:
-    """Most tests of this room make storages of Dagster's."""
-
-
 @pytest.fixture
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
     """A lake of the module's `DAYS`, else of as many as ticks look at, and its pipeline."""

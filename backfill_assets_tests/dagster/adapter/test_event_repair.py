@@ -1,9 +1,9 @@
 """Event repair: after runs that ended without an event, Dagster shows each day as its receipt says;
 nothing else moves.
 
-Tested here: `dagster.adapter.reconcile` by ticks and starts of runs, on lakes of logs with Dagster's
-own storage. Not tested here: runs that are really killed (`end_to_end.test_late_data`) and what a
-page shows (`browser`).
+Tested here: `dagster.adapter.reconcile` by ticks and starts of runs, on lakes of logs with
+Dagster's own storage. Not tested here: runs that are really killed (`end_to_end.test_late_data`)
+and what a page shows (`browser`).
 """
 
 import time

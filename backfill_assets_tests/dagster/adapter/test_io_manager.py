@@ -1,7 +1,7 @@
 """The only door to a table: what is refused there, and how an error looks in Dagster.
 
-Tested here: `dagster.adapter.io_manager` without a run. Not tested here: a rebuild that it publishes
-(`end_to_end`).
+Tested here: `dagster.adapter.io_manager` without a run. Not tested here: a rebuild that it
+publishes (`end_to_end`).
 """
 
 from unittest.mock import Mock

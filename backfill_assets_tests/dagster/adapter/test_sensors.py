@@ -1,8 +1,8 @@
 """The two sensors as Dagster calls them: runs and a cursor that shows what was found, or why there
 are none.
 
-Tested here: `dagster.adapter.sensors` and its schedules on lakes without an engine. Not tested here:
-what a tick decides (`test_ticks`), and files that land (`browser.test_ui`).
+Tested here: `dagster.adapter.sensors` and its schedules on lakes without an engine. Not tested
+here: what a tick decides (`test_ticks`), and files that land (`browser.test_ui`).
 """
 
 from datetime import UTC, date, datetime, timedelta

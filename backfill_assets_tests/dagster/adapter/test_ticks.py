@@ -1,8 +1,8 @@
 """What a tick asks for: from the lake and Dagster's runs as they are, whatever an earlier tick did
 or forgot.
 
-Tested here: `dagster.adapter.ticks` and `dagster.adapter.runs` on lakes without an engine, and days of
-active plans. Not tested here: attempts (`test_backfill_requests`), the runs
+Tested here: `dagster.adapter.ticks` and `dagster.adapter.runs` on lakes without an engine, and days
+of active plans. Not tested here: attempts (`test_backfill_requests`), the runs
 (`end_to_end.test_late_data`), and which days need making (`kernel.core.test_needs`).
 """
 

@@ -1,8 +1,8 @@
 """Work as tags of runs and back: days, words, force, and whom receipts name; what the tags of a run
 say.
 
-Tested here: `Work` in `dagster.adapter.backfill_requests` and the tags of `dagster.adapter.runs`. Not
-tested here: what a step makes of them (`test_assets`, `dagster/test_io_manager`).
+Tested here: `Work` in `dagster.adapter.backfill_requests` and the tags of `dagster.adapter.runs`.
+Not tested here: what a step makes of them (`test_assets`, `dagster/test_io_manager`).
 """
 
 from dataclasses import replace

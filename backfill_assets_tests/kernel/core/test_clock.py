@@ -1,7 +1,7 @@
 """The wall clock is read in one place, which tests can move.
 
-Tested here: `kernel.core.clock`, and that nothing else asks the machine for the time. Not tested here:
-what a moving clock does to a lake (`end_to_end.test_clock`).
+Tested here: `kernel.core.clock`, and that nothing else asks the machine for the time. Not tested
+here: what a moving clock does to a lake (`end_to_end.test_clock`).
 """
 
 import ast
@@ -16,9 +16,7 @@ MACHINES = {
     "kernel/core/clock.py",
     "engines/server.py",
     "engines/processes.py",
-    "engine/archiving.py",
     "buckets/local_copies.py",
-    "orchestration/quiet_steps.py",
 }
 
 

@@ -1,6 +1,6 @@
 """The types of columns: one spelling of each, and refusals that say what to write.
 
-Tested here: `kernel.core.column_types`. Not tested here: what engines make of them (`lake`, `landing`).
+Tested here: `kernel.core.column_types`. Not tested here: what engines make of them (`intake`).
 """
 
 import pytest

@@ -1,7 +1,8 @@
 """Commands as errors print them: each names the lake, and the days that it makes are the days that
 are meant.
 
-Not tested here: refusals with such commands (`kernel.write.test_good_days`, `dagster.test_messages`).
+Not tested here: refusals with such commands (`kernel.write.test_good_days`,
+`dagster.test_messages`).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Input digests of raw, staging, features, labels and training: what moves them, and what must not.
 
-Tested here: `kernel.core.digests` but for what is known at a cut (`test_digests_as_known.py`). Not tested
-here: states.
+Tested here: `kernel.core.digests` but for what is known at a cut (`test_digests_as_known.py`). Not
+tested here: states.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """What was known at the cut of a day: arrivals after the cut change nothing, arrivals before it do.
 
-Tested here: the basis `known_at_cut` of `kernel.core.digests`, with the cases in which staging's rows
-cannot be trusted to be what the ledger says. Not tested here: the other digests (`test_digests.py`)
-and the rows themselves (`pipeline`).
+Tested here: the basis `known_at_cut` of `kernel.core.digests`, with the cases in which staging's
+rows cannot be trusted to be what the ledger says. Not tested here: the other digests
+(`test_digests.py`) and the rows themselves (`pipeline`).
 """
 
 from datetime import timedelta

@@ -1,8 +1,8 @@
 """What will follow from the days that need making: what a person is shown beside days that are
 still right.
 
-Tested here: `kernel.core.downstream`, against what really follows when everything is made. Not tested
-here: what needs making now (`test_needs.py`) and how it is shown (`operations`, `cli`).
+Tested here: `kernel.core.downstream`, against what really follows when everything is made. Not
+tested here: what needs making now (`test_needs.py`) and how it is shown (`reports`).
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """Errors: four parts in one line, and the same after a journey between processes.
 
-Tested here: `kernel.core.errors`. Not tested here: who raises which (each refusal is tested beside its
-rule).
+Tested here: `kernel.core.errors`. Not tested here: who raises which (each refusal is tested beside
+its rule).
 """
 
 import pickle

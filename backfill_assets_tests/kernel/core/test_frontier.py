@@ -1,8 +1,8 @@
 """The frontier, sentence by sentence of design.md section 2: it decides cuts and maturity, and
 never falls.
 
-Tested here: `kernel.core.frontier`, on lakes told as stories. Not tested here: what digests and states
-make of it.
+Tested here: `kernel.core.frontier`, on lakes told as stories. Not tested here: what digests and
+states make of it.
 """
 
 from collections.abc import Mapping, Set

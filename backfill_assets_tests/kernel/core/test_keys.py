@@ -1,7 +1,7 @@
 """Keys of an input: their text, and that a day is fresh only where it is what its keys give today.
 
-Tested here: `kernel.core.keys`, and digests and states by them, without Dagster. Not tested here: which
-keys a mapping gives (`dagster/test_loaded.py`).
+Tested here: `kernel.core.keys`, and digests and states by them, without Dagster. Not tested here:
+which keys a mapping gives (`dagster/test_loaded.py`).
 """
 
 import time

@@ -1,6 +1,7 @@
 """The names of the machinery's tables are those that its contracts have.
 
-Tested here: `kernel.core.ledgers`. Not tested here: that nobody else spells them (`test_architecture`).
+Tested here: `kernel.core.ledgers`. Not tested here: that nobody else spells them
+(`test_architecture`).
 """
 
 from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE

@@ -1,7 +1,7 @@
 """What has to be made again: exactly the days that need it, each only once its inputs are in place.
 
-Tested here: `kernel.core.needs`, on lakes told as stories, the property that doing what is needed ends,
-and requests with their identity. Not tested here: sensors (`dagster.adapter.test_ticks`).
+Tested here: `kernel.core.needs`, on lakes told as stories, the property that doing what is needed
+ends, and requests with their identity. Not tested here: sensors (`dagster.adapter.test_ticks`).
 """
 
 from collections.abc import Iterable

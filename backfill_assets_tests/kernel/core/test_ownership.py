@@ -1,8 +1,8 @@
 """Whose lakes and caches are taken: this user's, root's, and those that this user has named; links
 are not followed.
 
-Tested here: `kernel.core.ownership`. Not tested here: the doors that ask it (`kernel.tables.test_home`,
-`cli.test_server`).
+Tested here: `kernel.core.ownership`. Not tested here: the doors that ask it
+(`kernel.tables.test_home`, `cli.test_server`).
 """
 
 import grp

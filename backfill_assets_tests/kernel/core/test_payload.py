@@ -1,6 +1,7 @@
 """The payload: what a declaration gives, which names are not free, and what can name an entity.
 
-Tested here: `kernel.core.payload`. Not tested here: the settings that hold it (`kernel.tables.sections`).
+Tested here: `kernel.core.payload`. Not tested here: the settings that hold it
+(`kernel.tables.sections`).
 """
 
 import pytest

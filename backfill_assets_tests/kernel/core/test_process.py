@@ -1,7 +1,7 @@
 """Programs of this package never begin with modules that lie where they start.
 
-Tested here: `kernel.core.process`, that whatever starts Python asks it, and which lake is meant. Not
-tested here: servers (`engines.test_launch`).
+Tested here: `kernel.core.process`, that whatever starts Python asks it, and which lake is meant.
+Not tested here: servers (`engines.test_launch`).
 """
 
 import ast
@@ -57,7 +57,7 @@ def test_whatever_starts_python_here_leaves_the_working_folder_out() -> None:
         for node in f.of(ast.Attribute)
         if ast.unparse(node) == "sys.executable"
     }
-    assert named - WITHOUT - OWN_FOLDER == {"core.process"}
+    assert named - WITHOUT - OWN_FOLDER == {"kernel.core.process"}
 
 
 PRINT_FOLDERS = """
@@ -82,7 +82,7 @@ def test_a_home_folder_is_spelled_out() -> None:
 
 
 def test_a_name_comes_from_the_module_that_has_it_and_another_one_is_no_attribute() -> None:
-    find = imported_when_used("backfill_assets", {"core.days": ("DayRange",)})
+    find = imported_when_used("backfill_assets", {"kernel.core.days": ("DayRange",)})
     assert find("DayRange") is DayRange
     with pytest.raises(
         AttributeError, match="module 'backfill_assets' has no attribute 'some_days'"

@@ -1,8 +1,8 @@
 """Profiles: what a receipt keeps of a day; the stability index is nothing for the same shape and
 large for another.
 
-Tested here: `kernel.core.profiles`. Not tested here: the figures of rows (`kernel.write.audit`) and judging them
-(`kernel.write.test_gates`).
+Tested here: `kernel.core.profiles`. Not tested here: the figures of rows (`kernel.write.audit`) and
+judging them (`kernel.write.test_gates`).
 """
 
 import random

@@ -1,9 +1,9 @@
 """What nobody reads makes nobody's days stale; other windows, cut or maturity alone make days
 outdated, never stale.
 
-Tested here: `kernel.core.readings` and parameters of days, alone and through digests and states of lakes
-in memory. Not tested here: taking the fingerprints (`kernel.write.test_audit`, `intake.test_arrivals`),
-receipts of a load (`kernel.write.test_candidate`).
+Tested here: `kernel.core.readings` and parameters of days, alone and through digests and states of
+lakes in memory. Not tested here: taking the fingerprints (`kernel.write.test_audit`,
+`intake.test_arrivals`), receipts of a load (`kernel.write.test_candidate`).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Receipts: what a commit says of itself survives the log, and nothing else passes for a receipt.
 
-Tested here: `kernel.core.receipts`. Not tested here: finding receipts in a log (`kernel/log/test_log.py`).
+Tested here: `kernel.core.receipts`. Not tested here: finding receipts in a log
+(`kernel/log/test_log.py`).
 """
 
 import json

@@ -198,9 +198,9 @@ def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_plac
         place.refuse_link("theirs")
 
 
-# Modules that touch files without a place. `kernel.place.folder` alone opens, lists, links and syncs a
-# lake's content: these calls are left, and each list may only become shorter. A new module is
-# written against `Lake.place`.
+# Modules that touch files without a place. `kernel.place.folder` alone opens, lists, links and
+# syncs a lake's content: these calls are left, and each list may only become shorter. A new module
+# is written against `Lake.place`.
 CONTENT: dict[str, int] = {
     "intake/content_store": 2
 }  # its scratch, and its local copy that is proven

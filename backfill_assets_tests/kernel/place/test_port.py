@@ -1,8 +1,8 @@
 """The port of places: what every filling of it promises, run here through the folder.
 
-Tested here: the verbs of `kernel.place.port.Place` and the functions over them, by their effect through
-the port alone, so that another filling is one more entry of `FILLINGS`. Not tested here: what only
-a folder has (`kernel/place/test_folder`).
+Tested here: the verbs of `kernel.place.port.Place` and the functions over them, by their effect
+through the port alone, so that another filling is one more entry of `FILLINGS`. Not tested here:
+what only a folder has (`kernel/place/test_folder`).
 """
 
 import hashlib
@@ -154,8 +154,8 @@ def test_a_file_is_replaced_only_where_it_is_the_one_that_was_seen(place: Place)
 def test_of_many_that_create_a_file_at_once_one_does(place: Place) -> None:
     for number in range(20):
         found = at_once(
-            lambda n, at=number: place.write(f"{at}", f"{n}".encode(), if_absent=True) and n
-        )  # type: ignore[misc]
+            lambda n, at=number: place.write(f"{at}", f"{n}".encode(), if_absent=True) and n  # type: ignore[misc]
+        )
         assert [found.count(AlreadyThere), found[int(read(place, f"{number}"))]] == [
             WRITERS - 1,
             int(read(place, f"{number}")),

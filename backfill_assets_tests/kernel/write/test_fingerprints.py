@@ -23,8 +23,8 @@ from backfill_assets_tests.files import bare_lake, stage_by_hand
 
 
 def test_the_number_of_the_scheme_belongs_to_how_fingerprints_are_made(lake: Lake) -> None:
-    """If the fingerprint of these rows moves, raise `kernel.core.profiles.SCHEME`: receipts keep those
-    they have."""
+    """If the fingerprint of these rows moves, raise `kernel.core.profiles.SCHEME`: receipts keep
+    those they have."""
     rows = [
         {"entity": e, "value": v, "event_date": day(0)}
         for e, v in (("A", 1), ("B", None), ("é'|", -7))

@@ -1,5 +1,5 @@
 """The gate: which profiles are refused, which are worth a warning, and whether the message says how
-many. Not here: computing profiles (`lake`) and what Dagster makes of a finding."""
+many. Not here: computing profiles (`kernel.write.audit`) and what Dagster makes of a finding."""
 
 import re
 import tomllib

@@ -1,6 +1,6 @@
 """The way of one day as callers see its failures: refusals with days and keys, strays, and inputs
-that moved meanwhile. Not here: runs of Dagster (`dagster.adapter.test_runs`), and refusals as people
-meet them (`end_to_end.test_fault_refusals`)."""
+that moved meanwhile. Not here: runs of Dagster (`dagster.adapter.test_runs`), and refusals as
+people meet them (`end_to_end.test_fault_refusals`)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """Rows merged by key, and days replaced in files that hold several of them: what is not made anew
-stays, twice is once. Not here: whether rows may be kept (`kernel.write.test_derived`), tables laid out by
-day."""
+stays, twice is once. Not here: whether rows may be kept (`kernel.write.test_derived`), tables laid
+out by day."""
 
 from datetime import date
 from pathlib import Path

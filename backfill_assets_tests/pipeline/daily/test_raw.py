@@ -1,6 +1,6 @@
 """raw: its contract, the same for every lake without a payload of its own.
 
-Not tested here: the settings that reach it (`pipeline.test_tables`), and loading (`load`).
+Not tested here: the settings that reach it (`pipeline.test_tables`), and loading (`intake`).
 """
 
 import pytest

@@ -1,0 +1,75 @@
+"""The kernel and the rooms: how many imports still cross their borders, none of which may become
+more. Not here: which imports the kernel may not have at all (`pyproject.toml`, for `lint-imports`),
+and other rules of who may know what (`test_architecture.py`). Whoever takes an import away lowers
+the number, and nobody raises it."""
+
+import tomllib
+from collections.abc import Iterator
+
+from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
+
+KERNEL = f"{PACKAGE}.kernel"
+# Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
+MOST_EXCEPTIONS = 47
+MOST_UPWARD = 15  # within the kernel
+MOST_KERNEL_NAMES = 507  # that rooms import
+MOST_BETWEEN_ROOMS = 497  # pairs of modules
+MOST_MUTUAL_PAIRS = 33  # of rooms that import each other
+
+
+def _exceptions(contract: str) -> list[str]:
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (found,) = [c["ignore_imports"] for c in contracts if c["id"] == contract]
+    return [str(exception) for exception in found]
+
+
+def _imported() -> Iterator[tuple[str, str]]:
+    """Pairs of modules of the package, the first of which imports the second."""
+    modules = {f.module for f in sources(PACKAGE)}
+    for source in sources(PACKAGE):
+        named = {i.module for i in source.imports} & modules
+        # `from a import b` is an import of a.b alone where that is a module.
+        yield from (
+            (source.module, m) for m in named if not any(n.startswith(f"{m}.") for n in named)
+        )
+
+
+def _room(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def _between_rooms() -> set[tuple[str, str]]:
+    """Pairs of modules of two rooms. The kernel, and files that belong to no room, are left out."""
+    folders = {_room(f.module) for f in sources(PACKAGE) if f.place.count("/") > 1} - {"kernel"}
+    found = set()
+    for importing, imported in _imported():
+        rooms = {_room(importing), _room(imported)}
+        if len(rooms) == 2 and rooms <= folders:
+            found.add((importing, imported))
+    return found
+
+
+def test_imports_that_leave_the_kernel_or_point_up_in_it_become_fewer() -> None:
+    leaving, floors = _exceptions("kernel"), _exceptions("floors")
+    assert len(leaving) <= MOST_EXCEPTIONS
+    assert len(set(floors) - set(leaving)) <= MOST_UPWARD
+
+
+def test_names_of_the_kernel_that_rooms_use_become_fewer() -> None:
+    """In the end they are those that the kernel's folders name in their `__all__`."""
+    modules = {f.module for f in sources(PACKAGE)}
+    outside = [f for f in sources(PACKAGE) if not f.module.startswith(KERNEL)]
+    named = {i.module for f in outside for i in f.imports if i.module.startswith(f"{KERNEL}.")}
+    used = {name for name in named if name not in modules}
+    assert len(used) <= MOST_KERNEL_NAMES
+
+
+def test_imports_between_rooms_become_fewer() -> None:
+    assert len(_between_rooms()) <= MOST_BETWEEN_ROOMS
+
+
+def test_pairs_of_rooms_that_import_each_other_become_fewer() -> None:
+    pairs = {(_room(importing), _room(imported)) for importing, imported in _between_rooms()}
+    mutual = {tuple(sorted(pair)) for pair in pairs if pair[::-1] in pairs}
+    assert len(mutual) <= MOST_MUTUAL_PAIRS, sorted(mutual)
