@@ -61,9 +61,8 @@ MARKED_BY = {
 }  # fixture -> marker
 # Dagster marks what it may still change; what we use of it is pinned by version and by tests.
 DAGSTERS_WARNINGS = ("PreviewWarning", "BetaWarning", "SupersessionWarning")
-DAGSTERS_WARNINGS_LIE_IN = (
-    "dagster_shared.utils.warnings"  # importing them as Dagster's takes nearly a second
-)
+# Importing them as Dagster's takes nearly a second.
+DAGSTERS_WARNINGS_LIE_IN = "dagster_shared.utils.warnings"
 STARTS = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 )  # of `sys.audit`
@@ -79,9 +78,8 @@ DEAR = (
     "dagster",
     "pyspark",
 )  # to import them takes each process a second; pyarrow imports pandas in any case
-IMPORTING_THEM = (
-    r"dagster|end_to_end|engines import channel|pipeline\.frames|plans\.plan_job"  # of ours
-)
+# Of ours.
+IMPORTING_THEM = r"dagster|end_to_end|engines import channel|pipeline\.frames|plans\.plan_job"
 # Files whose tests all take a fixture that is marked, and those that import what is dear.
 NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'

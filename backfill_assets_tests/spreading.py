@@ -99,9 +99,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     ):
         others = SPARK_PROCESSES if engines.wants_spark() else PROCESSES
         option.numprocesses, option.dist = QUICK_PROCESSES if is_quick else others, "loadscope"
-        option.loadscopereorder = (
-            False  # it would begin with the many quick tests, and wait for a long one at the end
-        )
+        # It would begin with the many quick tests, and wait for a long one at the end.
+        option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -50,9 +50,8 @@ def app(environ, start_response):
         return [b"".join(inner(environ, start_response))]
 run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
 """
-TESTS_STORE = (
-    "BACKFILL_ASSETS_TESTS_STORE"  # versitygw or azurite: tests of lakes in a bucket run on it
-)
+# Versitygw or azurite: tests of lakes in a bucket run on it.
+TESTS_STORE = "BACKFILL_ASSETS_TESTS_STORE"
 KEY, SECRET, REGION = "test", "testtest", "us-east-1"
 
 

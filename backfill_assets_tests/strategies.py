@@ -12,9 +12,8 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 
 # Where it is set, chance chooses the examples; else they are the same in every run.
 CHANCE = "BACKFILL_ASSETS_CHANCE"
-THOROUGH_EXAMPLES = (
-    30  # of a property that does not say otherwise; a run of the quick tests alone tries a fifth
-)
+# Of a property that does not say otherwise; a run of the quick tests alone tries a fifth.
+THOROUGH_EXAMPLES = 30
 
 
 def examples(thorough: int) -> int:

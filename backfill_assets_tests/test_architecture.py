@@ -189,12 +189,10 @@ def test_contracts_have_no_floating_point_types() -> None:
     ]
 
 
-LEDGER_NAMES = (
-    f"{PACKAGE}/kernel/core/ledgers.py"  # the one place that spells the machinery's own tables
-)
-NAMING = (
-    r"(?:FROM|JOIN|--tables|the table) (?:{})\b"  # a table's name inside SQL, a command or an error
-)
+# The one place that spells the machinery's own tables.
+LEDGER_NAMES = f"{PACKAGE}/kernel/core/ledgers.py"
+# A table's name inside SQL, a command or an error.
+NAMING = r"(?:FROM|JOIN|--tables|the table) (?:{})\b"
 
 
 def _table_names() -> frozenset[str]:

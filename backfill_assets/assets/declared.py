@@ -47,9 +47,8 @@ class DeclaredTable:
     bounds: Mapping[str, Any] = field(
         default_factory=dict
     )  # keys of [gates.tables.NAME], which `lake.toml` overrides
-    config: str = (
-        ""  # a digest of the run's config that the asset was last made with; "": without any
-    )
+    # A digest of the run's config that the asset was last made with; "": without any.
+    config: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""

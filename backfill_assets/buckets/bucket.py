@@ -68,9 +68,8 @@ class Bucket:
     address: str  # of the lake: scheme, bucket and prefix
     machine: str  # the folder of this machine for what is prepared and for copies
     folder: str = ""  # below the address
-    called: str = (
-        ""  # what a table is called in a lake that adopted it; "": as the last part of its address
-    )
+    # What a table is called in a lake that adopted it; "": as the last part of its address.
+    called: str = ""
 
     @property
     def name(self) -> str:

@@ -35,14 +35,12 @@ class _Known:
     """What is known of one log."""
 
     names: dict[str, Token] = field(default_factory=dict)  # in the log, as of the last listing
-    newest: tuple[Commit, str] | None = (
-        None  # the newest commit that was read, with the digest of its bytes
-    )
+    # The newest commit that was read, with the digest of its bytes.
+    newest: tuple[Commit, str] | None = None
     opened: "DeltaTable | None" = None  # at the newest version that was opened
     readers: set[int] = field(default_factory=set)  # the threads that were given it
-    behind: "DeltaTable | None" = (
-        None  # an object that no other thread has, which is moved on when it is needed
-    )
+    # An object that no other thread has, which is moved on when it is needed.
+    behind: "DeltaTable | None" = None
     head: int = -1  # the newest version that was listed
 
 

@@ -46,9 +46,8 @@ class TablePublication:
     rows_then: int  # after the publication
     same: int  # days that hold these rows already
     grounds: str = ""  # what was compared
-    version: int | None = (
-        None  # that made them current; None: not yet, or the lake held them so already
-    )
+    # That made them current; None: not yet, or the lake held them so already.
+    version: int | None = None
 
     def __str__(self) -> str:
         """The publication as one line."""

@@ -85,9 +85,8 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
             yield instance
     else:
         own = str(_home_in(lake))
-        os.environ["DAGSTER_HOME"] = (
-            own  # a lake may be moved: its file names folders by this variable
-        )
+        # A lake may be moved: its file names folders by this variable.
+        os.environ["DAGSTER_HOME"] = own
         try:
             with _opened(own, partial(_with_own_event_storage, own)) as instance:
                 yield instance

@@ -44,9 +44,8 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 GAP = "  "
 COMMAND = re.compile(r"(^|: +)backfill-assets ")
-PROSE_CHARS = (
-    30  # a longer cell with spaces in it is a sentence, which may be broken between its words
-)
+# A longer cell with spaces in it is a sentence, which may be broken between its words.
+PROSE_CHARS = 30
 NARROWEST_PROSE = 20
 UNITS = ("B", "kB", "MB", "GB", "TB")
 

@@ -109,9 +109,8 @@ class ColumnDifference:
     changed: int  # values
     nulls_before: float | None  # share (0..1); None: that side has no such column
     nulls_after: float | None
-    drift: float = (
-        0  # population stability index with a bucket for NULL; 0: only one side has the column
-    )
+    # Population stability index with a bucket for NULL; 0: only one side has the column.
+    drift: float = 0
     is_large: bool = False  # beyond 0.25 and chance
     is_meant: bool = True  # the request allows the column to change
 

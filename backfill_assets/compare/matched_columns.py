@@ -48,9 +48,8 @@ class ComparedColumn:
     right_type: str
     type: str  # the type in which values are compared
     tolerance: str = ""
-    unit: str = (
-        ""  # of the tolerance: "" (a number), "%" (of the greater absolute value) or "s" (seconds)
-    )
+    # Of the tolerance: "" (a number), "%" (of the greater absolute value) or "s" (seconds).
+    unit: str = ""
 
     @property
     def left(self) -> str:

@@ -24,12 +24,10 @@ from backfill_assets.kernel.core.ownership import refuse_shared
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
-FILES_COORDINATE = (
-    "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"  # the class `confs.NAKED_FILES`; 9 kB
-)
-_FETCH_TIMEOUT_SECONDS = (
-    600.0  # 13 MB; a slow line needs minutes, a dead one should not hang a run for ever
-)
+# The class `confs.NAKED_FILES`; 9 kB.
+FILES_COORDINATE = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
+# 13 MB; a slow line needs minutes, a dead one should not hang a run for ever.
+_FETCH_TIMEOUT_SECONDS = 600.0
 _SHIPPED_WITH_SPARK = (
     "org.apache.*:*",
     "com.fasterxml.*:*",

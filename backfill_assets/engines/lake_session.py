@@ -35,9 +35,8 @@ from backfill_assets.kernel.tables.home import Lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARTITIONS = (
-    "5"  # of reordered sessions: neither the one partition of small queries nor a number of cores
-)
+# Of reordered sessions: neither the one partition of small queries nor a number of cores.
+PARTITIONS = "5"
 
 
 def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: str) -> "DataFrame":

@@ -15,17 +15,15 @@ from pathlib import Path
 
 import psutil
 
-CLOCK_SLACK_SECONDS = (
-    2.0  # where a creation time is one of the epoch, it moves when the clock is adjusted
-)
+# Where a creation time is one of the epoch, it moves when the clock is adjusted.
+CLOCK_SLACK_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux; elsewhere the host's name must do
 PROCESS_NAMES = Path(
     "/proc/self/ns/pid"
 )  # which numbering of processes: that of a container is its own
-_TICKS_FIELD = (
-    19  # of what follows the program's name in /proc/PID/stat: field 22 of proc(5), starttime
-)
+# Of what follows the program's name in /proc/PID/stat: field 22 of proc(5), starttime.
+_TICKS_FIELD = 19
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,8 @@ _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000  # 6 s; Spark's 
 LINKS = Path(
     ".staging", ".links"
 )  # below the lake: links to files that a project's own session reads
-_ANSWERED_SECONDS = (
-    60.0  # so long a living server is taken to know a session: it forgets one after an hour
-)
+# So long a living server is taken to know a session: it forgets one after an hour.
+_ANSWERED_SECONDS = 60.0
 
 
 @dataclass

@@ -29,9 +29,8 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import open_unlinked, remove_rights, user_name
 
 FOLDER, RECORD = ".server", "endpoint.json"
-_ANSWER_TIMEOUT_SECONDS = (
-    2.0  # a connect on the loopback takes microseconds, more only on a stalled machine
-)
+# A connect on the loopback takes microseconds, more only on a stalled machine.
+_ANSWER_TIMEOUT_SECONDS = 2.0
 POLL_SECONDS = 0.25
 START_TIMEOUT_SECONDS = 180.0  # 7 s on an idle machine, 30 s seen under load; beyond this it hangs
 STOP_GRACE_SECONDS = 5.0

@@ -78,14 +78,12 @@ class Trace:
     values: Mapping[str, str]  # by column
     # per column the landed columns that it is made from
     landed: Mapping[str, Collection[str]] = field(default_factory=dict)
-    is_whole: bool = (
-        False  # a value counts only between quotes or separators, not within a longer one
-    )
+    # A value counts only between quotes or separators, not within a longer one.
+    is_whole: bool = False
     # per column other texts of which `select` makes the value
     spellings: Mapping[str, Collection[str]] = field(default_factory=dict)
-    in_cells: bool = (
-        False  # a short value counts without its column's name, too, where it fills a cell
-    )
+    # A short value counts without its column's name, too, where it fills a cell.
+    in_cells: bool = False
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:

@@ -28,16 +28,14 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.embedded import connection, literal, selection
 from backfill_assets.kernel.write.fingerprints import quoted
 
-NOTES = (
-    "_exported.json"  # beside a folder's days; readers of Parquet leave out names that begin with _
-)
+# Beside a folder's days; readers of Parquet leave out names that begin with _.
+NOTES = "_exported.json"
 TABLE_OF_NOTES = "backfill_assets_exports"
 CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE_OF_NOTES} (
 target text, day date, version bigint, rows bigint,
 fingerprint text, exported_at timestamptz DEFAULT now(), PRIMARY KEY (target, day))"""
-TABLE_OF_COLUMNS = (
-    "backfill_assets_columns"  # a temporary one: the types that the driver gives to columns
-)
+# A temporary one: the types that the driver gives to columns.
+TABLE_OF_COLUMNS = "backfill_assets_columns"
 COLUMNS = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"""
 WIDER = (("integer", "bigint"), ("integer[]", "bigint[]"))  # a DECIMAL of any precision is numeric

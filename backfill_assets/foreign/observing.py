@@ -56,9 +56,8 @@ from backfill_assets.kernel.write.embedded import connection, literal, selection
 from backfill_assets.kernel.write.fingerprints import quoted
 
 REASON = "observe"
-EXTERNAL = (
-    "external"  # the tag of a receipt: version, table id, folder and first day of what was read
-)
+# The tag of a receipt: version, table id, folder and first day of what was read.
+EXTERNAL = "external"
 # The tag with the digest of that version's commit: a copy put back has other commits.
 COMMIT = "external commit"
 WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are any

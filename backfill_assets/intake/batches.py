@@ -67,9 +67,8 @@ class TextParser(ABC, Generic[Row]):
         self._limits, self._blank, self._names = limits, blank, ColumnNames(limits)
         self._plain: PlainLines | None = None
         self._first, self._bytes = 1, 0
-        self._lines_ahead = (
-            0  # that `judged` took from the file behind the last record that it added
-        )
+        # That `judged` took from the file behind the last record that it added.
+        self._lines_ahead = 0
         self._rows: list[Row] = []
         self._bad: dict[int, tuple[str, str]] = {}
 

@@ -23,9 +23,8 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place, exists, read_json
 
-VERSION = (
-    2  # of the ingest rules and of these descriptions; a greater one ingests every content again
-)
+# Of the ingest rules and of these descriptions; a greater one ingests every content again.
+VERSION = 2
 PARSER_VERSION = 2  # of the text parsers; raise it whenever a file could be parsed differently
 # Of a content, as described.
 KEPT = (
@@ -83,12 +82,10 @@ class StoredFile:
     # Of a table's data file: the type and the value (a text) of each column that its rows share and
     # the file lacks.
     partition: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
-    commit: tuple[int, datetime] | None = (
-        None  # of a table: the version that brought the content, and its time
-    )
-    rows_before: int | None = (
-        None  # of a table: rows of its commit before its own; None: an earlier release took it in
-    )
+    # Of a table: the version that brought the content, and its time.
+    commit: tuple[int, datetime] | None = None
+    # Of a table: rows of its commit before its own; None: an earlier release took it in.
+    rows_before: int | None = None
     is_undecoded: bool = False  # of Parquet: nobody looked into its pages before an engine does
     # In a store: its bytes stay on this machine, as long as it keeps them; nobody is sent them.
     is_local: bool = False

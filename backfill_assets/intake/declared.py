@@ -22,9 +22,8 @@ from backfill_assets.kernel.core.texts import plain
 
 TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
-MOST_DIGITS = (
-    400  # before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte
-)
+# Before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte.
+MOST_DIGITS = 400
 REASON_CHARS = 300
 MOST_BYTES = 16 << 20  # lines for some 200,000 files
 KEPT_BYTES = 16 << 10  # of a text that this process keeps

@@ -39,9 +39,8 @@ MARKS = {
     b"\xff\xfe": "utf-16-le",
     b"\xfe\xff": "utf-16-be",
 }
-MOST_SIGNS = (
-    1_000  # of a number with its blanks; engines take quadratic time over the digits of a long one
-)
+# Of a number with its blanks; engines take quadratic time over the digits of a long one.
+MOST_SIGNS = 1_000
 ANY_LINE = "\x01\x02\x03"  # fits a glob of wildcards alone, which could take a row
 
 
@@ -51,9 +50,8 @@ class Dialect(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     separator: str = ","  # one ASCII sign
-    quote: str = (
-        '"'  # one ASCII sign; empty: none, so that no field holds the separator or a line feed
-    )
+    # One ASCII sign; empty: none, so that no field holds the separator or a line feed.
+    quote: str = '"'
     # With a byte order mark or without; or latin-1, cp1252, utf-16 (with a mark), -le, -be.
     encoding: str = "utf-8"
     names: tuple[str, ...] = ()  # of the columns of files without a header

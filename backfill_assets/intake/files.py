@@ -24,9 +24,8 @@ from backfill_assets.kernel.core.errors import LandingError, TransientError
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Changed, Gone, Place, Token, exists, read_json
 
-COMPLETE_AFTER_SECONDS = (
-    2.0  # a file whose size and time did not change for so long is taken as complete
-)
+# A file whose size and time did not change for so long is taken as complete.
+COMPLETE_AFTER_SECONDS = 2.0
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = (
     1 << 20
@@ -61,9 +60,8 @@ class LandedFile:
     path: Path  # of an object: of its copy on this machine; empty until it is fetched (`at_hand`)
     size: int  # bytes
     mtime_ns: int  # time of its last change; of an object see `landed_object`
-    sha256: str = (
-        ""  # of a table's content, whose log names it; a file's is not known before it is read
-    )
+    # Of a table's content, whose log names it; a file's is not known before it is read.
+    sha256: str = ""
     place: Place | None = None  # the fixed root, of an object
 
     @property

@@ -67,9 +67,8 @@ AHEAD_MS = (
     FIRST_SCAN_SLACK_DAYS * 86_400_000
 )  # so far ahead of a look a commit's own time is believed
 FOREVER = 1 << 62
-EARLIER = (
-    "earlier"  # the mark of a file that the table held before the commit with which reading begins
-)
+# The mark of a file that the table held before the commit with which reading begins.
+EARLIER = "earlier"
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,10 @@ class TableFile(LandedFile):
     lacking: frozenset[str] = (
         frozenset()
     )  # columns that the table had before and has no more after the commit
-    rows_before: int = (
-        0  # of the same commit: at least so many rows come before its own in the order of the log
-    )
-    committed_ms: int = (
-        0  # the time that the commit itself says, where that lies too far ahead to be believed
-    )
+    # Of the same commit: at least so many rows come before its own in the order of the log.
+    rows_before: int = 0
+    # The time that the commit itself says, where that lies too far ahead to be believed.
+    committed_ms: int = 0
     is_there: bool = True  # whether the listing found all its objects
 
     @property

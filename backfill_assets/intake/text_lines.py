@@ -32,16 +32,14 @@ class Limits:
     max_bytes: int = 8 << 30  # after decompression: a day of more text should come in several files
     max_ratio: int = 250  # logs compress 10 to 100 fold, deflate ends at 1,032 fold
     bomb_floor_bytes: int = 64 << 20  # from which on the ratio counts
-    max_depth: int = (
-        100  # levels of JSON: MongoDB's bound, far below where Python's own parser gives up
-    )
+    # Levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
+    max_depth: int = 100
     max_columns: int = 2_000  # beyond it Spark's generated code no longer compiles well
     max_window_bytes: int = (
         256 << 20
     )  # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
-    max_bad_rows: int = (
-        100_000  # and one for every 4 bytes of a file: 65 kB of gzip can hold 33 million
-    )
+    # And one for every 4 bytes of a file: 65 kB of gzip can hold 33 million.
+    max_bad_rows: int = 100_000
     text_bytes: int = 8 << 10  # kept of an unusable record: enough to find it in the landed file
 
     # At most some 100 MB of Python objects, whatever the file; larger batches are slower, because

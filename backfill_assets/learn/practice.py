@@ -49,9 +49,8 @@ class DrillScore:
 
     limit: float  # seconds
     planted: int = 0  # rows that the fault made wrong
-    seen_s: float | None = (
-        None  # seconds until the fault was named or first written over (None: never)
-    )
+    # Seconds until the fault was named or first written over (None: never).
+    seen_s: float | None = None
     mended_s: float | None = None  # seconds until the lake was well (None: never)
     wrong_rows: int = 0  # the most rows that readers could get wrong at once
     needless: int = 0  # days written although nothing was wrong with them

@@ -116,9 +116,8 @@ def _loaded(path: Path, sources: Sources) -> ModuleType:
     vars(package)[KEPT] = sources
     package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
     files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
-    modules[package.__name__] = (
-        package  # where `inspect` looks for the source of functions, and relative imports start
-    )
+    # Where `inspect` looks for the source of functions, and relative imports start.
+    modules[package.__name__] = package
     try:
         return files.module(sources[0][0])
     except BaseException:

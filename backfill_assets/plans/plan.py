@@ -84,13 +84,11 @@ class PlanRequest:
     note: str = ""
     most_days: int = MOST_CHUNK_DAYS  # caps a chunk
     look: bool = False  # preview the rows that differ, too, which needs the engine
-    code: PlanCode | None = (
-        None  # recorded in the plan and used for its work (`plan_code.working_by`)
-    )
+    # Recorded in the plan and used for its work (`plan_code.working_by`).
+    code: PlanCode | None = None
     parallel: str = ""  # see `Plan`
-    usual_canary: bool = (
-        False  # nobody chose a canary: with `look` it is the day on which most rows move
-    )
+    # Nobody chose a canary: with `look` it is the day on which most rows move.
+    usual_canary: bool = False
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:

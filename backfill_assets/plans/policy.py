@@ -106,9 +106,8 @@ class Policy(PolicyOptions):
 
     model_config = ConfigDict(frozen=True)
 
-    on_failure: Literal["stop", "rollback"] = (
-        "stop"  # a failed gate leaves the chunk as it is, or rolls it back
-    )
+    # A failed gate leaves the chunk as it is, or rolls it back.
+    on_failure: Literal["stop", "rollback"] = "stop"
     template: str = ""
     tolerances: Tolerances = Tolerances()
     canary_days: Days | None = None  # None: the `canary` days at the end at which the work begins

@@ -60,9 +60,8 @@ class Readable:
     written."""
 
     lake: Lake
-    project_session: Any = (
-        None  # a session of the project's own, as `LakeSession` takes it; None: the lake's engine
-    )
+    # A session of the project's own, as `LakeSession` takes it; None: the lake's engine.
+    project_session: Any = None
 
     def pinned(self) -> PinnedRows:
         """Return the rows that a call would read now; raises as reading would."""
@@ -133,9 +132,8 @@ class LakeReader:
 
     lake: Lake
     pipeline: Pipeline
-    seen: Mapping[str, int] | None = (
-        None  # the version of each table; None: their heads at each call
-    )
+    # The version of each table; None: their heads at each call.
+    seen: Mapping[str, int] | None = None
     moment: Moment | None = None  # the past that was asked for
     project_session: Any = None  # a session of the project's own, for Spark frames
     note: Callable[[str], None] | None = field(

@@ -72,9 +72,8 @@ class ReconcileRequest:
     # by column: a number, a share such as `1%`, or of times seconds such as `5s`
     tolerance: Mapping[str, str] = field(default_factory=dict)
     days: DayRange | None = None
-    day_column: str | None = (
-        None  # gives a row's day; None: as the lake's table says, if a side is one
-    )
+    # Gives a row's day; None: as the lake's table says, if a side is one.
+    day_column: str | None = None
     grain: str = ""  # the sides are totals of a `day`, a `month` or of `all`, which is then the key
     sample: int = 0  # keys of the spot check
     seed: int = 0  # draws the sample

@@ -40,9 +40,8 @@ from backfill_assets.reports.lateness import LatenessReport, LatenessScope, late
 from backfill_assets.reports.status import StatusReport, status_of, with_unread
 from backfill_assets.upkeep.inspection import inspect
 
-NEWEST_WRITES = (
-    10  # enough that one slow write does not decide, few enough that a change shows within days
-)
+# Enough that one slow write does not decide, few enough that a change shows within days.
+NEWEST_WRITES = 10
 ASKED_BY = (
     "dagster/sensor_name",
     "dagster/schedule_name",
@@ -81,9 +80,8 @@ class Durations:
     seconds_per_day: float  # their total divided by the days they wrote
     rows_per_second: float | None = None  # of the newest writes (NEWEST_WRITES)
     bytes_per_second: float | None = None  # of the newest writes
-    trend: float | None = (
-        None  # rows per second divided by the same of as many writes before; None: there are none
-    )
+    # Rows per second divided by the same of as many writes before; None: there are none.
+    trend: float | None = None
 
 
 def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:

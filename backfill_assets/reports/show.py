@@ -302,9 +302,8 @@ class DayReport:
     files: tuple[LandedPart, ...] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     will_change: bool = False  # right today, and stale once the days that it reads are rebuilt
-    changes_after: str = (
-        ""  # TABLE DAY: then the first of the days that it reads and that are made again before it
-    )
+    # TABLE DAY: then the first of the days that it reads and that are made again before it.
+    changes_after: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -63,9 +63,8 @@ from backfill_assets.upkeep.doctor_tables import (
     run_checks,
 )
 
-KEEPS_BACKFILLS = (
-    "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"  # a variable of Dagster's daemon
-)
+# A variable of Dagster's daemon.
+KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
 UNLISTED = "the folder cannot be listed"  # as `intake.files` says it
 PAGES = (
     "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and "

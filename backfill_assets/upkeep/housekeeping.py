@@ -41,9 +41,8 @@ from backfill_assets.kernel.write.embedded import connection, literal
 from backfill_assets.kernel.write.fingerprints import quoted
 
 REASON = "maintain"
-KEPT_CHECKPOINTS = (
-    2  # the newest, and one more for readers that found it before the newest was there
-)
+# The newest, and one more for readers that found it before the newest was there.
+KEPT_CHECKPOINTS = 2
 MIB = 1 << 20
 TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is often somewhat larger
 AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped

@@ -38,9 +38,8 @@ from backfill_assets_tests.processes import CHECKOUT
 pytestmark = pytest.mark.usefixtures("spark")
 PACKAGE = f"{Path(backfill_assets.__file__).parent}/"
 DAYS = [f"2024-03-0{n}" for n in range(1, 5)]
-AT_MOST = (
-    2  # whole looks of a command and its run, at its beginning and its end; a fence looks besides
-)
+# Whole looks of a command and its run, at its beginning and its end; a fence looks besides.
+AT_MOST = 2
 GUIDE = CHECKOUT / "backfill_assets" / "guides" / "how-it-works.md"
 STOPS: Mapping[str, CodeType] = {  # each with the code of the function whose call is the stop
     "ask": run_if_needed.__code__,

@@ -177,9 +177,8 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
     search = Search(lake, Trace({"entity": "ann-77"}))
     erasure = begin_erasure(lake, search.trace.values, "")
     assert erasure.done["began_versions"] == {"staging": 3}
-    erasure.done["began_at"] = (
-        "2099-01-01T00:00:00+00:00"  # as if the clock had been ahead: versions are compared
-    )
+    # As if the clock had been ahead: versions are compared.
+    erasure.done["began_at"] = "2099-01-01T00:00:00+00:00"
     publish_by_hand(
         lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest"
     )

@@ -42,18 +42,16 @@ from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import Place, read_json, write_json
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
-UNSENT: Final = (
-    "unsent.json"  # beside it: messages of runs that the webhook did not take, oldest first
-)
+# Beside it: messages of runs that the webhook did not take, oldest first.
+UNSENT: Final = "unsent.json"
 MOST_UNSENT = 100  # a webhook that is away for days gets the newest
 WEBHOOK: Final = "BACKFILL_ASSETS_ALERT_WEBHOOK"
 MAIL_TO: Final = "BACKFILL_ASSETS_ALERT_MAIL"  # before 0.3.0
 UI_URL: Final = "BACKFILL_ASSETS_UI_URL"
 PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
 ANSWER_SECONDS = 2.0  # to connect, and for each piece of the answer
-DEADLINE_SECONDS = (
-    10.0  # for all tries: Dagster looks at five ended runs in a tick of sixty seconds
-)
+# For all tries: Dagster looks at five ended runs in a tick of sixty seconds.
+DEADLINE_SECONDS = 10.0
 POSTING, MOST_POSTING = (
     "backfill_assets: an alert",
     8,
@@ -245,9 +243,8 @@ class Posted:
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run
 LISTED_FINDINGS, LISTED_TABLES = 10, 3
-INTERVAL_SECONDS = (
-    10  # Dagster looks at five ended runs a tick; the sensors of the lake start up to eight
-)
+# Dagster looks at five ended runs a tick; the sensors of the lake start up to eight.
+INTERVAL_SECONDS = 10
 DAY_SECONDS = 24 * 3600.0
 OFF = "Off until an address is set: `backfill-assets guide production`."
 

@@ -203,9 +203,8 @@ def _sensor_tags(sensor: str, lake: Lake) -> dict[str, str]:
     return {runs.REASON_TAG: sensor, runs.SENSOR_TAG: sensor, runs.LAKE_TAG: lake.address}
 
 
-FORCE_TAG = (
-    "backfill_assets/force"  # tables, comma-separated, whose days are made although they are right
-)
+# Tables, comma-separated, whose days are made although they are right.
+FORCE_TAG = "backfill_assets/force"
 # What Dagster's console log would say is in the lake; it would bury the progress.
 SILENCE = {"console": {"config": {"log_level": "CRITICAL"}}}
 RECEIPT_TAGS = (

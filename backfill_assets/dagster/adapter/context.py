@@ -134,9 +134,8 @@ class Appearance:
     # Plain names of sensors and schedules that run unless turned off in the browser; None: all that
     # are meant to.
     running: Collection[str] | None = None
-    mappings: Literal["identity", "windows"] = (
-        "identity"  # of inputs, as they are shown; see `build_lake_defs`
-    )
+    # Of inputs, as they are shown; see `build_lake_defs`.
+    mappings: Literal["identity", "windows"] = "identity"
     # further parameters of each asset's `dg.AssetSpec`
     spec: Mapping[str, Any] = field(default_factory=lambda: {"group_name": GROUP})
     built: Mapping[str, Any] = field(
@@ -228,9 +227,8 @@ class Opened:
 
     lake: Lake
     pipeline: Pipeline
-    missing: SettingsError | None = (
-        None  # the error of a folder without a lake, shown with the settings of a sample
-    )
+    # The error of a folder without a lake, shown with the settings of a sample.
+    missing: SettingsError | None = None
     # The user whose command runs in this process (`kernel.core.ownership.whoami`); "": Dagster's
     # own processes.
     by: str = ""

@@ -80,9 +80,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         ] = {}  # by file, the transaction under way: one at a time
         self._tables: set[str] = set()
         self._buffer: list[dg.EventLogEntry] = []
-        self._indexing: sa.Connection | None = (
-            None  # of the transaction in which the base writes, too
-        )
+        # Of the transaction in which the base writes, too.
+        self._indexing: sa.Connection | None = None
         self._lock = (
             threading.RLock()
         )  # reads within a transaction nest, which the lock of the base does not allow

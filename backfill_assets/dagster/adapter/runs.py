@@ -47,9 +47,8 @@ REQUEST_TAG = ".dagster/backfill_assets_request"
 # Our own: Dagster sets its tag only where its daemon launches.
 SENSOR_TAG = ".dagster/backfill_assets_sensor"
 ATTEMPT_TAG = "backfill_assets/attempt"  # from 1 on: the same was tried before
-NEEDED_TAG = (
-    ".dagster/asked."  # then the table; its value: FIRST..LAST of the days that were asked for
-)
+# Then the table; its value: FIRST..LAST of the days that were asked for.
+NEEDED_TAG = ".dagster/asked."
 EXACT_DAYS_TAG = ".dagster/backfill_assets_days"  # of a run whose days are no range
 TAG_CHARS = 57  # 63 with `needed.`; Dagster warns of longer ones
 PARTITION, RANGE_START, RANGE_END = (

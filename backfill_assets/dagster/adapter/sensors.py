@@ -42,9 +42,8 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import days_of_active_plans
 from backfill_assets.reconcile.standing import keep_attention
 
-INTERVAL_SECONDS = (
-    10  # a tick with nothing to do costs a few hundred milliseconds, and there are five levels
-)
+# A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
+INTERVAL_SECONDS = 10
 CURSOR_CHARS = 2000
 DAILY, ROLLING = "daily_load", "rolling_reprocess"
 

@@ -55,9 +55,8 @@ class Tick:
     )  # changed results of `no_stale_days`
     # by name; each needs a person, and is sent once and again when its text changes
     alarms: dict[str, str] = field(default_factory=dict)
-    is_kept: bool = (
-        False  # the lake keeps the alarms already, for `status`, so that the sensor does not
-    )
+    # The lake keeps the alarms already, for `status`, so that the sensor does not.
+    is_kept: bool = False
 
     def alarm(self, name: str, text: str) -> None:
         """Add something that no tick will mend."""

@@ -10,9 +10,8 @@ from functools import lru_cache
 
 PLAIN_KINDS = ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "BINARY")
 DECIMAL, ARRAY = "DECIMAL", "ARRAY"
-GREATEST_PRECISION = (
-    38  # digits of a decimal: what Spark, Parquet, Arrow and DuckDB all hold in 128 bits
-)
+# Digits of a decimal: what Spark, Parquet, Arrow and DuckDB all hold in 128 bits.
+GREATEST_PRECISION = 38
 SUMMED_PRECISION = 28  # ten digits more are 10^10 rows a day
 WHOLE_DIGITS = 18  # of any number of so many digits, 64 bits hold it
 ALL_TYPES = (

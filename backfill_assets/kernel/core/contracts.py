@@ -59,9 +59,8 @@ class InputKind(StrEnum):
     """What of an input decides a day. Only this part is in the day's input digest."""
 
     CONTENT = "content"  # the fingerprints of the input's days
-    KNOWN_AT_CUT = (
-        "known_at_cut"  # what had arrived for those days by the cut of the day being made
-    )
+    # What had arrived for those days by the cut of the day being made.
+    KNOWN_AT_CUT = "known_at_cut"
     ARRIVALS = ledgers.ARRIVALS  # the deliveries that the ledger `arrivals` lists for the day
     FILES = ledgers.FILES  # the landed files of the day
 
@@ -154,12 +153,10 @@ class Contract:
     day_column: str  # the column that names a row's day
     key: tuple[str, ...]  # unique within a day
     inputs: tuple[Input, ...]
-    waits_for_cut: bool = (
-        False  # a day is pending (and empty) until the frontier passed its cut: midnight plus grace
-    )
-    matures_after_days: int | None = (
-        None  # day `d` is mature so many days after `d + 1` (None: no day ripens)
-    )
+    # A day is pending (and empty) until the frontier passed its cut: midnight plus grace.
+    waits_for_cut: bool = False
+    # Day `d` is mature so many days after `d + 1` (None: no day ripens).
+    matures_after_days: int | None = None
     partition_by: str | None = None
     rules: tuple[Rule, ...] = ()  # hold of every row
     read_by: tuple[
@@ -168,13 +165,11 @@ class Contract:
     consumer_queries: tuple[
         str, ...
     ] = ()  # SELECTs of consumers that read it, set from `[gates] reads`
-    made_by: str = (
-        ""  # the key of the project's asset that returns its rows; "": this package computes them
-    )
+    # The key of the project's asset that returns its rows; "": this package computes them.
+    made_by: str = ""
     first_day: date | None = None  # it has no days before it
-    external: str = (
-        ""  # the folder of the Delta table of others whose days these are; "": a table of the lake
-    )
+    # The folder of the Delta table of others whose days these are; "": a table of the lake.
+    external: str = ""
     beside: tuple[str, ...] = ()  # assets that it is made from and that no receipt of it can name
     # of days that a step is making, whose inputs have their keys: what it read from a lake and no
     # receipt can name

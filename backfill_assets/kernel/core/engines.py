@@ -46,15 +46,13 @@ class Engine:
     # `_metadata` names the file of a row and its place in it; else this process decodes files and
     # numbers their rows
     has_row_metadata = True
-    reads_all_landed = (
-        True  # landed values that Spark reads; else `converts` and `doubtful` say which it refuses
-    )
+    # Landed values that Spark reads; else `converts` and `doubtful` say which it refuses.
+    reads_all_landed = True
     reads_delta = True  # tables that another program changed, too
     # Files of a narrower type are read as the column's; else all files of a read are of one type.
     casts_files = True
-    catches_errors = (
-        True  # `try_to_binary` gives NULL for what raises within it; else one row ends the query
-    )
+    # `try_to_binary` gives NULL for what raises within it; else one row ends the query.
+    catches_errors = True
 
     def files_at_once(self, memory: str, columns: int) -> int | None:
         """Return how many files of so many columns one write may have open, given `memory`; None:

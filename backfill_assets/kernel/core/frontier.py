@@ -14,9 +14,8 @@ from backfill_assets.kernel.core.days import end_of, midnight
 from backfill_assets.kernel.core.digests import raw_digest
 from backfill_assets.kernel.core.view import LakeView, Source, TableView
 
-FRONTIERS = (
-    "frontiers"  # the tag of a receipt with the frontier of each source, where sources have names
-)
+# The tag of a receipt with the frontier of each source, where sources have names.
+FRONTIERS = "frontiers"
 
 
 def is_loaded(day: date, source: Source) -> bool:

@@ -22,9 +22,8 @@ from backfill_assets.kernel.core.frontier import externals_below
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import State, States
 
-RUN_SECONDS = (
-    4.0  # what one more run of five tables costs: 3 s in a command, 8 s in a process of its own
-)
+# What one more run of five tables costs: 3 s in a command, 8 s in a process of its own.
+RUN_SECONDS = 4.0
 # What one more settled day costs in such a run: five events a table, which Dagster records.
 DAY_SECONDS = 0.03
 IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart

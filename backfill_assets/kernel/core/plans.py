@@ -23,9 +23,8 @@ PLAN_TAG, CHUNK_TAG = (
     "chunk",
 )  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
-MODE_TAG = (
-    "write_mode"  # of runs and receipts, where it is not overwrite: `merge`, or that with rows kept
-)
+# Of runs and receipts, where it is not overwrite: `merge`, or that with rows kept.
+MODE_TAG = "write_mode"
 KEEP_GOOD: Final = "keep_good"  # the days of a run that pass are written though others are refused
 ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it was asked for
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which

@@ -29,9 +29,8 @@ UNCHANGED_FIELDS = (
     "start_seconds",
     "bytes",
 )
-UNNUMBERED = (
-    1  # the scheme of receipts from before they named it: never called equal to one of ours
-)
+# The scheme of receipts from before they named it: never called equal to one of ours.
+UNNUMBERED = 1
 Columns = Mapping[str, str]  # the type of each column by its name
 
 

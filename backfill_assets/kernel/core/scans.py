@@ -14,9 +14,8 @@ BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished"
 OF_TOTALS = "its totals ("
 # How a reason begins that refuses a dump which may not be whole; its day follows.
 OF_DUMP = "the dump of "
-UNFIT = (
-    "select does not fit its columns: "  # how a reason begins that refuses all files of a schema
-)
+# How a reason begins that refuses all files of a schema.
+UNFIT = "select does not fit its columns: "
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 
 K = TypeVar("K", date, tuple[date, date])

@@ -46,9 +46,8 @@ from backfill_assets.kernel.tables.staging import Committing, StagedFile, unswep
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-FEATURE_OF_BEFORE = (
-    "inCommitTimestamp"  # tables of version 0.1 have it, and delta-rs refuses to write them
-)
+# Tables of version 0.1 have it, and delta-rs refuses to write them.
+FEATURE_OF_BEFORE = "inCommitTimestamp"
 # Commits: opening a table reads those since its checkpoint, 0.4 CPU ms each (measured: a receipt
 # took 8 CPU ms with 10, 14 with 25, 41 with 100, whatever the length of the log); each checkpoint
 # is one more file of all live files.

@@ -35,9 +35,8 @@ from backfill_assets.kernel.place.port import (
 from backfill_assets.kernel.tables.adopted import ADOPTION, files_before, first_version
 from backfill_assets.kernel.tables.adopted import LOG as LOG
 
-HISTORY = (
-    "_history"  # in a table's folder: zips of commits that versions until 0.2.0 took out of its log
-)
+# In a table's folder: zips of commits that versions until 0.2.0 took out of its log.
+HISTORY = "_history"
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
 BEFORE = "backfill_assets.before"

@@ -48,9 +48,8 @@ from backfill_assets.kernel.place.port import Place, Token, exists
 T = TypeVar("T")
 KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
 HEAD, COMMITS = "head", "commits"  # names of values
-KEPT_VALUES = (
-    128  # a lake of ten tables has about twenty; a process that opens lake after lake does not grow
-)
+# A lake of ten tables has about twenty; a process that opens lake after lake does not grow.
+KEPT_VALUES = 128
 
 
 class LogCache:

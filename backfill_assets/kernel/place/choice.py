@@ -13,9 +13,8 @@ from backfill_assets.kernel.core.addresses import SCHEMES, in_bucket, local_root
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place
 
-MACHINE = (
-    ".bucket"  # in this machine's folder of a lake: what is prepared for its bucket, and copies
-)
+# In this machine's folder of a lake: what is prepared for its bucket, and copies.
+MACHINE = ".bucket"
 
 
 def place_at(root: Path) -> Place:

@@ -56,21 +56,18 @@ class SourceSettings(Section):
         0  # of a table: what it holds then comes at once
     )
     select: Text  # Spark SQL that maps the columns
-    payload: Payload | None = (
-        None  # column -> Spark type, perhaps with NOT NULL; None: entity, value and flag
-    )
+    # Column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
+    payload: Payload | None = None
     dialect: Dialect = (
         Dialect()
     )  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
-    key_day: KeyDay | None = (
-        None  # where each key names its event day, which never changes: ord-YYYYMMDD
-    )
+    # Where each key names its event day, which never changes: ord-YYYYMMDD.
+    key_day: KeyDay | None = None
     in_place: bool | Annotated[int, Field(strict=True, ge=1)] = (
         False  # Parquet stays where it is; from so many bytes
     )
-    kind: Literal["changes", "snapshot"] = (
-        "changes"  # snapshot: the files of a day are the whole table as of then
-    )
+    # Snapshot: the files of a day are the whole table as of then.
+    kind: Literal["changes", "snapshot"] = "changes"
     max_vanished_share: float = Field(
         default=0.2, ge=0, le=1
     )  # of a dump's keys, which a whole next one may lack
@@ -310,9 +307,8 @@ class TableSettings(Section):
     """A daily Delta table that others write, as an input of the lake's tables; or one that the lake
     adopted."""
 
-    external: str = (
-        ""  # its folder, relative to lake.toml, its address in a bucket, or its name in a catalog
-    )
+    # Its folder, relative to lake.toml, its address in a bucket, or its name in a catalog.
+    external: str = ""
     day: str = ""  # its column with the day, a DATE
     description: str = ""
     others_may_write: bool = Field(default=False, strict=True)  # an adopted one

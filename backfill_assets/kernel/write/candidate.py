@@ -41,9 +41,8 @@ from backfill_assets.kernel.write.fingerprints import on_days
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.kernel.write.replace import Provenance, Published
 
-VERSIONS = (
-    "versions"  # the tag of a receipt: Python and the libraries that computed and wrote its days
-)
+# The tag of a receipt: Python and the libraries that computed and wrote its days.
+VERSIONS = "versions"
 Facts = dict[date, dict[str, Any]]
 
 

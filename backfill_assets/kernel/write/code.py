@@ -27,9 +27,8 @@ AGAIN = (
     "Start the command again (in Dagster reload the code location, in a notebook restart the "
     "kernel)"
 )
-FILES_OF_PACKAGE = (
-    "__loaded_package_files__"  # of a module: its package's files with the bytes at the first look
-)
+# Of a module: its package's files with the bytes at the first look.
+FILES_OF_PACKAGE = "__loaded_package_files__"
 # Receipts and pins of plans name their versions.
 LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
 

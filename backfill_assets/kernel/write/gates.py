@@ -34,9 +34,8 @@ from backfill_assets.kernel.tables.sections import Section, Text
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
 READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
-UNUSUAL_FACTOR = (
-    10  # warned of without any setting: ten times more or fewer rows than on an ordinary day
-)
+# Warned of without any setting: ten times more or fewer rows than on an ordinary day.
+UNUSUAL_FACTOR = 10
 UNUSUAL_NEEDS_ROWS = 20  # below it a factor of ten is chance
 NULL_SHARE_JUMP = 0.2  # a NULL share this far above the trailing median is worth a look
 NO_WORD = re.compile(r"[^A-Za-z0-9_]+")  # what no name of a check has

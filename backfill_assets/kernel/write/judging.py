@@ -169,9 +169,8 @@ class KeptBack:
     unready: Mapping[date, BackfillError] = field(
         default_factory=dict
     )  # days that were not computed, and why
-    error: DaysKeptBack | None = (
-        None  # names the days, the cause and sample keys; None where no day is kept back
-    )
+    # Names the days, the cause and sample keys; None where no day is kept back.
+    error: DaysKeptBack | None = None
 
     @property
     def days(self) -> frozenset[date]:

@@ -30,9 +30,8 @@ from backfill_assets.kernel.log.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, sweep
 
-CONFLICT_ATTEMPTS = (
-    5  # each one re-reads the log; a day is fought over by two or three writers at most
-)
+# Each one re-reads the log; a day is fought over by two or three writers at most.
+CONFLICT_ATTEMPTS = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
 
 
@@ -50,9 +49,8 @@ class Provenance:
     tags: Mapping[str, str] | None = None
     # start of the work on this process's monotonic clock (seconds)
     began: float = field(default_factory=time.monotonic)
-    cpu_seconds: float | None = (
-        None  # processor time until the rows were audited; None: not measured
-    )
+    # Processor time until the rows were audited; None: not measured.
+    cpu_seconds: float | None = None
     start_seconds: float | None = None  # the wait for an engine to open; None: not measured
 
 
@@ -65,9 +63,8 @@ class Write:
     entries: Mapping[date, DayEntry]
     base_version: int  # the table's version when the work began
     provenance: Provenance
-    always: bool = (
-        False  # commit the receipt even if nothing changed: it names newer input versions
-    )
+    # Commit the receipt even if nothing changed: it names newer input versions.
+    always: bool = False
     force: bool = False  # write the rows even if the table holds the same
     mode: WriteMode = WriteMode.OVERWRITE
 

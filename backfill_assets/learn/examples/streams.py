@@ -171,9 +171,8 @@ def features_v2() -> dict[str, str]:
 
 
 FIRST_SALES = date(2024, 12, 16)
-DAYS_OF_SALES = (
-    36  # to 2025-01-20: four weeks to compare the wrong days with, and some days after them
-)
+# To 2025-01-20: four weeks to compare the wrong days with, and some days after them.
+DAYS_OF_SALES = 36
 SALES_A_DAY = 60
 WRONG = ("2025-01-10", "2025-01-14")  # cents were taken for euros, and multiplied by 100
 RESENT = "2025-01-21T07:00:00Z"

@@ -34,9 +34,8 @@ LOG_MEANING = {
     "release loaded it",
     "log_commit_ts": "when the row's commit was made (UTC)",
 }
-OF_TABLE = (
-    "raw of a table 1"  # beside `LOADER_VERSION`: raised when the log can give other rows of raw
-)
+# Beside `LOADER_VERSION`: raised when the log can give other rows of raw.
+OF_TABLE = "raw of a table 1"
 OWN = "{} of the row itself, also where the commit took it away"
 
 

@@ -37,9 +37,8 @@ from backfill_assets_tests.strategies import examples
 pytestmark = pytest.mark.usefixtures("storages")
 TICKS, DAYS, ATTEMPTS, LOOKED_AT_EVERY = 10_000, 5, 3, 10
 CHAIN = CONTRACTS[:3]  # raw, staging, features: a table to wait for and one that waits
-PATIENCE_TICKS = (
-    200  # from being makeable to being asked for, behind retries, caps and runs that are not over
-)
+# From being makeable to being asked for, behind retries, caps and runs that are not over.
+PATIENCE_TICKS = 200
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SUCCESS, FAILURE, CANCELED = (
     dg.DagsterRunStatus.SUCCESS,
