@@ -22,7 +22,7 @@ LABS = {  # by name: the module (`MODULES`) has its `STEPS`
     "incident": "Three years doubled by a job that succeeded: a known total finds it.",
     "mistakes": "Append for corrections, one huge run, totals only, now() in a transform.",
 }
-MODULES = {"skew": "skew"}  # others: `loads`
+MODULES = {"skew": "lab_skew"}  # others: `lab_loads`
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LabStep:
 
 def steps_of(name: str) -> Callable[[Path], Iterator[LabStep]]:
     """The function of a lab in a folder, from its module."""
-    module = import_module(f"{__package__}.{MODULES.get(name, 'loads')}")
+    module = import_module(f"{__package__}.{MODULES.get(name, 'lab_loads')}")
     steps: Callable[[Path], Iterator[LabStep]] = module.STEPS[name]
     return steps
 

@@ -83,4 +83,4 @@ def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], day
 )
 def test_names_of_steps_and_tags_of_days_are_spelled_in_one_file(spelled: str, file: str) -> None:
     spelling = {f.place for f in sources(PACKAGE) for text in f.texts if text.value == spelled}
-    assert spelling == {f"{PACKAGE}/orchestration/{file}.py"}
+    assert spelling == {f"{PACKAGE}/dagster/adapter/{file}.py"}
