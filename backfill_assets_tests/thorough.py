@@ -77,6 +77,13 @@ VARIANTS = (
         "late-data", "test_late_data.py", "BACKFILL_ASSETS_REPLAYS", "5", "random orders of landing"
     ),
     stories(
+        "lakes-before",
+        "test_lakes_before.py",
+        "BACKFILL_ASSETS_LAKES_BEFORE",
+        "1000",
+        "days made by 6f78c832, too",
+    ),
+    stories(
         "wrong-select",
         "test_plan_wrong_select.py",
         "BACKFILL_ASSETS_WRONG_DAYS",
