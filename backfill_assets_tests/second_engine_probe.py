@@ -4,7 +4,7 @@ differs is made.
 Lives here: asking over Spark Connect, answers in one form for both engines, and the answers of
 Spark that are kept beside (`second_engine_answers.json`), digests of their parts. Does not live
 here: the questions (`second_engine_catalogue`) and the list
-(`backfill_assets.landing.sail_differences`).
+(`engines.sail_differences`).
 
 usage: python -m backfill_assets_tests.second_engine_probe embedded  # asks Spark (minutes), keeps
 its answers

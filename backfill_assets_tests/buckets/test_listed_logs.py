@@ -46,8 +46,8 @@ def test_a_process_that_knows_a_table_goes_on_from_what_others_committed_meanwhi
     table, others = lake.table_place("staging"), LogCache()
     written(lake, 2, 0)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("store", "committer", "data_files"):
-            patch.setattr(f"backfill_assets.lake.{module}.LOGS", others)  # as another process
+        for module in ("tables.store", "log.committer", "tables.data_files"):
+            patch.setattr(f"backfill_assets.kernel.{module}.LOGS", others)  # as another process
         for value in range(3, 6):
             written(lake, value, 0, 1)
     written(lake, 6, 1)

@@ -99,7 +99,7 @@ DAYS = DayRange(RULES.start, RULES.start + 3 * ONE_DAY)
 WRITES_AGAIN = """
 import sys
 from pathlib import Path
-from backfill_assets.places import leases
+from backfill_assets.buckets import leases
 from backfill_assets_tests.end_to_end.test_bucket_elsewhere import DAYS
 from backfill_assets_tests.end_to_end.worlds import World
 leases.LOCK_LEASE_SECONDS = leases.WRITE_LEASE_SECONDS = 0.5  # what it holds is another's soon after its death

@@ -106,7 +106,7 @@ def test_killed_at_random_moments_a_plan_ends_as_if_nobody_had(
 DIES_BETWEEN_RAW_AND_ITS_LEDGER = """
 import os, sys
 from backfill_assets.cli.app import main
-from backfill_assets.load import raw
+from backfill_assets.intake import raw
 raw.commit_arrivals = lambda *_: os._exit(9)
 main()
 """

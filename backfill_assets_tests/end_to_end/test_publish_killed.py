@@ -26,7 +26,8 @@ pytestmark = pytest.mark.usefixtures("storages", "processes")
 KILLED = """
 import os, sys
 from pathlib import Path
-from backfill_assets.lake import replace, versions
+from backfill_assets.kernel.log import versions
+from backfill_assets.kernel.write import replace
 from backfill_assets.candidates.publications import publish
 from backfill_assets_tests.candidate_world import CandidateWorld
 beside, left = CandidateWorld.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
