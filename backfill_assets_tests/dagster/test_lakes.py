@@ -26,7 +26,7 @@ def test_a_lake_is_made_once_and_begins_with_its_earliest_asset(lake: Path) -> N
     assert lake_for(lake, MARCH).settings.start_date == MARCH
     assert lake_for(lake, JANUARY).settings.start_date == JANUARY
     assert lake_for(lake, MARCH).settings.start_date == JANUARY
-    assert "start_date = 2024-01-01 " in (lake / "lake.toml").read_text()
+    assert "start_date = 2024-01-01\n" in (lake / "lake.toml").read_text()
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
