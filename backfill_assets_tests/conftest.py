@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from backfill_assets.engines.confs import EMBEDDED
+from backfill_assets.kernel.core.engines import EMBEDDED
 from backfill_assets_tests import engine_choice as engines
 from backfill_assets_tests.fixtures import beside, lake, made, reader, table, told
 from backfill_assets_tests.processes import CHECKOUT

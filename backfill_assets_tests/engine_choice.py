@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.engines.confs import EMBEDDED, SAIL, EngineSettings
+from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.sail import why_not_private
+from backfill_assets.kernel.core.engines import EMBEDDED, SAIL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.buckets.leases import Swept
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.place.port import Swept
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings

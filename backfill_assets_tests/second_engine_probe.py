@@ -24,8 +24,8 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.confs import SAIL
 from backfill_assets.engines.sail_differences import DIFFERENT, differences
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests.second_engine_catalogue import (
     COLUMNS,
     ROWS,

@@ -1,5 +1,5 @@
-"""The page for contributors and the workflow beside it: what they name exists, and the page stays one that is read.
-Not here: whether what they say is good advice."""
+"""The page for contributors and the workflow beside it: what they name exists, and the page stays
+one that is read. Not here: whether what they say is good advice."""
 
 import re
 

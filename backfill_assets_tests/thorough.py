@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from backfill_assets.engines.confs import SAIL
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests.engine_choice import SPARK, TESTS_ENGINE, USERS_DO
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.strategies import CHANCE

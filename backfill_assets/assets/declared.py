@@ -17,10 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.candidates.whole import CANDIDATE_FILE, CANDIDATES, UNFINISHED
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Place,
@@ -29,10 +28,14 @@ from backfill_assets.kernel.place.port import (
     read_json,
     write_json,
 )
+from backfill_assets.kernel.tables.table_places import (
+    ASSETS,
+    AT,
+    adopted_places,
+    home_of,
+)
 
-ASSETS, TABLES = ".assets", "tables"
 LOCATED = ".located"  # ends the name of a file that is named by a name in a catalog
-AT = "@"  # in the name of a file: between the name of a table and the parts of its address
 
 
 @dataclass(frozen=True)
@@ -131,13 +134,6 @@ def _declared(lake: Place, names: Iterable[str]) -> list[DeclaredTable]:
     return [table for name in found if (table := find_declared(lake, name)) is not None]
 
 
-def table_at(lake: Place, table: str) -> Place:
-    """The place of a table of a lake (no candidate's) as it is now, adopted in a bucket or not; by
-    a listing."""
-    address = _places(lake.names(ASSETS)).get(table)
-    return prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
-
-
 def place_table(lake: Place, table: str, address: str) -> None:
     """Let a table of a lake lie at an address from now on."""
     with suppress(AlreadyThere):
@@ -166,32 +162,6 @@ def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
     return {name.removesuffix(LOCATED): read(lake, f"{ASSETS}/{name}").decode() for name in found}
 
 
-def _places(names: Iterable[str]) -> dict[str, str]:
-    """The addresses of the tables that were adopted in a bucket, by the names of files."""
-    parts = (name.split(AT) for name in sorted(names) if AT in name)
-    return {table: f"{scheme}://{'/'.join(rest)}" for table, scheme, *rest in parts}
-
-
-def home_of(root: Path) -> Path:
-    """The lake's folder; for a candidate's folder, the folder of its base lake."""
-    return root.parent.parent if candidate_facts(root) else root
-
-
-def candidate_facts(root: Path) -> dict[str, Any]:
-    """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises
-    SettingsError for a candidate that does not count."""
-    facts = read_json(place_at(root), CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
-    if UNFINISHED in facts:
-        raise SettingsError(
-            f"the candidate {root.name}",
-            f"it is {facts[UNFINISHED]}, or that was stopped",
-            "Nothing was done",
-            "See `backfill-assets candidate list`; the next `candidate create` or `discard` "
-            "deletes what was left",
-        )
-    return facts
-
-
 def declare(lake: Place, table: DeclaredTable) -> None:
     """Write the file of a table, unless it says the same already. The caller holds the table's
     lock."""
@@ -218,7 +188,7 @@ def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     names = lake.names(ASSETS)
     settings = _with_located(settings, located(root, names))
     bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
-    if (places := _places(names)) and isinstance(own := settings.get("tables", {}), dict):
+    if (places := adopted_places(names)) and isinstance(own := settings.get("tables", {}), dict):
         settings = {
             **settings,
             "tables": {**own, **{n: {**own.get(n, {}), "place": at} for n, at in places.items()}},

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.candidates.whole import CANDIDATES
 from backfill_assets.foreign.adopting import adopted_names
 from backfill_assets.intake.landings import roots_here
-from backfill_assets.kernel.core.addresses import address_of, bucket_address
+from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import refuse_foreign, whoami
 from backfill_assets.kernel.core.texts import plain

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.place.port import (
     LOCKS,
     SHOWN_SECONDS,
@@ -28,6 +27,7 @@ from backfill_assets.kernel.place.port import (
     Changed,
     Held,
     Place,
+    Swept,
     Token,
     read_json,
 )
@@ -39,10 +39,6 @@ LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
 CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the store's time
-
-
-class Swept(TransientError):
-    """The files of this write were taken for abandoned: it commits nothing."""
 
 
 @dataclass

@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.candidates.whole import CANDIDATE_FILE, CANDIDATES, candidates_of
-from backfill_assets.kernel.core.addresses import address_of
+from backfill_assets.candidates.whole import candidates_of
+from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
@@ -25,6 +25,7 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import AlreadyThere, read_json
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 

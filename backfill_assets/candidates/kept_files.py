@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.candidates.whole import MAKING, SNAPSHOT_FILE, UNFINISHED, snapshots_of
+from backfill_assets.candidates.whole import MAKING, snapshots_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.log.log import versions
 from backfill_assets.kernel.log.log_state import LOGS
@@ -21,6 +21,7 @@ from backfill_assets.kernel.tables.data_files import (
     refuse_altered,
 )
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
+from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
 
 
 @dataclass(frozen=True)

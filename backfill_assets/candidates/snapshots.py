@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.candidates.kept_files import KeptFile, bytes_pinned_by, fault_of, keep_files
-from backfill_assets.candidates.whole import SNAPSHOT_FILE, SNAPSHOTS, snapshots_of
+from backfill_assets.candidates.whole import snapshots_of
 from backfill_assets.erasure.forgotten import erasures
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -28,6 +28,7 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, read_json, size
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, SNAPSHOTS
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from backfill_assets.kernel.core import addresses
+from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.place.port import (
     LOCK_SECONDS,
     LOCKS,
@@ -24,11 +24,15 @@ from backfill_assets.kernel.place.port import (
     Token,
     exists,
 )
+from backfill_assets.kernel.tables.table_places import (
+    CANDIDATE_FILE,
+    SNAPSHOT_FILE,
+    SNAPSHOTS,
+    UNFINISHED,
+)
 
-SNAPSHOTS, SNAPSHOT_FILE = ".snapshots", "snapshot.json"
-CANDIDATES, CANDIDATE_FILE = addresses.CANDIDATES, "candidate.json"
 FILES = {SNAPSHOTS: SNAPSHOT_FILE, CANDIDATES: CANDIDATE_FILE}
-UNFINISHED, MAKING = "unfinished", "being made"
+MAKING = "being made"
 MARK = f'{{"{UNFINISHED}"'.encode()  # begins the file of a folder that does not count
 
 

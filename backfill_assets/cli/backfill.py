@@ -27,10 +27,10 @@ from backfill_assets.cli.drawing import draw_table, remark, say
 from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.external import refuse_external
 from backfill_assets.intake.landed_changes import landed
 from backfill_assets.intake.landing_command import opened_now
 from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.kernel.core.contracts import refuse_external
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.frontier import is_lowered

@@ -208,8 +208,8 @@ def lake_root() -> Path:
     root = lake_folder(meta.get(LAKE_KEY))
     if (target := meta.get(TARGET_KEY)) is None:
         return root
-    from backfill_assets.assets.declared import home_of
-    from backfill_assets.candidates.whole import CANDIDATES
+    from backfill_assets.kernel.core.addresses import CANDIDATES
+    from backfill_assets.kernel.tables.table_places import home_of
 
     folder: Path = root / CANDIDATES / target
     if home_of(folder) == folder:

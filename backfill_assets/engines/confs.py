@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.kernel.core.engines import EMBEDDED, OWN_SERVERS, THEIRS
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import scrub
 
-EMBEDDED = "embedded"
-SAIL = "sail"
 # Set by Delta as it opens a table; no row depends on them.
 NOT_FOR_ROWS = frozenset(f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write"))
-THEIRS = "session"  # a session of the project's own
-OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
 LOOPBACK = "127.0.0.1"
 _LOCAL_MASTER = re.compile(r"local(-cluster)?(\[|$)")
-_SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
 # What the package's promises rest on; a user's value would break them silently.
 _OURS = (
     "spark.master",
@@ -115,14 +111,6 @@ class EngineSettings:
         """True where the queries run on this machine, in a server of the lake's own that sees its
         folders."""
         return self.is_local or self.engine in OWN_SERVERS
-
-
-def shown(key: str, value: object) -> str:
-    """The value of a setting for printing: scrubbed and short; `***` if its name speaks of a
-    secret."""
-    if isinstance(value, Mapping):
-        return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
-    return "***" if _SECRET_NAME.search(key) else scrub(str(value))[:80]
 
 
 def session_confs(settings: EngineSettings) -> dict[str, str]:

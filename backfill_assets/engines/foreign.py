@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from backfill_assets.engines.confs import OWN_SERVERS
 from backfill_assets.engines.workers import (
     counted_write,
     has_local_master,
     is_connect,
     refuse_blind_workers,
 )
+from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.place.folder import Folder

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.confs import OWN_SERVERS, THEIRS, EngineSettings, size_confs
+from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
 from backfill_assets.engines.loss import is_engine_loss
@@ -29,6 +29,7 @@ from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.foreign.located import refuse_moved
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
+from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
 

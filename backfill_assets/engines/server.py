@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 from filelock import FileLock, Timeout
 
 from backfill_assets.engines.cache import package_version
-from backfill_assets.engines.confs import EMBEDDED, SAIL, EngineSettings
+from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.jvm import Embedded
 from backfill_assets.engines.processes import Process, end_in, working_in
 from backfill_assets.engines.sail import Sail
@@ -32,7 +32,7 @@ from backfill_assets.engines.supervisor import (
     ServerFolder,
     take,
 )
-from backfill_assets.kernel.core.engines import SPARK, Engine
+from backfill_assets.kernel.core.engines import EMBEDDED, SAIL, SPARK, Engine
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     EngineLost,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.confs import NOT_FOR_ROWS, THEIRS, EngineSettings, session_confs
+from backfill_assets.engines.confs import NOT_FOR_ROWS, EngineSettings, session_confs
 from backfill_assets.engines.foreign import is_elsewhere, session_of
 from backfill_assets.engines.loss import (
     disk_full,
@@ -34,7 +34,7 @@ from backfill_assets.engines.processes import Process
 from backfill_assets.engines.server import end_server, ensure_server, hold, release, server_engine
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
-from backfill_assets.kernel.core.engines import SPARK, Engine
+from backfill_assets.kernel.core.engines import SPARK, THEIRS, Engine
 from backfill_assets.kernel.core.errors import BackfillError, unusable
 from backfill_assets.kernel.core.process import keep_objects
 

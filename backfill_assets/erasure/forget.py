@@ -15,14 +15,14 @@ from pathlib import Path
 from backfill_assets.candidates.candidates import discard_candidate
 from backfill_assets.candidates.kept_files import snapshots_with
 from backfill_assets.candidates.snapshots import drop_snapshot
-from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS, WholeFolders
+from backfill_assets.candidates.whole import WholeFolders
 from backfill_assets.erasure.forgotten import Erasure, erase
 from backfill_assets.erasure.traces import Search, Trace, is_of_log
 from backfill_assets.foreign.observing import entity_there, is_entity
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.select import columns_of
-from backfill_assets.kernel.core.addresses import called
+from backfill_assets.kernel.core.addresses import CANDIDATES, called
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
@@ -35,6 +35,7 @@ from backfill_assets.kernel.tables.folder import FORGOTTEN, TABLES
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.embedded import connection, selection
 from backfill_assets.kernel.write.fingerprints import fingerprint_text, pieces, quoted, row_hash

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from backfill_assets.assets.declared import table_at
 from backfill_assets.foreign.external import Reference, UnreadableLog, open_external, references
 from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -30,6 +29,7 @@ from backfill_assets.kernel.tables.columns import file_statistics, footer_in, ki
 from backfill_assets.kernel.tables.data_files import gone_or_altered
 from backfill_assets.kernel.tables.folder import is_taken, readers_of
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.table_places import table_at
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

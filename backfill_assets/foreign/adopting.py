@@ -53,7 +53,7 @@ from backfill_assets.kernel.log.log import (
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import exists
-from backfill_assets.kernel.tables.adopted import ADOPTION, first_version, mark_of
+from backfill_assets.kernel.tables.adopted import ADOPTION, JUDGE, first_version, mark_of
 from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days
 from backfill_assets.kernel.tables.folder import TABLES
@@ -65,7 +65,7 @@ from backfill_assets.kernel.write.model import Table, confs_of, make_pipeline
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-ADOPT, JUDGE = "adopt", "judge"  # reasons of receipts
+ADOPT = "adopt"  # the reason of a receipt
 # The tag of a receipt of judged days with the commits of others since the last one.
 WRITERS = "written by"
 ADOPTED = "adopted"  # the tag with version, table id and folder of what was adopted, and the lake

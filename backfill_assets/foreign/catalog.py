@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.assets.declared import located, record_located
-from backfill_assets.engines.confs import OWN_SERVERS
 from backfill_assets.engines.engine_paths import by_hadoop
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.located import described, place_in_catalog, quoted
+from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 
 if TYPE_CHECKING:

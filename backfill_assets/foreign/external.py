@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from backfill_assets.assets.declared import declared, home_of, located
+from backfill_assets.assets.declared import declared, located
 from backfill_assets.buckets.store_errors import refuse_lost
 from backfill_assets.kernel.core.addresses import table_address
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -28,6 +28,7 @@ from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.choice import others_at
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import column_types, footer_in
+from backfill_assets.kernel.tables.table_places import home_of
 from backfill_assets.kernel.write.embedded import is_delta, not_delta
 
 if TYPE_CHECKING:
@@ -364,14 +365,3 @@ def unreadable(name: str, culprit: str) -> UnreadableLog:
 def refused(name: str, culprit: str, fix: str) -> BackfillError:
     """The refusal of a table of others."""
     return BackfillError(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
-
-
-def refuse_external(contract: Contract) -> None:
-    """Raise BackfillError for a table that others write: nothing here changes it."""
-    if contract.external:
-        raise BackfillError(
-            f"the table {contract.name}",
-            f"others write it, in {contract.external}",
-            "Nothing was written",
-            "Have its writer change it; what is made from it follows",
-        )

@@ -15,10 +15,10 @@ from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened
 from backfill_assets.cli.drawing import TextTable, draw_table, number, remark
 from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import RunOutcome
-from backfill_assets.engines.confs import OWN_SERVERS
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
+from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.plans import Work

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Literal
 
 from backfill_assets.buckets.leases import patience
-from backfill_assets.candidates.whole import CANDIDATES
+from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import (

@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
 
-from backfill_assets.engines.confs import OWN_SERVERS
 from backfill_assets.kernel.core.contracts import InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_day, ranges
 from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import scrub

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from backfill_assets.foreign.adopting import JUDGE
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.downstream import stale_after
@@ -22,6 +21,7 @@ from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLL
 from backfill_assets.kernel.core.receipts import Built, Receipt
 from backfill_assets.kernel.log.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables import restore
+from backfill_assets.kernel.tables.adopted import JUDGE
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreRequest
 from backfill_assets.kernel.tables.view import read_view

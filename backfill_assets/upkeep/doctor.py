@@ -18,7 +18,6 @@ from typing import Any
 from backfill_assets.buckets.doctor_store import estimate, examine_store
 from backfill_assets.compare.prove import examine_engine
 from backfill_assets.engines.cache import delta_coordinate, present_jars
-from backfill_assets.engines.confs import THEIRS
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
@@ -32,6 +31,7 @@ from backfill_assets.intake.paths import day_by_position
 from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.engines import THEIRS
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     refuse_unknown,

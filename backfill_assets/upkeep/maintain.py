@@ -17,12 +17,11 @@ from backfill_assets.buckets.leases import clear as clear_locks
 from backfill_assets.candidates.whole import candidates_of, snapshots_of
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import LINKS
-from backfill_assets.foreign.external import refuse_external
 from backfill_assets.intake.content_store import discard
 from backfill_assets.intake.landed_changes import unneeded_copies
 from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
 from backfill_assets.kernel.core.clock import utc_now, utc_today
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.log.versions import (

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.buckets import leases
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import LOCKS, Held, read_json
+from backfill_assets.kernel.place.port import LOCKS, Held, Swept, read_json
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
 
@@ -87,7 +87,7 @@ def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits
     assert [*leases.abandoned(place, "m", lambda *_: True)] == []
     left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
     assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"]
-    with pytest.raises(leases.Swept, match="the write 1: it had not shown itself"):
+    with pytest.raises(Swept, match="the write 1: it had not shown itself"):
         held.committing(7)
     assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"], "until its files are gone"
 

@@ -11,10 +11,11 @@ import pytest
 
 from backfill_assets.candidates.kept_files import pins, snapshots_with
 from backfill_assets.candidates.snapshots import drop_snapshot, held_bytes
-from backfill_assets.candidates.whole import SNAPSHOT_FILE, UNFINISHED, snapshots_of
+from backfill_assets.candidates.whole import snapshots_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.upkeep.housekeeping import remove_unneeded
 from backfill_assets_tests.candidates.test_snapshots import keep

@@ -16,10 +16,10 @@ from backfill_assets.candidates.snapshots import (
     held_bytes,
     snapshot_names,
 )
-from backfill_assets.candidates.whole import SNAPSHOT_FILE
 from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import day_range as span_of
 from backfill_assets.kernel.core.errors import Altered, BackfillError
+from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
 from backfill_assets.reading.fitness import Unfit, UnfitDays, UnfitDaysWarning
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets_tests.builders import day

@@ -9,9 +9,9 @@ import signal
 from pathlib import Path
 
 from backfill_assets.engines.cache import cache_folder, delta_coordinate
-from backfill_assets.engines.confs import EMBEDDED
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.kernel.core.engines import EMBEDDED
 from backfill_assets_tests.end_to_end.typed import days_lake
 from backfill_assets_tests.engine_choice import OF_LAKES
 from backfill_assets_tests.processes import run_python, until

@@ -17,7 +17,7 @@ from backfill_assets.candidates.candidates import (
     discard_candidate,
 )
 from backfill_assets.candidates.publications import PublishRequest, publish
-from backfill_assets.candidates.whole import CANDIDATES
+from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.end_to_end.test_bucket_lake import in_bucket

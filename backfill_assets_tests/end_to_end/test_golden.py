@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.prove import check_engine
-from backfill_assets.engines.confs import SAIL
 from backfill_assets.engines.sail import why_not_private
 from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
 

@@ -10,7 +10,6 @@ from backfill_assets.engines.confs import (
     S3Address,
     launch_confs,
     s3a_confs,
-    shown,
     size_confs,
 )
 from backfill_assets.kernel.core.errors import SettingsError
@@ -68,25 +67,6 @@ def test_a_driver_for_a_lake_in_a_bucket_finds_its_store_as_the_environment_says
     assert confs.items() >= {**theirs, "spark.hadoop.fs.s3a.endpoint.region": "r"}.items()
     assert not any("s3a" in key for key in launch_confs(EngineSettings("spark://h:7077"), tmp_path))
     assert "hunter2" not in str(confs)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "told"),
-    [
-        ("engine", "sc://h/;token=a", "sc://h/;token=***"),
-        ("token", "a", "***"),
-        ("fs.s3a.secret.key", "a", "***"),
-        ("confs", {"some.secret": "a"}, "the keys some.secret"),
-        ("memory", "2x", "2x"),
-        (
-            "to",
-            "smtps://me:hunter2@mail and sc://h:1/;token=a",
-            "smtps://me:***@mail and sc://h:1/;token=***",
-        ),
-    ],
-)
-def test_a_setting_is_shown_without_its_secret(key: str, value: object, told: str) -> None:
-    assert shown(key, value) == told
 
 
 @pytest.mark.parametrize(("rows", "large"), [(0, "false"), (99_999, "false"), (100_000, "true")])

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql.utils import is_remote
 
-from backfill_assets.engines.confs import THEIRS, EngineSettings
+from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.foreign import (
     NEEDED,
     delta_frame,
@@ -24,6 +24,7 @@ from backfill_assets.engines.foreign import (
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import is_project_session, open_session, own_server
 from backfill_assets.engines.workers import is_connect
+from backfill_assets.kernel.core.engines import THEIRS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets_tests.lakes import make_lake
 

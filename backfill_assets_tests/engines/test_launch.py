@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engines.confs import SAIL, EngineSettings
+from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.sail import why_not_private
 from backfill_assets.engines.server import ensure_server, server_status, stop_server
 from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests.processes import run_python
 
 SETTINGS = EngineSettings(SAIL, memory="512m", cores=1, idle_minutes=5)

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines import sail
-from backfill_assets.engines.confs import SAIL, EngineSettings
+from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.sail import OPEN_PORT, SOCKET, forward
 from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.process import with_package
 

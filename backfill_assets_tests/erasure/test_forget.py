@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.candidates.candidates import candidate_names
-from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS
 from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.erasure.forget import (
     ForgetRequest,
@@ -26,12 +25,14 @@ from backfill_assets.erasure.forget import (
 from backfill_assets.erasure.forgotten import begin_erasure, erasures
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.ledger import FILES
+from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.folder import RUNS
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.staging import filling
+from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld

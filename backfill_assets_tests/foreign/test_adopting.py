@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.assets.declared import find_declared
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.foreign.adoptable import Adoption
-from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, JUDGE, Adopted, adopt
+from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, Adopted, adopt
 from backfill_assets.foreign.external import Observed
 from backfill_assets.foreign.observing import observe, observe_each, unseen
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS
-from backfill_assets.kernel.tables.adopted import mark_of
+from backfill_assets.kernel.tables.adopted import JUDGE, mark_of
 from backfill_assets.kernel.tables.columns import KEEPS_LOG
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME

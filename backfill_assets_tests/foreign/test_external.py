@@ -22,12 +22,11 @@ from backfill_assets.foreign.external import (
     open_external,
     place_of,
     references,
-    refuse_external,
     seen_contract,
 )
 from backfill_assets.intake.source_log import list_source
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.log.log import FileChange, LiveFile
 from backfill_assets.kernel.place.folder import Folder

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from backfill_assets.engines.confs import SAIL
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
 from backfill_assets.intake import counting, landed_changes
@@ -34,6 +33,7 @@ from backfill_assets.intake.files import sha256_of
 from backfill_assets.intake.ingest import landed_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import FileRecord
+from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets.kernel.core.errors import EngineLost, LandingError, SettingsError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import open_lake

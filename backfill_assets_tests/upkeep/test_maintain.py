@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.candidates.whole import MAKING, UNFINISHED, snapshots_of
+from backfill_assets.candidates.whole import MAKING, snapshots_of
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.days import DayRange
@@ -22,6 +22,7 @@ from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.restore import restore_partitions
 from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.table_places import UNFINISHED
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Provenance

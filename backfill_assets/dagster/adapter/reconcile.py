@@ -32,7 +32,7 @@ from backfill_assets.dagster.adapter.metadata import (
 )
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of, reconciling
 from backfill_assets.dagster.adapter.verdicts import Verdicts
-from backfill_assets.foreign.adopting import JUDGE, is_adopted
+from backfill_assets.foreign.adopting import is_adopted
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import days_text
 from backfill_assets.kernel.core.plans import PUBLISH, RELEASE, ROLLBACK
@@ -42,6 +42,7 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.place.port import write_json
+from backfill_assets.kernel.tables.adopted import JUDGE
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reconcile.standing import keep_attention
 

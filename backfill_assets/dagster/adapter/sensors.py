@@ -12,7 +12,6 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.assets.declared import home_of
 from backfill_assets.buckets.doctor_store import TICK_SECONDS
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.alerts import report_alarms
@@ -38,6 +37,7 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.downstream import unheld
 from backfill_assets.kernel.core.errors import raise_first
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.table_places import home_of
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import days_of_active_plans
 from backfill_assets.reconcile.standing import keep_attention

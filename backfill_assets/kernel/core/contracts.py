@@ -13,6 +13,7 @@ from functools import cached_property
 
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.keys import DayKeys, Keys, by_day
 
 # The tag of a column that a later release brought: days without it are as good, so that it is no
@@ -345,3 +346,14 @@ def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | 
     """The first table with an input of that kind, else None. FILES finds the landed table, ARRIVALS
     the table of versions, KNOWN_AT_CUT the table of values as known at the cut."""
     return next((c for c in contracts if reads(c.inputs, kind)), None)
+
+
+def refuse_external(contract: Contract) -> None:
+    """Raise BackfillError for a table that others write: nothing here changes it."""
+    if contract.external:
+        raise BackfillError(
+            f"the table {contract.name}",
+            f"others write it, in {contract.external}",
+            "Nothing was written",
+            "Have its writer change it; what is made from it follows",
+        )

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from backfill_assets.kernel.core.receipts import DayEntry
     from backfill_assets.kernel.core.view import DayReceipt
 
+EMBEDDED, SAIL = "embedded", "sail"
+OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
+THEIRS = "session"  # a session of the project's own
 # The tag with the days (with commas) that differ from what the same inputs, code and settings gave
 # before.
 IRREPRODUCIBLE = "unlike"

@@ -35,6 +35,8 @@ WHITE = re.compile(
 )  # whole runs: around a break inside one, `\s*` would be tried from each of its places
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
+SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
+
 
 def plain(text: str) -> str:
     """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape
@@ -137,3 +139,11 @@ def json_of(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [json_of(item) for item in value]
     return value
+
+
+def shown_setting(key: str, value: object) -> str:
+    """The value of a setting for printing: scrubbed and short; `***` if its name speaks of a
+    secret."""
+    if isinstance(value, Mapping):
+        return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
+    return "***" if SECRET_NAME.search(key) else scrub(str(value))[:80]

@@ -62,6 +62,10 @@ class Token(NamedTuple):
         return hash(self.mark)
 
 
+class Swept(TransientError):
+    """The files of this write were taken for abandoned: it commits nothing."""
+
+
 class WriteHold(Protocol):
     """A marker that a process holds."""
 

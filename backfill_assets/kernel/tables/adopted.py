@@ -16,6 +16,7 @@ MARK = ".adopted."  # begins the name, beside the commits, that ends with the fi
 WHOLE_MARK = re.compile(
     rf"{re.escape(MARK)}\d{{20}}"
 )  # not one that is being written, or was by a killed process
+JUDGE = "judge"  # the reason of receipts for days that others wrote
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
 
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from backfill_assets.assets.declared import ASSETS
-from backfill_assets.assets.declared import TABLES as TABLES
-from backfill_assets.candidates.whole import CANDIDATES, SNAPSHOTS
-from backfill_assets.kernel.core.addresses import address_of, bucket_address
+from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.ownership import remove_rights
 from backfill_assets.kernel.place.choice import place_at, prefix_at
 from backfill_assets.kernel.place.port import LOCKS, Place
 from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.tables.table_places import ASSETS, SNAPSHOTS
+from backfill_assets.kernel.tables.table_places import TABLES as TABLES
 
 # Folders that the lake's own programs create; the rest is the user's.
 RECONCILED = ".reconciled"

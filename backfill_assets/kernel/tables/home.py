@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.assets.declared import candidate_facts
 from backfill_assets.kernel.core.addresses import address_of, bucket_address, local_root
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import scrub
@@ -28,6 +27,7 @@ from backfill_assets.kernel.tables.folder import (
 )
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, load_settings
 from backfill_assets.kernel.tables.store import TableStore
+from backfill_assets.kernel.tables.table_places import candidate_facts
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from backfill_assets.foreign.adopting import JUDGE
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous
 from backfill_assets.kernel.core.errors import BackfillError, Superseded
@@ -42,6 +41,7 @@ from backfill_assets.kernel.log.committer import (
 from backfill_assets.kernel.log.log import Commit, LiveFile, commits
 from backfill_assets.kernel.log.log_state import LOGS, states_at
 from backfill_assets.kernel.place.port import Place, table_lock
+from backfill_assets.kernel.tables.adopted import JUDGE
 from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, schema_contract
 from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.kernel.tables.home import Lake

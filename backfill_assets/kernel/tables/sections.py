@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from backfill_assets.engines.confs import OWN_SERVERS, THEIRS
 from backfill_assets.intake.dialect import Dialect
 from backfill_assets.intake.paths import KeyDay
+from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import (
     CLOCKS,

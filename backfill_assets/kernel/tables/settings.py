@@ -17,12 +17,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from backfill_assets.assets.declared import with_declared
-from backfill_assets.engines.confs import shown
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.payload import entity_misfit
-from backfill_assets.kernel.core.texts import reason
+from backfill_assets.kernel.core.texts import reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import exists, read
 from backfill_assets.kernel.tables.sections import (
@@ -295,7 +294,7 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
     if error["type"] == "extra_forbidden":
         why = GONE.get(".".join(keys)) or f"there is no such setting{_suggestion(keys)}"
         return f"{where}: {why}"
-    text = shown(keys[-1], value := error.get("input"))
+    text = shown_setting(keys[-1], value := error.get("input"))
     given = (
         ""
         if error["type"] == "missing"

@@ -17,14 +17,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from backfill_assets.assets.declared import table_at
-from backfill_assets.buckets.leases import Swept
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS, commit_name, file_changes, find_write
-from backfill_assets.kernel.place.port import Gone, Place, WriteHold, exists, sha256_of_bytes, size
+from backfill_assets.kernel.place.port import (
+    Gone,
+    Place,
+    Swept,
+    WriteHold,
+    exists,
+    sha256_of_bytes,
+    size,
+)
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days, refuse_altered
 from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.table_places import table_at
 
 WRITES, STAGING = "writes", ".staging"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder of NULL

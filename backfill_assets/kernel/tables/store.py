@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltalake import DeltaTable, QueryBuilder
 
-from backfill_assets.assets.declared import table_at
 from backfill_assets.buckets.store_errors import refuse_lost
-from backfill_assets.foreign.external import refuse_external
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import TableView
@@ -44,6 +42,7 @@ from backfill_assets.kernel.tables.data_files import (
 )
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, unswept
+from backfill_assets.kernel.tables.table_places import table_at
 from backfill_assets.kernel.write.embedded import delta_rows
 from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.writing import merge_days

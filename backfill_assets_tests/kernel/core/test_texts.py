@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.core.texts import json_of, plain, scrub, shortened
+from backfill_assets.kernel.core.texts import json_of, plain, scrub, shortened, shown_setting
 from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 
@@ -127,3 +127,22 @@ def test_a_long_text_is_scrubbed_in_linear_time() -> None:
     ):
         scrub(unit * (200_000 // len(unit)) + " s3://a:b@c")
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("engine", "sc://h/;token=a", "sc://h/;token=***"),
+        ("token", "a", "***"),
+        ("fs.s3a.secret.key", "a", "***"),
+        ("confs", {"some.secret": "a"}, "the keys some.secret"),
+        ("memory", "2x", "2x"),
+        (
+            "to",
+            "smtps://me:hunter2@mail and sc://h:1/;token=a",
+            "smtps://me:***@mail and sc://h:1/;token=***",
+        ),
+    ],
+)
+def test_a_setting_is_shown_without_its_secret(key: str, value: object, told: str) -> None:
+    assert shown_setting(key, value) == told

@@ -1,0 +1,54 @@
+"""Where the tables of a lake lie: below its folder, at an address where they were adopted, and of a
+candidate's lake.
+
+Here: names of the lake's own folders and files that say so. Not here: what a table is that a lake
+does not compute (`assets.declared`), and what snapshots and candidates hold (`candidates`).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.kernel.core.addresses import CANDIDATES
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.port import Place, read_json
+
+ASSETS, TABLES = ".assets", "tables"
+SNAPSHOTS, SNAPSHOT_FILE = ".snapshots", "snapshot.json"
+CANDIDATE_FILE = "candidate.json"
+UNFINISHED = "unfinished"  # a key of the file of a folder that does not count
+AT = "@"  # in the name of a file: between the name of a table and the parts of its address
+
+
+def table_at(lake: Place, table: str) -> Place:
+    """The place of a table of a lake (no candidate's) as it is now, adopted in a bucket or not; by
+    a listing."""
+    address = adopted_places(lake.names(ASSETS)).get(table)
+    return prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
+
+
+def adopted_places(names: Iterable[str]) -> dict[str, str]:
+    """The addresses of the tables that were adopted in a bucket, by the names of files."""
+    parts = (name.split(AT) for name in sorted(names) if AT in name)
+    return {table: f"{scheme}://{'/'.join(rest)}" for table, scheme, *rest in parts}
+
+
+def home_of(root: Path) -> Path:
+    """The lake's folder; for a candidate's folder, the folder of its base lake."""
+    return root.parent.parent if candidate_facts(root) else root
+
+
+def candidate_facts(root: Path) -> dict[str, Any]:
+    """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises
+    SettingsError for a candidate that does not count."""
+    facts = read_json(place_at(root), CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
+    if UNFINISHED in facts:
+        raise SettingsError(
+            f"the candidate {root.name}",
+            f"it is {facts[UNFINISHED]}, or that was stopped",
+            "Nothing was done",
+            "See `backfill-assets candidate list`; the next `candidate create` or `discard` "
+            "deletes what was left",
+        )
+    return facts
