@@ -7,13 +7,15 @@ engine finds a lake's files (`engines.engine_paths`).
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from backfill_assets.engines.loss import is_engine_loss, is_poisoned, write_failed
 from backfill_assets.kernel.core.errors import SettingsError, TransientError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import plain, scrub, shortened
 from backfill_assets.kernel.place.port import LOCKS, Place
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ HOST = "coalesce(try_reflect('java.net.InetAddress', 'getLocalHost'), 'a machine
 PROCESS = "coalesce(try_reflect('java.lang.ProcessHandle', 'current'), 'unknown')"
 WORKER = f"concat({HOST}, ' process ', {PROCESS})"
 UNNAMED = "'a machine that the engine does not name'"
+SAID = 200  # characters of what a task said, in an error
 _LOST_TASK = re.compile(r"\(TID \d+\) \(([^)]+)\)")
 GIVE_FOLDER = (
     "Give each machine of the engine the lake's folder under the same path (one file system, "
@@ -99,8 +102,8 @@ def refuse_lost_rows(
 def refuse_blind_workers(
     session: "SparkSession", place: Place, address: Callable[[str], str]
 ) -> None:
-    """Raise SettingsError, naming them, if machines of a session's engine write to a place what
-    this process does not find there. Each machine that has a free core now is asked.
+    """Raise SettingsError, naming them, if machines of a session's engine cannot write to a place,
+    or write there what this process does not find. Each machine that has a free core now is asked.
 
     `place`: a lake's, in which a folder is made for this and deleted. `address` gives the engine's
     address of a name in it.
@@ -108,7 +111,8 @@ def refuse_blind_workers(
     name = f"{LOCKS}/probe-{uuid4().hex}"
     place.prepared(name)
     try:
-        writing = _write_names(session, address(name))
+        with _telling_worker(place):
+            writing = _write_names(session, address(name))
         found = list(_names_found(place, name))
     finally:
         place.delete_below(name)
@@ -134,6 +138,35 @@ def worker_of(error: BaseException) -> str:
     none."""
     found = _LOST_TASK.search(str(error))
     return found[1] if found else ""
+
+
+@contextmanager
+def _telling_worker(place: Place) -> Iterator[None]:
+    """Raise SettingsError, which names the machine and what it says, for a task that fails while it
+    writes to a place; a lost engine's error passes."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        is_of_task = worker_of(error) or write_failed(error) is not None
+        if is_engine_loss(error) or is_poisoned(error) or not is_of_task:
+            raise
+        worker = scrub(worker_of(error)) or "that it does not name"
+        raise SettingsError(
+            f"the folder {place.uri()}",
+            f"the engine's worker {worker} cannot write there ({_said_by_task(error)})",
+            "Nothing was published",
+            f"Let the worker's account write there. {GIVE_FOLDER}",
+        ) from error
+
+
+def _said_by_task(error: BaseException) -> str:
+    """What the failed task said first, or else Spark, fit to print."""
+    text = str(error)
+    found = _LOST_TASK.search(text)
+    said = text[found.end() :].removeprefix(": ") if found else text
+    return shortened(plain(scrub(said.strip().partition("\n")[0])), SAID)
 
 
 def _write_names(session: "SparkSession", address: str) -> set[str]:

@@ -71,7 +71,7 @@ def unseen(lake: Lake, contract: Contract) -> str:
     """What the newest version of a table of others is called, if the lake has not seen it; else "".
     Opens its newest commit, and its log where that is news; raises BackfillError where that cannot
     be read."""
-    with failing_alone(f"the external table {contract.name}"):
+    with failing_alone(_named(contract)):
         if not contract.external:
             view = lake.store.view(contract.name, contract.day_column)
             return f"version {view.version}, by others" if view.foreign else ""
@@ -91,7 +91,7 @@ def observe_each(
         if is_followed(lake, contract) and lake.writes(contract.name):
             before = lake.store.head(contract.name)
             try:
-                with failing_alone(f"the external table {contract.name}"):
+                with failing_alone(_named(contract)):
                     found.append(observe(lake, contracts, contract))
             except BackfillError as error:
                 failed.append(error)
@@ -174,6 +174,11 @@ def is_as_before(contract: Contract, before: DayEntry, profile: DayProfile) -> b
     return as_earlier and all(
         profile.nulls.get(c) == profile.rows for c in columns if c not in earlier
     )
+
+
+def _named(contract: Contract) -> str:
+    """The table in an error, by how it came into the lake."""
+    return f"the {'external' if contract.external else 'adopted'} table {contract.name}"
 
 
 def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:

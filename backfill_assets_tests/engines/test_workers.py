@@ -8,9 +8,11 @@ others (`test_foreign.py`).
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import PySparkException, SparkRuntimeException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException, SparkException
 
 from backfill_assets.engines.workers import (
     blind_workers,
@@ -25,12 +27,12 @@ from backfill_assets.kernel.place.folder import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FAILED = (
+LOST = (
     "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: "
-    "Lost task 0.3 in stage "
-    "1.0 (TID 7) (10.0.0.3 executor 2): org.apache.spark.SparkFileNotFoundException: File "
-    "file:/lake/a.parquet does "
-    "not exist"
+    "Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.3 executor 2)"
+)
+FAILED = (
+    f"{LOST}: org.apache.spark.SparkFileNotFoundException: File file:/lake/a.parquet does not exist"
 )
 
 
@@ -98,6 +100,48 @@ def test_rows_that_are_lost_though_all_machines_see_the_folder_now_end_a_write(
             TransientError, match=rf"the table raw: of {counted} rows .*, 4 are here"
         ):
             hold((counted, 4))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            f"{LOST}: java.io.IOException: Mkdirs failed to create file:/lake/x\n\tat org.apache.X",
+            "10.0.0.3 executor 2 cannot write there (java.io.IOException: Mkdirs failed to create "
+            "file:/lake/x)",
+        ),
+        (
+            "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/x. SQLSTATE: 58030",
+            "that it does not name cannot write there ([TASK_WRITE_FAILED]",
+        ),
+    ],
+)
+def test_a_machine_that_cannot_write_to_the_lake_is_named_with_what_it_says(
+    said: str, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        refuse_blind_workers(
+            failing(SparkException(said)), Folder(str(tmp_path)), partial(addressed, tmp_path)
+        )
+    assert str(refused.value).startswith(f"the folder {Folder(str(tmp_path)).uri()}: ")
+    assert told in str(refused.value)
+    assert "Nothing was published" in str(refused.value)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "other", [SparkException("PATH_NOT_FOUND"), SparkConnectGrpcException("StatusCode.UNAVAILABLE")]
+)
+def test_another_error_of_asking_the_machines_passes_as_it_is(
+    other: PySparkException, tmp_path: Path
+) -> None:
+    with pytest.raises(type(other)):
+        refuse_blind_workers(failing(other), Folder(str(tmp_path)), partial(addressed, tmp_path))
+
+
+def failing(error: Exception) -> Mock:
+    """A session whose queries raise the error."""
+    return Mock(range=Mock(side_effect=error))
 
 
 @pytest.mark.parametrize("counted", [5, None])
