@@ -7,6 +7,7 @@ staging, judging and committing rows (`kernel.write.rebuild`).
 """
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -24,7 +25,7 @@ from backfill_assets.dagster.adapter.metadata import data_version, day_metadata
 from backfill_assets.dagster.adapter.read_beside import read_beside
 from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
-from backfill_assets.dagster.adapter.verdicts import log_verdicts
+from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
 from backfill_assets.dagster.contracts import (
     DECLARED,
     TABLE,
@@ -49,13 +50,19 @@ from backfill_assets.dagster.inputs import (
     unmade,
 )
 from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
-from backfill_assets.dagster.loaded import LoadedInput, config_digest, read_inputs
+from backfill_assets.dagster.loaded import (
+    LoadedInput,
+    MappedInput,
+    config_digest,
+    mapping_of,
+    read_inputs,
+)
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.adopting import is_adopted
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import parse_day, some_days
-from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.home import Lake
@@ -200,15 +207,17 @@ class LakeIOManager(dg.ConfigurableIOManager):
             try:
                 rows, table = self._declared(context, lake, obj)
             except BackfillError:
-                self._refuse_unmade(
-                    context, lake
-                )  # what was computed without its input is often no table at all
+                with _telling_days(context):
+                    # what was computed without its input is often no table at all
+                    self._refuse_unmade(context, lake)
                 raise
             self._mark(context, lake)
             with declaring(lake, table):
                 rebuild = Rebuild(self._request(context, rows, table))
                 try:
-                    if any(f.refuses for f in rebuild.prepare()):
+                    with _telling_days(context):
+                        findings = rebuild.prepare()
+                    if any(f.refuses for f in findings):
                         _report_verdicts(context, rebuild)
                         raise rebuild.refusal()
                     published = rebuild.publish()
@@ -259,9 +268,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if contract is None or contract.external or loaded.key == context.asset_key:
                 continue
             if absent := {*loaded.days} - pinned.states.view.table(name).latest.keys():
-                raise never_made(
-                    loaded.key.to_user_string(), absent, lake.root, "Nothing was written"
-                )
+                raise _never_made(context, loaded, absent, lake.root)
 
     def _declared(
         self, context: dg.OutputContext, lake: Lake, obj: Any
@@ -351,6 +358,29 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
     def _session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake, project_session=self.spark).for_reading
+
+
+def _telling_days(context: dg.OutputContext) -> AbstractContextManager[None]:
+    """`telling_days` of the asset of the output."""
+    return telling_days(dg.AssetExecutionContext.get(), context.asset_key)
+
+
+def _never_made(
+    context: dg.OutputContext, loaded: LoadedInput, absent: Collection[date], lake: Path
+) -> InputMissing:
+    """The error about `absent` days that the step loaded, which names what each day lacks."""
+    mapping = mapping_of(context, loaded.key)
+    read = MappedInput(loaded, mapping, context.asset_partitions_def).by_mapping(
+        map(parse_day, context.asset_partition_keys)
+    )
+    named, nothing = loaded.key.to_user_string(), "Nothing was written"
+    error = never_made(named, absent, lake, nothing)
+    error.by_day = {
+        day: never_made(named, lacking, lake, nothing).culprit
+        for day, days in read.items()
+        if (lacking := {*days} & {*absent})
+    }
+    return error
 
 
 def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:

@@ -109,7 +109,7 @@ class MappedInput:
     def _keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
         """The keys of the days that are made from others than the window's."""
         if self.window is None:
-            loaded = self._by_mapping(days)
+            loaded = self.by_mapping(days)
             origin = min(self.read.days, default=min(days) if first_day == date.min else first_day)
             awaited = self._awaited_for_good(origin)
             return {
@@ -139,7 +139,7 @@ class MappedInput:
         from all of it."""
         # Offsets count the days that there are, and a cut within a day left out belongs to another.
         if self.named:
-            return self._by_mapping(windows)
+            return self.by_mapping(windows)
         found = {day: [d for d in window if d in asked] for day, window in windows.items()}
         return (
             found
@@ -147,7 +147,7 @@ class MappedInput:
             else dict.fromkeys(windows, sorted(asked))
         )
 
-    def _by_mapping(self, days: Iterable[date]) -> dict[date, list[date]]:
+    def by_mapping(self, days: Iterable[date]) -> dict[date, list[date]]:
         """The loaded days by day, as the mapping gives them now for each alone. Where that is not
         all that was loaded, each day is made from all of it."""
         every, asked = [*days], sorted(self.read.days)

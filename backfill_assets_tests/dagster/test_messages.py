@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.dagster import LakeIOManager, lake_checks
+from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
 from backfill_assets.dagster.rule_arguments import OnBadDays
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets_tests.dagster.projects import (
@@ -121,6 +122,7 @@ def test_what_was_computed_without_its_input_is_refused_for_the_input(
     told = cause(result)
     assert f"the input shop/orders: the lake {lake} has no {at} of it. Nothing was written" in told
     assert f"First materialize the asset shop/orders for {at}." in told
+    assert words_of(instance, taken.key, at) == [f"the lake {lake} has no {at} of it"]
 
 
 def test_keys_with_other_signs_have_tables_and_two_that_would_share_one_are_refused_by_name(
@@ -202,3 +204,28 @@ def test_a_red_day_says_on_its_own_page_what_is_wrong_with_it_or_with_which_it_w
     assert words_of(instance, orders.key, "2024-01-02") == [told], (
         "a day that is made again says no more"
     )
+
+
+def test_a_day_refused_before_its_rows_were_judged_says_which_of_its_input_days_was_never_made(
+    lake: Path, deliveries: Deliveries, instance: dg.DagsterInstance
+) -> None:
+    orders, weekly = orders_asset(deliveries), weekly_asset()
+    assert materialize(lake, [orders], FIRST, "2024-01-02", instance=instance).success
+    result = dg.materialize(
+        [orders, weekly],
+        selection=[weekly],
+        tags={RANGE_START: FIRST, RANGE_END: "2024-01-04"},
+        instance=instance,
+        resources={"io_manager": LakeIOManager(lake=str(lake))},
+        raise_on_error=False,
+    )
+    assert not result.success
+    kept = "nothing is wrong with it; kept back with 2024-01-03..2024-01-04"
+    lacks = "it is made from shop__orders for {}, which were never made"
+    days = [FIRST, "2024-01-02", "2024-01-03", "2024-01-04"]
+    assert {day: words_of(instance, weekly.key, day) for day in days} == {
+        FIRST: [kept],
+        "2024-01-02": [kept],
+        "2024-01-03": [lacks.format("2024-01-03")],
+        "2024-01-04": [lacks.format("2024-01-03..2024-01-04")],
+    }

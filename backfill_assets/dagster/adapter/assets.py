@@ -46,7 +46,7 @@ from backfill_assets.dagster.adapter.runs import (
     days_of,
     markers_of,
 )
-from backfill_assets.dagster.adapter.verdicts import log_verdicts
+from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_days, ranges
@@ -230,7 +230,8 @@ def _steps(
         if table.is_landed:
             held.enter_context(load_lock(lake.place, contract.source))
         try:
-            findings = rebuild.prepare()
+            with telling_days(context, naming.of(contract)):
+                findings = rebuild.prepare()
             if any(f.refuses for f in findings):
                 log_verdicts(context, rebuild, naming=naming)
                 raise rebuild.refusal()

@@ -12,6 +12,7 @@ version of the table: a run of one day judges no years.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -25,6 +26,7 @@ from backfill_assets.kernel.core.commands import mending, show_command, with_lak
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous, parse_span, ranges
 from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.place.port import LOCKS
@@ -204,13 +206,29 @@ def log_verdicts(
     """
     request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
     run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
-    key = naming.of(rebuild.table.contract)
-    for day, cause in rebuild.causes(run.written).items():
-        step.log_event(dg.AssetObservation(key, partition=str(day), metadata={NOT_WRITTEN: cause}))
+    _log_causes(step, naming.of(rebuild.table.contract), rebuild.causes(run.written))
     verdicts = Verdicts(step.instance, request.lake_session.lake, request.known.states, naming)
     for verdict in verdicts.of(rebuild.table.contract, run):
         if only is None or verdict.check_name in only:
             step.log_event(verdict)
+
+
+@contextmanager
+def telling_days(step: dg.AssetExecutionContext, key: dg.AssetKey) -> Iterator[None]:
+    """Log why each day of an asset was not written, where days are refused within before their rows
+    are judged. Logs nothing of an error for which no day is to blame."""
+    try:
+        yield
+    except BackfillError as error:
+        _log_causes(step, key, error.by_day)
+        raise
+
+
+def _log_causes(
+    step: dg.AssetExecutionContext, key: dg.AssetKey, causes: Mapping[date, str]
+) -> None:
+    for day, cause in causes.items():
+        step.log_event(dg.AssetObservation(key, partition=str(day), metadata={NOT_WRITTEN: cause}))
 
 
 def _bounds(lake: Lake) -> str:

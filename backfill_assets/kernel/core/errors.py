@@ -25,9 +25,11 @@ class BackfillError(Exception):
 
     `object` names the thing (a table, a file, a setting), `culprit` what is wrong with it,
     `consequence` what did not happen because of it, and `fix` the next command or edit. None of
-    them holds a secret, whatever it was made of.
+    them holds a secret, whatever it was made of. `by_day`: of a request that was refused as a
+    whole, why each day was not written; empty where no day is to blame.
     """
 
+    by_day: Mapping[date, str] = {}
     also: Sequence["BackfillError"] = ()  # errors of other sources, each to be shown after this one
 
     def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:

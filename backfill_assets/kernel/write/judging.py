@@ -202,18 +202,15 @@ def without_refused(
     """The request for the days that `refuse` lets through, and the error of each other day, named
     alone.
 
-    Raises the error of all days together where none is let through, or the good ones are not to be
-    kept.
+    Raises the error of all days together, which says why each day was not written (`by_day`), where
+    none is let through, or the good ones are not to be kept.
     """
     try:
         refuse(request.days)
-    except BackfillError:
-        refused = (
-            {d: error for d in request.days if (error := _error(refuse, d))}
-            if keeps_good(request)
-            else {}
-        )
-        if not refused or len(refused) == len(request.days):
+    except BackfillError as together:
+        refused = {d: error for d in request.days if (error := _error(refuse, d))}
+        if not keeps_good(request) or len(refused) in (0, len(request.days)):
+            together.by_day = causes_by_day(request.days, (), refused) if refused else {}
             raise
         return replace(request, days=some_days({*request.days} - {*refused})), refused
     return request, {}
