@@ -28,6 +28,7 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.readable import readable_with
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
@@ -80,7 +81,8 @@ def candidate_status(
     try:
         candidate = find_candidate(lake, name)
         own_pipeline = pipeline_of(candidate)
-        states = own_pipeline.states(read_view(candidate, own_pipeline.contracts))
+        known = readable_with(candidate, own_pipeline, candidate.own)
+        states = known.states(read_view(candidate, known.contracts))
     except BackfillError as error:
         own_tables = sorted(
             read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())

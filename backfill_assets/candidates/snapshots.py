@@ -39,6 +39,7 @@ from backfill_assets.reading.fitness import (
     settle_changing,
     unfit_days_now,
 )
+from backfill_assets.reading.readable import readable_with
 
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -180,7 +181,8 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
     contracts = [pipeline.contract(n, "Nothing was kept") for n in request.tables] or list(
         pipeline.contracts
     )
-    states = pipeline.states(settled_view(lake, pipeline.contracts, request.newest))
+    known = readable_with(lake, pipeline, [c.name for c in contracts])
+    states = known.states(settled_view(lake, known.contracts, request.newest))
     chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)

@@ -19,6 +19,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import unfit_days_now, unfit_text
+from backfill_assets.reading.readable import readable_with
 
 BATCH_DAYS = 31  # in one transaction, and between two notes of what a folder holds
 
@@ -66,7 +67,8 @@ def export(
     new.
     """
     contract = pipeline.contract(table, "Nothing was exported")
-    states = pipeline.states(settled_view(lake, pipeline.contracts, newest))
+    known = readable_with(lake, pipeline, [table])
+    states = known.states(settled_view(lake, known.contracts, newest))
     view = states.view.table(table)
     wanted = sorted(d for d in view.latest if days is None or d in days)
     if not wanted:

@@ -5,7 +5,7 @@ a log (`kernel.log.log_bounds`), and runs, which read what they need and end whe
 read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from backfill_assets.engines.loss import failing_alone
@@ -42,3 +42,12 @@ def readable(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
                 unread[contract.name] = error
     tables = tuple(table for table in pipeline.tables if table.name not in unread)
     return replace(pipeline, tables=tables), unread
+
+
+def readable_with(lake: Lake, pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
+    """The pipeline without the tables whose state cannot be known, as `readable` tells them. Raises
+    the BackfillError of the first of `tables` that is one of them."""
+    known, unread = readable(lake, pipeline)
+    if failed := next((unread[name] for name in tables if name in unread), None):
+        raise failed
+    return known

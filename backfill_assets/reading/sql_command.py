@@ -40,6 +40,7 @@ from backfill_assets.kernel.core.texts import json_of, plain
 from backfill_assets.kernel.log.versions import NEVER_MADE, versions_seen
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.reading.fitness import unfit_text, without
+from backfill_assets.reading.readable import readable
 from backfill_assets.reading.sql import ask
 
 SHOWN_ROWS = 100
@@ -220,7 +221,10 @@ def attach(reader: str, newest: bool) -> None:
                 )
             )
     click.echo("\n".join(lines))
-    for name, days in _lacking(pipeline.states(settled_view(lake, pipeline.contracts))).items():
+    known, unread = readable(lake, pipeline)
+    for error in unread.values():
+        click.echo(f"Note: {error}", err=True)
+    for name, days in _lacking(known.states(settled_view(lake, known.contracts))).items():
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
 
 

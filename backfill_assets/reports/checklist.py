@@ -27,6 +27,7 @@ from backfill_assets.plans.files import find_plan, plan_ids
 from backfill_assets.plans.progress import ChunkState, Progress, progress
 from backfill_assets.plans.skew import key_shares
 from backfill_assets.reading.account import Repeats, accounts, repeats_of, sum_of_accounts
+from backfill_assets.reading.readable import Unread, readable
 from backfill_assets.reading.rejected import NEWEST_DAYS
 from backfill_assets.reconcile.standing import EQUAL, proofs, unproven
 from backfill_assets.reports.lateness import LatenessScope, lateness_of
@@ -54,12 +55,15 @@ class _LakeState:
     lake: Lake
     pipeline: Pipeline
     states: States
+    unread: Unread
 
 
 def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     """Judge the six items of loads that can be recovered, and the six of the newest plan; changes
     nothing."""
-    seen = _LakeState(lake, pipeline, pipeline.states(read_view(lake, pipeline.contracts)))
+    known, unread = readable(lake, pipeline)
+    states = known.states(read_view(lake, known.contracts))
+    seen = _LakeState(lake, known, states, unread)
     loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
     return (*loads, *plan_items(lake, pipeline))
 
@@ -101,7 +105,7 @@ def _atomic(seen: _LakeState) -> Answer:
         "stopped halfway"
     )
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
-    wrong += halfway
+    wrong += [*halfway, *map(str, seen.unread.values())]
     return bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 

@@ -19,6 +19,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.readable import readable_with
 from backfill_assets.reports import completeness as measures
 from backfill_assets.reports.completeness import Advice, Aged, Cell, Watermark
 
@@ -201,7 +202,8 @@ def lateness(lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime
 
     Reads raw in the version that the ledger `arrivals` names, as all readers do.
     """
-    return lateness_of(lake, pipeline.states(read_view(lake, pipeline.contracts)), scope, now)
+    known = readable_with(lake, pipeline, [c.name for c in pipeline.contracts if c.is_landed])
+    return lateness_of(lake, known.states(read_view(lake, known.contracts)), scope, now)
 
 
 def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime) -> LatenessReport:

@@ -27,6 +27,7 @@ from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.rejected import refused_rows
 
 
@@ -315,7 +316,8 @@ class DayReport:
 def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     """Return the report of a day; raises BackfillError as `find` does."""
     contract = find(lake, pipeline, table, day)
-    states = pipeline.states(read_view(lake, pipeline.contracts))
+    known = readable_with(lake, pipeline, [table])
+    states = known.states(read_view(lake, known.contracts))
     commits = [c for c in lake.store.commits(table) if c.names(day)]
     history = tuple(
         DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None

@@ -9,6 +9,7 @@ which names and logs are refused at all (`kernel.log.test_file_names`,
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import write_deltalake
 
 from backfill_assets.candidates.kept_files import keep_files
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets.cli.app import app
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.export.export import export
 from backfill_assets.foreign.adoptable import Adoption
@@ -27,13 +31,17 @@ from backfill_assets.foreign.adopting import adopt
 from backfill_assets.foreign.observing import observe_each, unseen
 from backfill_assets.intake.landed_changes import landed_each
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.embedded import delta_rows
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
+from backfill_assets.reading.readable import readable
 from backfill_assets.reading.sql import ask
+from backfill_assets.reports.checklist import checklist
 from backfill_assets.reports.report import report
+from backfill_assets.reports.show import show
 from backfill_assets.reports.status import status
 from backfill_assets.testing import new_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, doctor, has_errors, verify
@@ -309,6 +317,48 @@ def test_a_look_at_adopted_tables_goes_on_after_a_broken_commit(
     findings = verify(lake, pipeline.contracts, VerifyRequest())
     assert "the table good" in {finding.object for finding in findings if finding.level is Level.OK}
     assert has_errors(findings) or not found.unread
+
+
+@commits_to_tables
+@commits
+def test_readers_of_a_table_go_on_beside_an_adopted_one_with_a_broken_commit(
+    world: World, broken: Callable[[World], object]
+) -> None:
+    named = {name: {"others_may_write": True} for name in ("good", "orders")}
+    lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables=named)
+    for name in named:
+        adopt(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
+    broken(world)
+    pipeline = chosen_pipeline(lake)
+    unread = status(lake, pipeline).unread
+    assert show(lake, pipeline, "good", D1).history
+    assert export(lake, pipeline, "good", str(world.folder / "out"), newest=True).replaced
+    kept = create_snapshot(lake, pipeline, SnapshotRequest("kept", ("good",), newest=True))
+    assert [*kept.tables] == ["good"]
+    evidence = " ".join(item.evidence for item in checklist(lake, pipeline))
+    assert all(error in evidence for error in unread.values())
+    for name, error in unread.items():
+        assert told(show, lake, pipeline, name, D1) == error
+        assert told(export, lake, pipeline, name, str(world.folder / "out")) == error
+
+
+def test_what_is_made_from_a_broken_table_is_not_judged_and_names_it(world: World) -> None:
+    lake = world.lake(
+        assets_only=True,
+        access={"readers": "everyone"},
+        tables={"orders": {"others_may_write": True}},
+    )
+    adopt(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
+    world.commit("[1]")
+    pipeline = chosen_pipeline(lake)
+    (orders,) = pipeline.tables
+    of_orders = replace(orders.contract, name="made", inputs=(Input("orders"),))
+    made = replace(orders, contract=of_orders)
+    known, unread = readable(lake, replace(pipeline, tables=(orders, made)))
+    assert (known.tables, [*unread]) == ((), ["orders", "made"])
+    assert "made from orders, which cannot be read" in str(unread["made"])
+    shown = CliRunner().invoke(app, ["--lake", str(lake.root), "status", "--check"])
+    assert (shown.exit_code, "the table orders: " in shown.output) == (1, True)
 
 
 @commits
