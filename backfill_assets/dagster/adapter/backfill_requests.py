@@ -139,9 +139,9 @@ def read_tick_state(
     """Read all that a tick decides by. Fails runs whose process is gone, so that their days do not
     stay busy."""
     known = lake_context.known()
-    lake, names = known.lake, [t.name for t in known.pipeline.tables]
+    lake, contracts = known.lake, [t.contract for t in known.pipeline.tables]
     end_dead_runs(instance, lake)
-    busy = runs.busy_days(instance, lake.address, names, lake_context.naming)
+    busy = runs.busy_days(instance, lake.address, contracts, lake_context.naming)
     return TickState(
         instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming
     )
@@ -158,7 +158,7 @@ def given_up_now(
     tried = tag_values(instance, [runs.ATTEMPT_TAG]).get(runs.ATTEMPT_TAG, set()) | {"0"}
     if not any(int(n) + 1 >= lake.settings.lateness.attempts for n in tried if n.isdigit()):
         return {}
-    busy = runs.busy_days(instance, lake.address, list(states.contracts), naming)
+    busy = runs.busy_days(instance, lake.address, states.contracts.values(), naming)
     state = TickState(instance, lake, states, busy, utc_now())
     return state.requests(needs(states, busy, state.until).ready)[1]
 

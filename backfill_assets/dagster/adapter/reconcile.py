@@ -232,7 +232,7 @@ def repair_events(
     failure = _newest_failure(instance)
     if failure == seen.get(NEWEST_FAILURE, 0):
         return []
-    busy = runs.busy_days(instance, lake.address, list(states.contracts), naming)
+    busy = runs.busy_days(instance, lake.address, states.contracts.values(), naming)
     remaining, lines, is_complete = limit, [], True
     for name, contract in ((c.name, c) for c in states.contracts.values() if not c.is_given):
         unmade = unmade_days(instance, lake, states, contract, naming)

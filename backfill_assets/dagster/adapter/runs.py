@@ -22,6 +22,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
 from backfill_assets.engines.processes import PlacedProcess, Process
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
@@ -78,7 +79,7 @@ GONE = (
 
 
 def busy_days(
-    instance: dg.DagsterInstance, lake: str, tables: list[str], naming: Naming = PLAIN
+    instance: dg.DagsterInstance, lake: str, tables: Collection[Contract], naming: Naming = PLAIN
 ) -> dict[str, set[date]]:
     """Per table the days of the lake's queued and running runs; `rebuild` without a selection has
     all `tables`."""
@@ -88,10 +89,9 @@ def busy_days(
             continue
         chosen = run.asset_selection
         everything = tables if run.job_name == naming.name(REBUILD) else ()
-        names = {t for k in chosen if (t := naming.table_of(k))} if chosen else set(everything)
         days = set(days_of(run) or ())
-        for name in names & set(tables):
-            busy[name] |= days
+        for table in (t for t in tables if naming.of(t) in chosen) if chosen else everything:
+            busy[table.name] |= days
     return dict(busy)
 
 

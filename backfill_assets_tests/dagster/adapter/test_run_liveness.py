@@ -130,7 +130,7 @@ def test_another_instance_leaves_the_markers_alone_and_the_run_is_ended_by_its_o
     run_id = begun(instance, lake[0], DEAD)
     assert end_dead_runs(other, lake[0]) == []
     assert end_dead_runs(instance, lake[0]) == [f"run {run_id} ended: its process is gone"]
-    assert runs.busy_days(instance, str(lake[0].root), [t.name for t in lake[1].tables]) == {}
+    assert runs.busy_days(instance, str(lake[0].root), lake[1].contracts) == {}
 
 
 def test_a_commit_is_recorded_once_by_each_instance_and_not_only_by_the_one_whose_run_made_it(
@@ -225,3 +225,14 @@ def test_a_run_in_several_processes_lives_in_the_one_that_began_its_steps() -> N
     assert runs.worker_of(begun, current_process()) == PlacedProcess.this()
     assert runs.worker_of(begun, None) == ELSEWHERE, "nothing on this machine began the step"
     assert runs.worker_of("k8s_job_executor", current_process()) == ELSEWHERE
+
+
+def test_the_days_of_a_run_are_busy_by_the_asset_that_makes_a_table_whatever_its_name(
+    instance: dg.DagsterInstance, lake: Made
+) -> None:
+    key = dg.AssetKey(["EU", "Sold-Items"])
+    span = {runs.RANGE_START: str(START), runs.RANGE_END: str(START)}
+    instance.add_run(dg.DagsterRun("j", status=STARTED, tags=span, asset_selection={key}))
+    first, *others = lake[1].contracts
+    sold = replace(first, name="sold", made_by=key.to_user_string())
+    assert runs.busy_days(instance, str(lake[0].root), [sold, *others]) == {"sold": {START}}

@@ -84,7 +84,7 @@ class World:
     def look(self) -> TickState:
         lake: Any = SimpleNamespace(root=Path("lake"), address="lake", settings=self.settings)
         dagster: Any = self.dagster
-        busy = runs.busy_days(dagster, str(lake.root), [c.name for c in CHAIN])
+        busy = runs.busy_days(dagster, str(lake.root), CHAIN)
         return TickState(
             dagster, lake, self.states, busy, NOW + timedelta(seconds=5 * self.moment) + self.jump()
         )
@@ -119,7 +119,7 @@ class World:
 
     def watch(self, seen: TickState) -> None:
         """Count how long what can be made was left alone."""
-        busy = runs.busy_days(seen.instance, "lake", [c.name for c in CHAIN])
+        busy = runs.busy_days(seen.instance, "lake", CHAIN)
         found = needs(self.states, busy, seen.until).ready
         blocked = {("raw", d) for r in self.altered for d in r.days}
         left = {(name, d) for name, days in found.items() for d in days} - self.cannot - blocked
