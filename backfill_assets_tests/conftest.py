@@ -170,7 +170,7 @@ def _one_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     it. It is kept by its folder to spill into, which here is one for all; separate engines
     (`new_engine`) stay separate."""
     embedded = sys.modules.get(
-        "backfill_assets.kernel.write.embedded"
+        "backfill_assets.kernel.tables.embedded"
     )  # else nothing collected asks it
     with pytest.MonkeyPatch.context() as patch:
         if embedded:

@@ -22,7 +22,6 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import refuse_foreign, whoami
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.log.file_names import OTHERS
-from backfill_assets.kernel.log.versions import unfinished
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import odd_below, paths_below
 from backfill_assets.kernel.place.port import (
@@ -48,6 +47,7 @@ from backfill_assets.kernel.tables.folder import (
 from backfill_assets.kernel.tables.home import Lake, refuse_unreachable
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.versions import unfinished
 
 MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
 OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)

@@ -20,12 +20,12 @@ from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.versions import unfinished
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import AlreadyThere, read_json
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
+from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.readable import readable_with

@@ -1,7 +1,7 @@
 """Publications: days of a candidate's tables made current in the lake beside it, all at once.
 
 Not here: making and discarding candidates (`candidates.candidates`), readers during a publication
-(`kernel.log.versions`).
+(`kernel.tables.versions`).
 """
 
 import shlex
@@ -21,9 +21,9 @@ from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, TableView
-from backfill_assets.kernel.log.versions import Unfinished, switching, unfinished
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import stage_links
+from backfill_assets.kernel.tables.versions import Unfinished, switching, unfinished
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
@@ -78,10 +78,10 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     without `act` only say what it would change.
 
     Everything that can refuse a table is looked at before the first commit, under the locks of all
-    of them. Readers see the days of all tables before or after it (`kernel.log.versions`). Stopped
-    in between, done again, it goes on. Raises BackfillError if a day is not up to date, code or
-    settings are others in the lake, days are held, a plan stopped, or a read of consumers would
-    fail.
+    of them. Readers see the days of all tables before or after it (`kernel.tables.versions`).
+    Stopped in between, done again, it goes on. Raises BackfillError if a day is not up to date,
+    code or settings are others in the lake, days are held, a plan stopped, or a read of consumers
+    would fail.
     """
     _refuse_stopped(request)
     chosen = _chosen(request)

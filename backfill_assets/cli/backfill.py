@@ -37,8 +37,8 @@ from backfill_assets.kernel.core.frontier import is_lowered
 from backfill_assets.kernel.core.plans import Work, forced, keep_good_tags
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.derived import refuse_unbuildable
 from backfill_assets.kernel.write.judging import judged_by_receipts

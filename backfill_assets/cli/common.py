@@ -289,7 +289,7 @@ def say_why_readers_wait(lake: "Lake") -> str:
     """Say in one line on stderr for which runs readers wait; return it, "" where they wait for
     none."""
     from backfill_assets.cli.drawing import remark
-    from backfill_assets.kernel.log.versions import why_readers_wait
+    from backfill_assets.kernel.tables.versions import why_readers_wait
 
     if why := why_readers_wait(lake):
         remark(f"Note: {why}")

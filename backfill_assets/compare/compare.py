@@ -16,9 +16,9 @@ from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift
 from backfill_assets.kernel.core.texts import json_of
-from backfill_assets.kernel.log.versions import find_version, versions_seen
 from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import find_version, versions_seen
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.progress import writes_of_plan

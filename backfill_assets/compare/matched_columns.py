@@ -11,7 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

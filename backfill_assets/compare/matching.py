@@ -33,9 +33,9 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Histogram
 from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.kernel.tables.embedded import connection, selections
+from backfill_assets.kernel.tables.fingerprints import bucket, quoted
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import connection, selections
-from backfill_assets.kernel.write.fingerprints import bucket, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

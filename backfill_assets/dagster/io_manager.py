@@ -64,9 +64,9 @@ from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import parse_day, some_days
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.tables.view import Known, read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.kernel.write.judging import chosen_mode

@@ -31,11 +31,11 @@ from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles, read_plain
+from backfill_assets.kernel.tables.embedded import connection
+from backfill_assets.kernel.tables.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.audit import ROW, Measured, Profiles, audit, described_columns
-from backfill_assets.kernel.write.embedded import connection
-from backfill_assets.kernel.write.fingerprints import PIECES, Found, frequent_texts
 from backfill_assets.kernel.write.rules import broken_on_engine
 
 if TYPE_CHECKING:

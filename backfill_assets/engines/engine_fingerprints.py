@@ -12,7 +12,7 @@ from backfill_assets.intake.mapping import quoted
 from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.readings import Sets
-from backfill_assets.kernel.write.fingerprints import (
+from backfill_assets.kernel.tables.fingerprints import (
     BEYOND_BUCKETS,
     BITS_PER_DIGIT,
     NAN_BITS,

@@ -11,9 +11,9 @@ from typing import Any
 from backfill_assets.engines.auditor import is_for_engine, rows_of
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.tables.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.audit import count_rows
-from backfill_assets.kernel.write.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.kernel.write.model import Table
 
 Found = tuple[list[str], list[tuple[Any, ...]]]  # the names of the columns, and the rows

@@ -28,17 +28,17 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.versions import record, unfinished, versions_seen
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.port import LOCKS
+from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.kernel.tables.folder import FORGOTTEN, TABLES
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.staging import writing
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
+from backfill_assets.kernel.tables.versions import record, unfinished, versions_seen
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.embedded import connection, selection
-from backfill_assets.kernel.write.fingerprints import fingerprint_text, pieces, quoted, row_hash
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import active_plans
 from backfill_assets.reading.rejected import undeclared

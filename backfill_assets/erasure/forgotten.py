@@ -26,6 +26,7 @@ from backfill_assets.kernel.core.addresses import CANDIDATES, folder_at
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.log.adopted import second_name
 from backfill_assets.kernel.log.log import LOG, data_names, file_changes, open_delta, versions
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.folder import Folder
@@ -38,7 +39,6 @@ from backfill_assets.kernel.place.port import (
     table_lock,
     write_json,
 )
-from backfill_assets.kernel.tables.adopted import second_name
 from backfill_assets.kernel.tables.data_files import live_files
 from backfill_assets.kernel.tables.folder import (
     FORGOTTEN,

@@ -42,8 +42,8 @@ from backfill_assets.intake.text_lines import GZIP_MAGIC
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Changed, load_lock
-from backfill_assets.kernel.write.embedded import connection, literal
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import connection, literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 
 
 def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:

@@ -41,8 +41,8 @@ from backfill_assets.kernel.log.log import HISTORY, LOG
 from backfill_assets.kernel.place.choice import copies_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Gone, ends
+from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFolder
-from backfill_assets.kernel.write.embedded import connection, literal
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone

@@ -23,10 +23,10 @@ from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.place.choice import prefix_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Held, Place, read_json, write_json
+from backfill_assets.kernel.tables.embedded import connection, literal, selection
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import connection, literal, selection
-from backfill_assets.kernel.write.fingerprints import quoted
 
 # Beside a folder's days; readers of Parquet leave out names that begin with _.
 NOTES = "_exported.json"

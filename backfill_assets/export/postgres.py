@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.texts import scrub
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

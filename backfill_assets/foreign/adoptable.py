@@ -20,11 +20,11 @@ from backfill_assets.foreign.external import Reference, UnreadableLog, open_exte
 from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.log.adopted import second_name
 from backfill_assets.kernel.log.log import ACTIONS, commit_name
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.place.choice import others_at
 from backfill_assets.kernel.place.port import Place, size
-from backfill_assets.kernel.tables.adopted import second_name
 from backfill_assets.kernel.tables.columns import file_statistics, footer_in, kinds_of
 from backfill_assets.kernel.tables.data_files import gone_or_altered
 from backfill_assets.kernel.tables.folder import is_taken, readers_of

@@ -28,8 +28,8 @@ from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.choice import others_at
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import column_types, footer_in
+from backfill_assets.kernel.tables.embedded import is_delta, not_delta
 from backfill_assets.kernel.tables.table_places import home_of
-from backfill_assets.kernel.write.embedded import is_delta, not_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -16,7 +16,7 @@ from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.kernel.core.addresses import SCHEMES, table_address
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.place.choice import others_at
-from backfill_assets.kernel.write.embedded import is_delta, not_delta
+from backfill_assets.kernel.tables.embedded import is_delta, not_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -46,14 +46,14 @@ from backfill_assets.kernel.log.committer import commit_references
 from backfill_assets.kernel.log.log import file_changes, versions
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.place.choice import others_at
 from backfill_assets.kernel.tables.data_files import gone_or_altered
+from backfill_assets.kernel.tables.embedded import connection, literal, selection
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import ensure_table
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.embedded import connection, literal, selection
-from backfill_assets.kernel.write.fingerprints import quoted
 
 REASON = "observe"
 # The tag of a receipt: version, table id, folder and first day of what was read.

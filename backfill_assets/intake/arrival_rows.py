@@ -18,12 +18,12 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
+from backfill_assets.kernel.tables import fingerprints
+from backfill_assets.kernel.tables.embedded import connection, materialized
+from backfill_assets.kernel.tables.fingerprints import PIECES
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, filling
-from backfill_assets.kernel.write import fingerprints
 from backfill_assets.kernel.write.audit import ROW
-from backfill_assets.kernel.write.embedded import connection, materialized
-from backfill_assets.kernel.write.fingerprints import PIECES
 from backfill_assets.kernel.write.writing import copy_batches, stage_query
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.declared import MOST_DIGITS, DeclaredTotals, exact_number
 from backfill_assets.kernel.core.scans import OF_TOTALS
 from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.embedded import connection, literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.write.embedded import connection, literal
-from backfill_assets.kernel.write.fingerprints import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

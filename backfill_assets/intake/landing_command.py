@@ -35,10 +35,10 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first
 from backfill_assets.kernel.core.scans import ScanReport, shown
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.folder import readers_of
 from backfill_assets.kernel.tables.home import Lake, access_of, look_at
 from backfill_assets.kernel.tables.settings import AccessSettings
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 

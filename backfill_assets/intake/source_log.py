@@ -37,8 +37,8 @@ from backfill_assets.kernel.log.file_names import file_fault, name_of, shown
 from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
 from backfill_assets.kernel.log.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.kernel.place.port import Place, exists, read, sizes
+from backfill_assets.kernel.tables.embedded import is_delta, not_delta
 from backfill_assets.kernel.tables.sections import SourceSettings
-from backfill_assets.kernel.write.embedded import is_delta, not_delta
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -53,12 +53,12 @@ from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Place, read_json, write_json
+from backfill_assets.kernel.tables.embedded import connection, literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.embedded import connection, literal
-from backfill_assets.kernel.write.fingerprints import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -24,8 +24,8 @@ from backfill_assets.intake.ingest import DEFAULT_LIMITS
 from backfill_assets.intake.text_lines import GZIP_MAGIC, Unreadable
 from backfill_assets.kernel.core.payload import TAKEN
 from backfill_assets.kernel.core.unsteady import BARE
-from backfill_assets.kernel.write.embedded import literal
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 
 ENOUGH = 0.9  # of the values of a text column must read as a type
 KEYS = re.compile(r"(?:^|_)(?:id|key|uuid|guid|no|number|code)$")

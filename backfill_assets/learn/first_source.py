@@ -25,8 +25,8 @@ from backfill_assets.intake.paths import BY_NUMBER, are_numbered, day_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.write.embedded import literal
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.learn.first_columns import (
     KEYS,
     TIMES,

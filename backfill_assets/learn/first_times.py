@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from duckdb import DuckDBPyConnection
 
-from backfill_assets.kernel.write.embedded import literal
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.learn.first_columns import ENOUGH, TIMES, FileColumn, ticked
 
 MOST_VALUES = 1000  # of a column that are looked at

@@ -17,9 +17,9 @@ from typing import Any
 from backfill_assets.compare.compare import whole_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import connection, selection
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import PlanChunk
 from backfill_assets.plans.progress import Progress, held_against

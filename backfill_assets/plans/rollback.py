@@ -19,11 +19,11 @@ from backfill_assets.kernel.core.downstream import stale_after
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Built, Receipt
-from backfill_assets.kernel.log.versions import Unfinished, record, switching
+from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.tables import restore
-from backfill_assets.kernel.tables.adopted import JUDGE
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreRequest
+from backfill_assets.kernel.tables.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Provenance

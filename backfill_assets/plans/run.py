@@ -14,8 +14,8 @@ from backfill_assets.kernel.core.days import contiguous, covering, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.expect import judge_expectations

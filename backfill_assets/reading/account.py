@@ -18,8 +18,8 @@ from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.scans import sum_by_key
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView, Source
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.fingerprints import quoted
 
 DUPLICATES = "duplicates"
 VANISHED = "vanished"  # a count of raw's receipts, as `intake.raw` writes it

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.embedded import new_engine, selection
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import new_engine, selection
-from backfill_assets.kernel.write.fingerprints import on_days, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -19,10 +19,10 @@ from backfill_assets.kernel.core.days import DayRange, contiguous, day_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of, read_plain
+from backfill_assets.kernel.tables.embedded import new_engine, selection
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.embedded import new_engine, selection
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import Unfit, settle, unfit_days_now, unfit_days_then
 

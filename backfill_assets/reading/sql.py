@@ -22,11 +22,11 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names
-from backfill_assets.kernel.log.versions import versions_seen
 from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.embedded import SPILL, literal, new_engine
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import versions_seen
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.embedded import SPILL, literal, new_engine
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import unfit_days_now, unfit_text
 from backfill_assets.reading.queries import (

@@ -21,10 +21,10 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.tables.embedded import selection
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.embedded import selection
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.account import DUPLICATES, is_whole, landed_rows, vanished_keys
 from backfill_assets.reading.sql import known_tables, own_engine

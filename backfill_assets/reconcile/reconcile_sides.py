@@ -21,15 +21,15 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import prefix_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.write.embedded import (
+from backfill_assets.kernel.tables.embedded import (
     data_files_at,
     delta_rows,
     is_delta,
     literal,
     selection,
 )
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import (
     QUERY,

@@ -18,10 +18,10 @@ from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import Source
-from backfill_assets.kernel.log.versions import unfinished
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, plan_ids
 from backfill_assets.plans.progress import ChunkState, Progress, progress

@@ -22,9 +22,9 @@ from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.core.view import LakeView
-from backfill_assets.kernel.log.versions import unfinished
 from backfill_assets.kernel.tables.data_files import altered_text, columns
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import days_of_active_plans

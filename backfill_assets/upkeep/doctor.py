@@ -40,10 +40,10 @@ from backfill_assets.kernel.core.errors import (
     unwritten,
 )
 from backfill_assets.kernel.core.texts import plain, scrub
-from backfill_assets.kernel.log.versions import newest
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
 from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.tables.versions import newest
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Table, pipeline_of
 from backfill_assets.reading.account import accounts

@@ -33,12 +33,12 @@ from backfill_assets.kernel.log.log import (
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place, size, table_lock
 from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
+from backfill_assets.kernel.tables.embedded import connection, literal
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged, filling, markers
 from backfill_assets.kernel.write.audit import as_written, audit
-from backfill_assets.kernel.write.embedded import connection, literal
-from backfill_assets.kernel.write.fingerprints import quoted
 
 REASON = "maintain"
 # The newest, and one more for readers that found it before the newest was there.

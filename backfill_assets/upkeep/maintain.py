@@ -24,7 +24,9 @@ from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.log.versions import (
+from backfill_assets.kernel.place.port import Held, load_lock
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import (
     entries,
     entry_name,
     find_version,
@@ -32,8 +34,6 @@ from backfill_assets.kernel.log.versions import (
     record,
     versions_seen,
 )
-from backfill_assets.kernel.place.port import Held, load_lock
-from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import active_plans
 from backfill_assets.upkeep.housekeeping import (

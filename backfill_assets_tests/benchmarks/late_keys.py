@@ -22,10 +22,10 @@ from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.tables.columns import duckdb_name
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
 from backfill_assets.kernel.write.writing import stage_query
 from backfill_assets_tests.files import bare_lake

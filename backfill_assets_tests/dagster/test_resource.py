@@ -17,7 +17,7 @@ from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.dagster import LakeResource
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.versions import record
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.dagster.projects import DAYS as DAYS_OF_ORDERS
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset

@@ -22,11 +22,11 @@ from backfill_assets.cli.app import app
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.log.log import commit_name, data_names
-from backfill_assets.kernel.log.versions import newest
 from backfill_assets.kernel.place.choice import others_at, place_at
 from backfill_assets.kernel.place.port import read, sha256_of_bytes
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.tables.versions import newest
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize

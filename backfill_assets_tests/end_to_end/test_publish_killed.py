@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.candidates.publications import publish
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.log.versions import record, unfinished
+from backfill_assets.kernel.tables.versions import record, unfinished
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("storages", "processes")
 KILLED = """
 import os, sys
 from pathlib import Path
-from backfill_assets.kernel.log import versions
+from backfill_assets.kernel.tables import versions
 from backfill_assets.kernel.write import replace
 from backfill_assets.candidates.publications import publish
 from backfill_assets_tests.candidate_world import CandidateWorld

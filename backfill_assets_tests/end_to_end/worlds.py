@@ -22,10 +22,10 @@ from backfill_assets.kernel.core.days import DayRange, from_inclusive
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import load_lock
+from backfill_assets.kernel.tables.embedded import is_delta
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import Known, read_view
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
-from backfill_assets.kernel.write.embedded import is_delta
 from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.tables import tables

@@ -1,5 +1,5 @@
 """Texts, bits and buckets of single values by the engine, as the words of
-`kernel.write.fingerprints` say them. Not here: whole tables against DuckDB (`test_auditor`)."""
+`kernel.tables.fingerprints` say them. Not here: whole tables against DuckDB (`test_auditor`)."""
 
 import hashlib
 import math

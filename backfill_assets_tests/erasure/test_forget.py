@@ -28,11 +28,11 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.log.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.folder import RUNS
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.staging import filling
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
+from backfill_assets.kernel.tables.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld

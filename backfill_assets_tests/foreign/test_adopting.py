@@ -26,10 +26,10 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.log.adopted import JUDGE, mark_of
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS
-from backfill_assets.kernel.tables.adopted import JUDGE, mark_of
 from backfill_assets.kernel.tables.columns import KEEPS_LOG
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME

@@ -34,8 +34,8 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.tables.embedded import delta_rows
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import delta_rows
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets.reading.readable import readable
 from backfill_assets.reading.sql import ask

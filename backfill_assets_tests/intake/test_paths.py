@@ -25,8 +25,8 @@ from backfill_assets.intake.paths import (
 )
 from backfill_assets.intake.select import arrival_of, expressions, number_of, uses_path
 from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.tables.embedded import connection
 from backfill_assets.kernel.tables.sections import SourceSettings
-from backfill_assets.kernel.write.embedded import connection
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world, span
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.files import bare_lake

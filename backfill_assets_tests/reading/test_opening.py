@@ -1,6 +1,6 @@
 """The door for readers: what it takes, and what it refuses.
 Not here: what can be read of a lake (`reading.reader`), and readers that wait for a run
-(`kernel.log.versions`)."""
+(`kernel.tables.versions`)."""
 
 import importlib
 from pathlib import Path

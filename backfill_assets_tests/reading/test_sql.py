@@ -13,8 +13,8 @@ from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.log.versions import Unfinished, record, switching
-from backfill_assets.kernel.write.embedded import SPILL, new_engine, selection
+from backfill_assets.kernel.tables.embedded import SPILL, new_engine, selection
+from backfill_assets.kernel.tables.versions import Unfinished, record, switching
 from backfill_assets.reading.queries import refuse_writing
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.reading.sql import ask, dataset, own_engine, whole

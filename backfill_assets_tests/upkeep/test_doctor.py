@@ -14,9 +14,9 @@ from backfill_assets.engines.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.upkeep.doctor import (

@@ -15,7 +15,6 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.log.versions import entries, record, unfinished
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import LOCKS, exists
 from backfill_assets.kernel.tables.data_files import files_of
@@ -23,6 +22,7 @@ from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.restore import restore_partitions
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import UNFINISHED
+from backfill_assets.kernel.tables.versions import entries, record, unfinished
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Provenance

@@ -53,9 +53,9 @@ from backfill_assets.kernel.core.days import DayRange, parse_days, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.process import collect_seldom
-from backfill_assets.kernel.log.versions import record
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import access_of
+from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Table

@@ -40,9 +40,9 @@ from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt
+from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.place.port import write_json
-from backfill_assets.kernel.tables.adopted import JUDGE
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reconcile.standing import keep_attention
 

@@ -1,8 +1,8 @@
 """The profile of a day's rows, for gates, plots and receipts, how far it drifted from what is usual
 before, and what a gate found in it.
 
-Not here: computing it (`kernel.write.audit`), its fingerprint (`kernel.write.fingerprints`), bounds
-and gates (`kernel.write.gates`).
+Not here: computing it (`kernel.write.audit`), its fingerprint (`kernel.tables.fingerprints`),
+bounds and gates (`kernel.write.gates`).
 
 A histogram counts rows by the length of a number in bits, with its sign: 0; 1; 2 and 3; 4 through
 7; … A shift by less than a factor of two may stay within its buckets and is not seen. Of a number
@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any, Literal, TypeVar
 
 EMPTY_FINGERPRINT = "0"
-# The number of the fingerprints' method (`kernel.write.fingerprints`), kept in receipts; each
+# The number of the fingerprints' method (`kernel.tables.fingerprints`), kept in receipts; each
 # change of the method raises it.
 SCHEME = 2  # 1: sums of salted xxhash64, computed by Spark before the write
 NULL_COUNT = "null "  # + column: the names of NULL counts in a receipt

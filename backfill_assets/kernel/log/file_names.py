@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from backfill_assets.kernel.core.addresses import ADDRESS
 from backfill_assets.kernel.core.texts import plain, shortened
+from backfill_assets.kernel.log.adopted import LOG, MARK
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.adopted import LOG, MARK
 
 # Begins the link, in a table's folder of a lake, to the folder of a table that others write.
 OTHERS = "others-"

@@ -20,6 +20,8 @@ from deltalake import DeltaTable
 from backfill_assets.buckets.store_errors import refuse_lost, refuse_old_listing
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
+from backfill_assets.kernel.log.adopted import ADOPTION, files_before, first_version
+from backfill_assets.kernel.log.adopted import LOG as LOG
 from backfill_assets.kernel.log.file_names import is_adopted_there
 from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.port import (
@@ -32,8 +34,6 @@ from backfill_assets.kernel.place.port import (
     sha256_of_bytes,
     write_json,
 )
-from backfill_assets.kernel.tables.adopted import ADOPTION, files_before, first_version
-from backfill_assets.kernel.tables.adopted import LOG as LOG
 
 # In a table's folder: zips of commits that versions until 0.2.0 took out of its log.
 HISTORY = "_history"

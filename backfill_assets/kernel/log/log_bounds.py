@@ -17,9 +17,9 @@ from typing import Any
 from backfill_assets.intake.json_lines import is_deeper
 from backfill_assets.intake.limited_decoding import examine_apart
 from backfill_assets.intake.text_lines import Limits, Unreadable
+from backfill_assets.kernel.log.adopted import LOG
 from backfill_assets.kernel.log.file_names import shown
 from backfill_assets.kernel.place.port import Place, Token
-from backfill_assets.kernel.tables.adopted import LOG
 
 LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB
 COMMIT_BYTES = 1 << 30  # a commit that adds a million files has about half of it

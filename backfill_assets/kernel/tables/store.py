@@ -40,11 +40,11 @@ from backfill_assets.kernel.tables.data_files import (
     read_frame,
     refuse_altered,
 )
+from backfill_assets.kernel.tables.embedded import delta_rows
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, unswept
 from backfill_assets.kernel.tables.table_places import table_at
-from backfill_assets.kernel.write.embedded import delta_rows
-from backfill_assets.kernel.write.fingerprints import quoted
 from backfill_assets.kernel.write.writing import merge_days
 
 if TYPE_CHECKING:

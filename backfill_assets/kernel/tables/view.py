@@ -24,9 +24,9 @@ from backfill_assets.kernel.core.ledgers import TOO_LATE, named
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
-from backfill_assets.kernel.log.versions import versions_seen
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
+from backfill_assets.kernel.tables.versions import versions_seen
 from backfill_assets.kernel.write.model import Pipeline
 
 

@@ -20,14 +20,13 @@ from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.core.texts import shortened
 from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
 from backfill_assets.kernel.tables.data_files import damaged, whole_files
-from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.embedded import (
+from backfill_assets.kernel.tables.embedded import (
     connection,
     explaining_unreadable,
     file_batches,
     selection,
 )
-from backfill_assets.kernel.write.fingerprints import (
+from backfill_assets.kernel.tables.fingerprints import (
     PIECES,
     Found,
     bucket,
@@ -40,6 +39,7 @@ from backfill_assets.kernel.write.fingerprints import (
     row_hash,
     texts_of_rows,
 )
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import NOT_NULL, UNIQUE_KEY, check_of
 from backfill_assets.kernel.write.rules import breaking, breaking_groups
 

@@ -33,11 +33,11 @@ from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
 from backfill_assets.kernel.core.receipts import SPREAD, DayEntry
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.tables.embedded import AT_ONCE
+from backfill_assets.kernel.tables.fingerprints import on_days
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
-from backfill_assets.kernel.write.embedded import AT_ONCE
-from backfill_assets.kernel.write.fingerprints import on_days
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.kernel.write.replace import Provenance, Published
 

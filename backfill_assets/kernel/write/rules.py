@@ -11,7 +11,7 @@ from backfill_assets.kernel.core.column_types import DECIMAL, WHOLE_DIGITS
 from backfill_assets.kernel.core.contracts import Contract, Rule
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.unsteady import UNDECIDED
-from backfill_assets.kernel.write.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -25,15 +25,15 @@ from backfill_assets.kernel.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.tables.columns import EIGHT_BYTES, duckdb_name, footer_in
 from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
-from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, filling
-from backfill_assets.kernel.write.embedded import (
+from backfill_assets.kernel.tables.embedded import (
     connection,
     explaining_unreadable,
     literal,
     selection,
 )
-from backfill_assets.kernel.write.fingerprints import on_days, quoted
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, filling
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,8 +17,8 @@ import pytest
 from backfill_assets.dagster.adapter.alerts import WEBHOOK
 from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.log.versions import find_version
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.versions import find_version
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.lakes import content, delivery, land, make_lake, run_rebuild, toy
 

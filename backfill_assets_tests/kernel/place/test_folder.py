@@ -217,7 +217,7 @@ ELSEWHERE = [
     "intake/listing",
     "intake/tasks",
     "kernel/write/code",
-    "kernel/write/embedded",
+    "kernel/tables/embedded",
     "engines/engine_paths",
     "kernel/tables/folder",
     "erasure/forgotten",

@@ -15,9 +15,9 @@ import pytest
 
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.profiles import SCHEME
+from backfill_assets.kernel.tables.fingerprints import bucket
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.fingerprints import bucket
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

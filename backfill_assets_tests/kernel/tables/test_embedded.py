@@ -12,10 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import WRITES
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.embedded import (
+from backfill_assets.kernel.tables.embedded import (
     AT_ONCE,
     MEMORY,
     SPILL,
@@ -25,6 +22,9 @@ from backfill_assets.kernel.write.embedded import (
     is_delta,
     materialized,
 )
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import WRITES
+from backfill_assets.kernel.write.audit import audit
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import place_of
@@ -111,7 +111,7 @@ def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(lake: L
 SPILLS = """
 import sys
 from pathlib import Path
-from backfill_assets.kernel.write.embedded import new_engine
+from backfill_assets.kernel.tables.embedded import new_engine
 from backfill_assets_tests.files import bare_lake
 engine = new_engine(bare_lake(Path(sys.argv[1])).root)
 engine.execute("SET memory_limit = '40MB'; SET threads = 1")

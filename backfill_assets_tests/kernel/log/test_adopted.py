@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from backfill_assets.kernel.tables.adopted import files_before, first_version, mark_of
+from backfill_assets.kernel.log.adopted import files_before, first_version, mark_of
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.run_markers import BEAT, UNSEEN_SECONDS
-from backfill_assets.kernel.log.versions import (
+from backfill_assets.kernel.tables.folder import RUNS, VERSIONS
+from backfill_assets.kernel.tables.versions import (
     Unfinished,
     entries,
     find_version,
@@ -27,7 +28,6 @@ from backfill_assets.kernel.log.versions import (
     versions_seen,
     why_readers_wait,
 )
-from backfill_assets.kernel.tables.folder import RUNS, VERSIONS
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.files import write_json

@@ -28,9 +28,9 @@ from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name
 from backfill_assets.kernel.tables.data_files import folder_of
+from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.staging import begin
-from backfill_assets.kernel.write.fingerprints import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
