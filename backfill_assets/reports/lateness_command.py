@@ -4,7 +4,7 @@ format.
 Not here: the report (`reports.lateness`) and its plots (`plots`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -23,7 +23,7 @@ from backfill_assets.cli.drawing import (
 from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of
-from backfill_assets.reports.completeness import AGES_DAYS, Aged
+from backfill_assets.reports.completeness import AGES_DAYS, Aged, Watermark
 from backfill_assets.reports.lateness import DayLateness, LatenessReport, LatenessScope
 from backfill_assets.reports.lateness import lateness as report_of
 from backfill_assets.reports.plots import lateness_figures
@@ -193,59 +193,53 @@ def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
 
 def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
     """Yield the metrics of the report."""
+    yield from _row_gauges(report)
+    yield from _share_gauges(report)
+    yield from _watermark_gauges(report.watermarks)
+    until = {"": report.frontier.timestamp() if report.frontier else None}
+    meaning = "The instant up to which all that landed is loaded."
+    yield "frontier_timestamp_seconds", meaning, "", until
+
+
+def _row_gauges(report: LatenessReport) -> "Iterator[Gauge]":
+    """Yield the counted rows of `report`, and how late its upserts are if it has any."""
     counted = {
         "upsert": report.rows,
         "late": report.late,
         "early": report.early,
         "delete": report.deletes,
     }
-    rows = (
+    meaning = (
         "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and "
         "deletes."
     )
-    yield "lateness_rows", rows, "kind", counted
+    yield "lateness_rows", meaning, "kind", counted
     if s := report.overall:
         exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.95": s.p95, "0.99": s.p99, "1": s.max}
         yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
+
+
+def _share_gauges(report: LatenessReport) -> "Iterator[Gauge]":
+    """Yield which shares of the rows of `report` arrive by an age or miss a look-back."""
     arrived = {str(a.age_days): a.share for a in _ages_shown(report.completeness)}
-    yield (
-        "completeness_ratio",
-        "Share of a day's rows that has arrived by an age.",
-        "age_days",
-        arrived,
-    )
+    meaning = "Share of a day's rows that has arrived by an age."
+    yield "completeness_ratio", meaning, "age_days", arrived
     missed = {str(a.days): a.missed_share for a in report.look_backs}
-    yield (
-        "look_back_missed_ratio",
-        "Share of rows that a look-back would have missed.",
-        "days",
-        missed,
-    )
+    meaning = "Share of rows that a look-back would have missed."
+    yield "look_back_missed_ratio", meaning, "days", missed
     least = {f"{report.scope.share:g}": report.look_back_days}
     yield "look_back_days", "Smallest look-back that sees the wanted share.", "share", least
-    marks = report.watermarks
+
+
+def _watermark_gauges(marks: Sequence[Watermark]) -> "Iterator[Gauge]":
+    """Yield the newest day, the watermark day and its lags per table of `marks`."""
     newest = {w.table: end_of(w.newest_day).timestamp() for w in marks if w.newest_day}
-    yield (
-        "newest_day_timestamp_seconds",
-        "End of the newest day that is built and not pending.",
-        "table",
-        newest,
-    )
+    meaning = "End of the newest day that is built and not pending."
+    yield "newest_day_timestamp_seconds", meaning, "table", newest
     days = {w.table: end_of(w.day).timestamp() for w in marks if w.day}
     yield "watermark_timestamp_seconds", "End of the watermark day.", "table", days
     lags = {w.table: w.lag_days * DAY_S for w in marks if w.lag_days is not None}
     yield "watermark_lag_seconds", "Frontier minus the end of the watermark day.", "table", lags
     lags = {w.table: w.clock_lag_days * DAY_S for w in marks if w.clock_lag_days is not None}
-    yield (
-        "watermark_clock_lag_seconds",
-        "Clock minus the end of the watermark day, at writing.",
-        "table",
-        lags,
-    )
-    until = {"": report.frontier.timestamp() if report.frontier else None}
-    yield (
-        "frontier_timestamp_seconds",
-        "The instant up to which all that landed is loaded.",
-        "",
-        until,
-    )
+    meaning = "Clock minus the end of the watermark day, at writing."
+    yield "watermark_clock_lag_seconds", meaning, "table", lags

@@ -29,7 +29,7 @@ from backfill_assets.reconcile.reconcile import kept_mismatches
 from backfill_assets.reports.check_history import measure_drift
 from backfill_assets.reports.checks_command import drift_sections
 from backfill_assets.reports.lateness_command import lateness_gauges
-from backfill_assets.reports.report import DayAudit, LakeReport
+from backfill_assets.reports.report import DayAudit, Delivered, Durations, LakeReport
 from backfill_assets.reports.report import audit as audit_of
 from backfill_assets.reports.report import report as report_of
 
@@ -157,82 +157,85 @@ OF_LATENESS = (
 )  # in the table; the others have too many values
 
 
+# Metric, meaning, and the attribute of `Durations` that holds its value.
+OF_WRITES = (
+    (
+        "write_p95_seconds",
+        "95th percentile of a table's writes, from request to commit.",
+        "p95_s",
+    ),
+    (
+        "write_rows_per_second",
+        "Rows per second of the newest writes, engine start left out.",
+        "rows_per_second",
+    ),
+    (
+        "write_bytes_per_second",
+        "Bytes per second of the newest writes, engine start left out.",
+        "bytes_per_second",
+    ),
+    (
+        "write_rows_per_second_trend_ratio",
+        "These rows per second by those of the writes before.",
+        "trend",
+    ),
+)
+
+
 def report_gauges(lake: Lake, report: LakeReport, runs: "Sequence[PastRun]") -> Iterator[Gauge]:
     """Yield the metrics of a report, all from what it has computed or from records of commands."""
-    sources = report.delivered.sources or {"": report.delivered}
+    yield from _delivery_gauges(report.delivered)
+    yield from _agreement_gauges(lake, report)
+    yield from _run_gauges(runs)
+    yield from _write_gauges(report.durations)
+
+
+def _delivery_gauges(delivered: Delivered) -> Iterator[Gauge]:
+    """Yield what `delivered` counts per source, and its rows in quarantine per reason."""
+    sources = delivered.sources or {"": delivered}
     doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
-    yield (
-        "duplicates_per_1000_rows",
-        "Deliveries whose number came twice, per 1,000 loaded rows.",
-        "source",
-        doubled,
-    )
+    meaning = "Deliveries whose number came twice, per 1,000 loaded rows."
+    yield "duplicates_per_1000_rows", meaning, "source", doubled
     for kind, meaning in REPEATS.items():
         repeated = {name: source.repeats.per_1000[kind] for name, source in sources.items()}
         yield f"{kind}_repeats_per_1000_rows", meaning, "source", repeated
     late = {name: source.account.too_late for name, source in sources.items()}
-    yield (
-        "late_rows_in_quarantine",
-        "Rows that came too late and wait for replay-late.",
-        "source",
-        late,
-    )
-    shown, _, more_rows = kinds(report.delivered.quarantine)
+    meaning = "Rows that came too late and wait for replay-late."
+    yield "late_rows_in_quarantine", meaning, "source", late
+    shown, _, more_rows = kinds(delivered.quarantine)
     reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
     yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
-    yield (
-        "reconcile_mismatches",
-        "Mismatches at the newest reconciliation.",
-        "sides",
-        kept_mismatches(lake),
-    )
+
+
+def _agreement_gauges(lake: Lake, report: LakeReport) -> Iterator[Gauge]:
+    """Yield the mismatches that `lake` has on record, and which controls of `report` fail."""
+    mismatches = kept_mismatches(lake)
+    yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", mismatches
     broken = {c.name: int(not c.holds) for c in report.controls}
-    yield (
-        "control_broken",
-        "1 for a control that did not hold or could not be judged.",
-        "control",
-        broken,
-    )
-    took = _p95([r.seconds for r in runs if r.seconds is not None])
-    yield "run_p95_seconds", "95th percentile of the newest runs, from start to end.", "", took
-    queued = _p95(
-        [r.queued_seconds for r in runs if r.queued_seconds is not None and r.seconds is not None]
-    )
-    yield (
-        "run_queue_p95_seconds",
-        "95th percentile of their time in the queue, before the start.",
-        "",
-        queued,
-    )
-    each = {d.table: d for d in report.durations}
-    wrote = {name: d.p95_s for name, d in each.items()}
-    yield (
-        "write_p95_seconds",
-        "95th percentile of a table's writes, from request to commit.",
-        "table",
-        wrote,
-    )
-    rates = {name: d.rows_per_second for name, d in each.items()}
-    yield (
-        "write_rows_per_second",
-        "Rows per second of the newest writes, engine start left out.",
-        "table",
-        rates,
-    )
-    rates = {name: d.bytes_per_second for name, d in each.items()}
-    yield (
-        "write_bytes_per_second",
-        "Bytes per second of the newest writes, engine start left out.",
-        "table",
-        rates,
-    )
-    trend = {name: d.trend for name, d in each.items()}
-    yield (
-        "write_rows_per_second_trend_ratio",
-        "These rows per second by those of the writes before.",
-        "table",
-        trend,
-    )
+    meaning = "1 for a control that did not hold or could not be judged."
+    yield "control_broken", meaning, "control", broken
+
+
+def _run_gauges(runs: "Sequence[PastRun]") -> Iterator[Gauge]:
+    """Yield the times of those `runs` that ended."""
+    took, queued = list[float](), list[float]()
+    for run in runs:
+        if run.seconds is None:
+            continue
+        took.append(run.seconds)
+        if run.queued_seconds is not None:
+            queued.append(run.queued_seconds)
+    meaning = "95th percentile of the newest runs, from start to end."
+    yield "run_p95_seconds", meaning, "", _p95(took)
+    meaning = "95th percentile of their time in the queue, before the start."
+    yield "run_queue_p95_seconds", meaning, "", _p95(queued)
+
+
+def _write_gauges(durations: Iterable[Durations]) -> Iterator[Gauge]:
+    """Yield the metrics `OF_WRITES` per table of `durations`."""
+    each = {d.table: d for d in durations}
+    for metric, meaning, attribute in OF_WRITES:
+        yield metric, meaning, "table", {name: getattr(d, attribute) for name, d in each.items()}
 
 
 def _p95(seconds: list[float]) -> dict[str, float | None]:

@@ -153,6 +153,15 @@ def _cell(days: Sequence[DayStatus]) -> str:
 
 
 def _draw_totals(report: StatusReport) -> None:
+    _draw_counts(report)
+    _draw_frontiers(report)
+    for name, changes in report.columns.items():
+        say(f"{name} {', '.join(changes)}", 2)
+    _draw_remedies(report)
+
+
+def _draw_counts(report: StatusReport) -> None:
+    """Draw how many days of each table of `report` are in which state."""
     following = report.following()
     if following:
         say(
@@ -163,24 +172,25 @@ def _draw_totals(report: StatusReport) -> None:
     for name, found in report.totals().items():
         more = f" ({following[name]} will change)" if name in following else ""
         say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
-    frontiers = report.frontiers.items()
+
+
+def _draw_frontiers(report: StatusReport) -> None:
+    """Draw up to when each source of `report` is loaded; nothing for a lake that loads no
+    files."""
     shown = "; ".join(
-        f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded" for n, f in frontiers
+        f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded"
+        for n, f in report.frontiers.items()
     )
-    if shown:  # else the lake never loads files
-        say(
-            f"frontier: {shown.strip()}"
-            + (f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""),
-            2,
-        )
-    for name, changes in report.columns.items():
-        say(f"{name} {', '.join(changes)}", 2)
+    if shown:
+        as_of = f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""
+        say(f"frontier: {shown.strip()}{as_of}", 2)
+
+
+def _draw_remedies(report: StatusReport) -> None:
+    """Draw the commands that make the days of `report` right, in the order in which to run
+    them."""
     drawn = 0
-    if stuck := [
-        name
-        for name, changes in report.columns.items()
-        if any(c.startswith(STUCK) for c in changes)
-    ]:
+    if stuck := _stuck_tables(report):
         say(
             "Give these columns the types they have, and the new types to columns of other names; "
             "or move these "
@@ -203,6 +213,15 @@ def _draw_totals(report: StatusReport) -> None:
             "Run them from top to bottom, and look at `status` after each: one may make days that "
             "another names."
         )
+
+
+def _stuck_tables(report: StatusReport) -> list[str]:
+    """The tables of `report` with a change of columns that no command can carry out."""
+    return [
+        name
+        for name, changes in report.columns.items()
+        if any(c.startswith(STUCK) for c in changes)
+    ]
 
 
 def _draw_stale(report: StatusReport) -> None:
