@@ -149,30 +149,10 @@ def _refuse_source(lake: Lake, root: Path) -> None:
         raise _refused(
             lake, "it is a candidate", nothing, "Copy its lake, which brings its candidates along"
         )
-    here, there = f"{lake.address}/", f"{address_of(root)}/"
-    if here.startswith(there) or there.startswith(here):
-        raise _refused(
-            lake,
-            f"{address_of(root)} lies in it, or it lies there",
-            nothing,
-            "Name a place beside it",
-        )
-    if not bucket_address(root) and (other := _lake_above(root)):
-        raise BackfillError(
-            f"the target {root}",
-            f"it lies in the lake {other}",
-            nothing,
-            "Name a place beside that",
-        )
+    _refuse_nested(lake, root)
     if stopped := unfinished(lake):
         raise _refused(lake, str(stopped[0]), nothing, "Then copy it")
-    tables = lake.place.at(TABLES)
-    linked = [
-        t
-        for t in sorted(tables.names())
-        if any(name.startswith(OTHERS) for name in tables.names(t))
-    ]
-    if linked := sorted({*linked, *adopted_names(lake)}):
+    if linked := _linked_tables(lake):
         culprit = (
             f"{', '.join(linked)} is read from the folder of others by a link, which no copy has"
         )
@@ -188,6 +168,37 @@ def _refuse_source(lake: Lake, root: Path) -> None:
         refuse_unreachable(root, lake.settings)
     else:
         refuse_file(root)
+
+
+def _refuse_nested(lake: Lake, root: Path) -> None:
+    """Raise if `root` lies in `lake` or in another lake, or `lake` lies in `root`."""
+    nothing = "Nothing was copied"
+    here, there = f"{lake.address}/", f"{address_of(root)}/"
+    if here.startswith(there) or there.startswith(here):
+        raise _refused(
+            lake,
+            f"{address_of(root)} lies in it, or it lies there",
+            nothing,
+            "Name a place beside it",
+        )
+    if not bucket_address(root) and (other := _lake_above(root)):
+        raise BackfillError(
+            f"the target {root}",
+            f"it lies in the lake {other}",
+            nothing,
+            "Name a place beside that",
+        )
+
+
+def _linked_tables(lake: Lake) -> list[str]:
+    """The tables of `lake` that a link into the folder of others makes, and the adopted ones."""
+    tables = lake.place.at(TABLES)
+    linked = [
+        t
+        for t in sorted(tables.names())
+        if any(name.startswith(OTHERS) for name in tables.names(t))
+    ]
+    return sorted({*linked, *adopted_names(lake)})
 
 
 def _lake_above(root: Path) -> Path | None:

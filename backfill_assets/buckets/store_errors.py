@@ -39,6 +39,19 @@ OLD_LIST = re.compile(
     r"end version (\d+) not the same as the specified end version (\d+)"
 )  # likewise
 NOTHING = "Nothing was read or written by this request"
+RENEW = (
+    "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every "
+    "process of this lake: a server or daemon keeps those that it was started with; a role renews "
+    "itself"
+)
+SET_CLOCK = (
+    "Set it, and let it be kept by NTP (`timedatectl set-ntp true`); a container has its host's "
+    "clock"
+)
+SET_CREDENTIALS = (
+    "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for az://: AZURE_STORAGE_ACCOUNT_NAME and "
+    "its key), or run on a machine or in a pod that has a role"
+)
 
 
 class StoreRefused(BackfillError, OSError):
@@ -141,54 +154,47 @@ def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | N
             "Delete the object, or give it a name without empty parts, dots alone, and control "
             "characters",
         )
+    cause = _cause_in_setup(text, code, state) or _cause_in_rights(text, code, state)
+    if cause is None:
+        return None
+    culprit, fix = cause
+    return StoreRefused(address, culprit, NOTHING, fix)
+
+
+def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
+    """Culprit and fix if region, clock or credentials of this process are wrong or absent; `text`,
+    `code` and `state` are the store's."""
     if code in REGION:
-        return StoreRefused(
-            address,
-            f"the bucket lies in another region ({code})",
-            NOTHING,
-            "Set AWS_REGION to the bucket's region",
-        )
+        culprit = f"the bucket lies in another region ({code})"
+        return culprit, "Set AWS_REGION to the bucket's region"
     if code in EXPIRED or OLD_SIGNATURE in text:
-        return StoreRefused(
-            address,
-            f"the credentials of this process have expired ({code or state})",
-            NOTHING,
-            "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment "
-            "of every process of "
-            "this lake: a server or daemon keeps those that it was started with; a role renews "
-            "itself",
-        )
+        return f"the credentials of this process have expired ({code or state})", RENEW
     if code in OTHER_TIME:
-        return StoreRefused(
-            address,
+        culprit = (
             f"the clock of this machine is off by more than the store allows ({code}); it shows "
-            f"{utc_now():%Y-%m-%d %H:%M:%S} UTC",
-            NOTHING,
-            "Set it, and let it be kept by NTP (`timedatectl set-ntp true`); a container has its "
-            "host's clock",
+            f"{utc_now():%Y-%m-%d %H:%M:%S} UTC"
         )
-    if NO_CREDENTIALS.search(text.partition("<?xml")[0]) and not code:
-        return StoreRefused(
-            address,
-            "no credentials for it were found, neither in the environment nor of this machine",
-            NOTHING,
-            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for az://: "
-            "AZURE_STORAGE_ACCOUNT_NAME and its key), or "
-            "run on a machine or in a pod that has a role",
-        )
+        return culprit, SET_CLOCK
+    has_no_credentials = not code and NO_CREDENTIALS.search(text.partition("<?xml")[0])
+    if has_no_credentials:
+        culprit = "no credentials for it were found, neither in the environment nor of this machine"
+        return culprit, SET_CREDENTIALS
+    return None
+
+
+def _cause_in_rights(text: str, code: str, state: str) -> tuple[str, str] | None:
+    """Culprit and fix if the store knows this process and denies the request; `text`, `code` and
+    `state` are the store's."""
     if state in ("401", "403") or "Permission" in text[:40]:
-        return StoreRefused(
-            address,
+        return (
             f"the store refuses the credentials of this process ({code or state})",
-            NOTHING,
             "Check whose they are and what they may do: list, read, write and delete below this "
             "address",
         )
-    if state.startswith("4") and state not in ("408", "429"):
-        return StoreRefused(
-            address,
+    may_pass_later = state in ("408", "429")
+    if state.startswith("4") and not may_pass_later:
+        return (
             f"the store does not take the request ({code or state})",
-            NOTHING,
             "Check the address and the region; `backfill-assets doctor` tries each kind of request",
         )
     return None

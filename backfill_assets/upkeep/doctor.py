@@ -24,9 +24,10 @@ from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.processes import environments_of
 from backfill_assets.engines.server import engine_named, server_status
 from backfill_assets.erasure.forgotten import doubts
-from backfill_assets.intake.landed_changes import compared, delivered_by
+from backfill_assets.intake.landed_changes import Comparison, compared, delivered_by
 from backfill_assets.intake.landings import is_in_bucket
-from backfill_assets.intake.ledger import ARRIVALS, FILES, reads_by_position
+from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord, reads_by_position
+from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.paths import day_by_position
 from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.contracts import Contract
@@ -250,11 +251,24 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         is_far = is_in_bucket(lake.settings.source, lake.root)
         yield odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
         return
+    yield from _changed_files(name, comparison, listing)
+    yield from _disputed_files(name, records)
+    yield from _misdated_files(name, lake, records)
+    if listing.refused:
+        paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
+        yield odd(
+            name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"
+        )
+    fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
+    yield fine(name, f"{len(listing.files)} file(s){fresh}")
+
+
+def _changed_files(name: str, comparison: Comparison, listing: Listing) -> Iterator[Diagnosis]:
+    """The loaded files that the landing `name` holds otherwise or no more, by `comparison`; those
+    of folders that `listing` could not see may still be there."""
     unseen = any(UNLISTED in r.reason for r in listing.refused)
-    back, readable = (
-        f"Put it back, {ACCEPT}",
-        "Make the folders below readable first, then look again",
-    )
+    back = f"Put it back, {ACCEPT}"
+    readable = "Make the folders below readable first, then look again"
     found = (
         ("altered", comparison.altered, back),
         ("missing", comparison.missing, readable if unseen else back),
@@ -265,27 +279,28 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
             yield broken(
                 name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice
             )
+
+
+def _disputed_files(name: str, records: Iterable[FileRecord]) -> Iterator[Diagnosis]:
+    """The loaded files among `records` that a manifest of the landing `name` contradicts."""
     if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
         paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
-    if by_position := "arrival_ts" not in names_of(
-        lake.settings.source.select
-    ) and reads_by_position(records):
+
+
+def _misdated_files(name: str, lake: Lake, records: Iterable[FileRecord]) -> Iterator[Diagnosis]:
+    """The files among `records` of the landing `name` whose days come from a place in their path,
+    which `lake` does not name."""
+    if "arrival_ts" in names_of(lake.settings.source.select):
+        return
+    if by_position := reads_by_position(records):
         paths = first_names(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
         what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
-        yield odd(
-            name,
-            what,
-            f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated",
+        advice = (
+            f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated"
         )
-    if listing.refused:
-        paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
-        yield odd(
-            name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"
-        )
-    fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
-    yield fine(name, f"{len(listing.files)} file(s){fresh}")
+        yield odd(name, what, advice)
 
 
 def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

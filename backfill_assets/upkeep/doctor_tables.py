@@ -160,6 +160,21 @@ def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> 
 
 def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
+    yield from _damage_of_versions(name, mend, report)
+    yield from _false_contents(name, report)
+    if report.checkpoints_torn:
+        what = (
+            "a checkpoint of its log is torn or holds other bytes than were written (a power cut "
+            "does that)"
+        )
+        yield broken(
+            name, what, f"Set it aside with {mend}: every commit is kept, and nothing is lost"
+        )
+
+
+def _damage_of_versions(name: str, mend: str, report: Inspection) -> Iterator[Diagnosis]:
+    """The versions of the log of the table `name` that `report` finds lacking or torn; `mend` is
+    the command that sets one aside."""
     if report.lacking:
         yield broken(name, f"its log lacks version(s) {first_names(report.lacking)}", RESTORE)
     if report.ended:
@@ -176,6 +191,11 @@ def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis
             f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
         )
         yield broken(name, f"version {version} of its log is torn{cause}", advice)
+
+
+def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
+    """The commits or kept states of the log of the table `name` that `report` finds changed. Of an
+    edited log no state is judged: the commits may be what is false."""
     if report.edited:
         what = (
             f"version(s) {first_names(report.edited)} of its log were edited: they hold other "
@@ -186,7 +206,7 @@ def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis
             "these days, and why"
         )
         yield broken(name, what, advice)
-    elif report.false_states:  # of an edited log, the commits may be what is false
+    elif report.false_states:
         what = (
             f"{len(report.false_states)} kept state(s) of its log are not what its commits say; "
             "readers take them"
@@ -196,14 +216,6 @@ def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis
             name,
             what,
             f"Delete them, they are only copies, then look at `status` again: `{remove}`",
-        )
-    if report.checkpoints_torn:
-        what = (
-            "a checkpoint of its log is torn or holds other bytes than were written (a power cut "
-            "does that)"
-        )
-        yield broken(
-            name, what, f"Set it aside with {mend}: every commit is kept, and nothing is lost"
         )
 
 
