@@ -47,23 +47,7 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     """
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
-    if not place.endswith(".py") and (place or not pipeline.sql):
-        what = f"they are made by the module {place}" if place else "they are those of this product"
-        raise _refused(
-            "the tables of this lake",
-            f"{what}, no file beside lake.toml, so that there is no older version to take",
-            "Install the older version in an environment of its own and plan there, or name a "
-            "file of yours in "
-            "`[pipeline] tables`",
-        )
-    if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
-        raise _refused(
-            f"the tables of {lake.address}",
-            "git knows no file of a bucket",
-            "Put the older files into a candidate (`candidate create`) and publish it, or name "
-            "files of a repository "
-            "on this machine in [pipeline], by absolute paths",
-        )
+    _refuse_unversioned(lake, place)
     named = [(lake.root / place).resolve()] if place else []
     named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
     folder = _repository(named)
@@ -93,6 +77,29 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
         digest,
         len(files),
     )
+
+
+def _refuse_unversioned(lake: Lake, place: str) -> None:
+    """Raise if git can have no older version of the tables of `lake`; `place` is the file or module
+    that declares them, or empty."""
+    pipeline = lake.settings.pipeline
+    if not place.endswith(".py") and (place or not pipeline.sql):
+        what = f"they are made by the module {place}" if place else "they are those of this product"
+        raise _refused(
+            "the tables of this lake",
+            f"{what}, no file beside lake.toml, so that there is no older version to take",
+            "Install the older version in an environment of its own and plan there, or name a "
+            "file of yours in "
+            "`[pipeline] tables`",
+        )
+    if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
+        raise _refused(
+            f"the tables of {lake.address}",
+            "git knows no file of a bucket",
+            "Put the older files into a candidate (`candidate create`) and publish it, or name "
+            "files of a repository "
+            "on this machine in [pipeline], by absolute paths",
+        )
 
 
 def _resolved(root: Path, pattern: str) -> Path:

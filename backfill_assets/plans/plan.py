@@ -102,14 +102,8 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         if request.look
         else None
     )
-    if (
-        look is not None
-        and request.usual_canary
-        and (most := look.most_changed(request.days, request.tables))
-    ):
-        request = replace(
-            request, policy=request.policy.model_copy(update={"canary": 1, "canary_days": most})
-        )
+    if look is not None and request.usual_canary:
+        request = _with_canary(request, look)
     chunks = cut(request.days, request.policy)
     logs = {name: timed_writes(lake, name) for name in request.tables}
     found = impacts(states, request.tables, request.days, request.policy)
@@ -136,6 +130,16 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         parallel=request.parallel,
     )
     return replace(plan, preflight=preflight(lake, pipeline, states, plan))
+
+
+def _with_canary(request: PlanRequest, look: PlanLook) -> PlanRequest:
+    """The `request` with the day on which most rows of `look` move as its canary; unchanged if none
+    move."""
+    most = look.most_changed(request.days, request.tables)
+    if not most:
+        return request
+    policy = request.policy.model_copy(update={"canary": 1, "canary_days": most})
+    return replace(request, policy=policy)
 
 
 def timed_writes(lake: Lake, table: str) -> list[Receipt]:
