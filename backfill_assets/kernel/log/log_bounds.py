@@ -2,10 +2,10 @@
 in bytes and depth.
 
 delta-rs overflows its stack over deep JSON, which ends the process, and waits for ever for a pipe.
-So each commit that it would read is looked at first, once per process and content, as is the newest
-checkpoint. The data files that a log names are decoded apart, within the bounds of landed Parquet,
-before a query reads them: 100 kB can stand for 20 GB. Not here: what the commits mean (`log`,
-`source_log`), and which files they may name (`file_names`).
+So each commit that it would read is looked at first, once per process and content, as are the
+newest checkpoint, its sidecars, and the pointer to it. The data files that a log names are decoded
+apart, within the bounds of landed Parquet, before a query reads them: 100 kB can stand for 20 GB.
+Not here: what the commits mean (`log`, `source_log`), and which files they may name (`file_names`).
 """
 
 import json
@@ -24,7 +24,15 @@ from backfill_assets.kernel.place.port import Place, Token
 LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB
 COMMIT_BYTES = 1 << 30  # a commit that adds a million files has about half of it
 OWN_JSON = ("stats", "schemaString")  # texts of an action that are JSON themselves
-CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9a-f.-]+)?\.parquet")
+# Whole, in numbered parts, or (v2) under 36 signs of any kind, which delta-rs takes for a UUID.
+CHECKPOINT = re.compile(
+    r"([0-9]{20})\.checkpoint"
+    r"(?:\.parquet|\.[0-9]{10}\.[0-9]{10}\.parquet|\..{36}\.(?:parquet|json))"
+)
+LAST_CHECKPOINT = "_last_checkpoint"
+SIDECARS = "_sidecars"
+# A sidecar's plain name: delta-rs would follow `..`, a quoted `/`, and an address to any file.
+SIDECAR = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]*\.parquet")
 COMMIT = re.compile(r"([0-9]{20})\.json")
 
 
@@ -36,6 +44,7 @@ def log_fault(table: Place, version: int | None = None) -> str:
     }
     newest = max(checkpoints.values(), default=-1)
     wanted = [n for n, v in checkpoints.items() if v == newest]
+    wanted += [n for n in names if n == LAST_CHECKPOINT]
     for name, at in sorted(_versions(COMMIT, names).items()):
         if at >= newest and (version is None or at <= version):
             wanted.append(name)
@@ -48,7 +57,18 @@ def commit_fault(table: Place, name: str) -> str:
     if why := table.file_fault(f"{LOG}/{name}"):
         return f"its log has the file {name}, {why}"
     token = table.token(f"{LOG}/{name}")
-    return _fault(table, name, token) if token is not None else ""
+    if token is None:
+        return ""
+    if (why := _fault(table, name, token)) or not CHECKPOINT.fullmatch(name):
+        return why
+    return next(filter(None, (_sidecar_fault(table, s) for s in _sidecars(table, name, token))), "")
+
+
+def _sidecar_fault(table: Place, named: str) -> str:
+    """Why a sidecar, as its checkpoint names it, must not be read; "" if it may be, or is gone."""
+    if not SIDECAR.fullmatch(named):
+        return f"its checkpoint names the sidecar {shown(named)}, which is no plain file name"
+    return commit_fault(table, f"{SIDECARS}/{named}")
 
 
 def data_fault(table: Place, names: Iterable[str]) -> str:
@@ -84,17 +104,49 @@ def _versions(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int
 @lru_cache(maxsize=4096)
 def _fault(place: Place, name: str, token: Token) -> str:
     """`commit_fault` of a content, which its token names."""
+    if token.size > COMMIT_BYTES:
+        which = f"its {_kind(name)} {name}"
+        return f"{which} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"
     if name.endswith(".parquet"):
         return _checkpoint_fault(place, name, token)
-    if token.size > COMMIT_BYTES:
-        return f"its commit {name} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"
     with place.open(f"{LOG}/{name}") as opened:
         while line := opened.readline(LINE_BYTES + 1):
             if len(line) > LINE_BYTES:
-                return f"its commit {name} has a line of more than the limit of {LINE_BYTES} bytes"
+                return (
+                    f"its {_kind(name)} {name} has a line of more than the limit of {LINE_BYTES} "
+                    "bytes"
+                )
             if why := _action_fault(line):
-                return f"its commit {name} {why}"
+                return f"its {_kind(name)} {name} {why}"
     return ""
+
+
+def _kind(name: str) -> str:
+    """What a file of a log is, in words."""
+    return "commit" if COMMIT.fullmatch(name) else "checkpoint"
+
+
+@lru_cache(maxsize=4096)
+def _sidecars(place: Place, name: str, token: Token) -> tuple[str, ...]:
+    """The sidecars that a checkpoint of this content names, as it names them. Call it for one
+    without fault only."""
+    import pyarrow.parquet as pq
+
+    with place.open(f"{LOG}/{name}") as opened:
+        if name.endswith(".parquet"):
+            file = pq.ParquetFile(opened)
+            if "sidecar" not in file.schema_arrow.names:
+                return ()
+            return tuple(_texts(file.read(columns=["sidecar.path"])))
+        return tuple(filter(None, map(_sidecar_of, opened)))
+
+
+def _sidecar_of(line: bytes) -> str:
+    """The path of an action that names a sidecar; empty of any other."""
+    try:
+        return str(json.loads(line)["sidecar"]["path"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _action_fault(line: bytes) -> str:

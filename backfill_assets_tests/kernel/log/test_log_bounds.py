@@ -128,3 +128,47 @@ def test_a_name_of_other_digits_is_no_commit(table: Path) -> None:
     (table / "_delta_log" / "²³.json").write_text("{}")
     assert versions(Folder(str(table))) == [0, 1]
     assert fault(table) == ""
+
+
+def v2_checkpoint(table: Path, sidecar: str, stats: str = "{}") -> Path:
+    """Write a checkpoint in JSON that names a sidecar, and that sidecar; returns its file."""
+    log = table / "_delta_log"
+    (log / "_sidecars").mkdir()
+    action = {"sidecar": {"path": sidecar, "sizeInBytes": 1, "modificationTime": 1}}
+    (log / f"{1:020d}.checkpoint.{'z' * 36}.json").write_text(json.dumps(action))
+    rows = pa.table({"add": [{"path": "x", "stats": stats}]})
+    pq.write_table(rows, log / "_sidecars" / "s.parquet")
+    return log / "_sidecars" / "s.parquet"
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["../../out.parquet", "%2e%2e%2fout.parquet", "file:///out.parquet", "/o.parquet", ".."],
+)
+def test_a_sidecar_of_a_checkpoint_has_a_plain_name(table: Path, named: str) -> None:
+    v2_checkpoint(table, named)
+    assert fault(table).startswith("its checkpoint names the sidecar ")
+
+
+def test_sidecars_and_checkpoints_in_json_have_the_bounds_of_others(table: Path) -> None:
+    sidecar = v2_checkpoint(table, "s.parquet")
+    assert fault(table) == ""
+    pq.write_table(pa.table({"add": [{"path": "x", "stats": DEEP}]}), sidecar)
+    assert "_sidecars/s.parquet holds a text that is nested more than 100 levels" in fault(table)
+    sidecar.unlink()
+    os.mkfifo(sidecar)
+    assert "_sidecars/s.parquet, which is no regular file" in fault(table)
+    (checkpoint,) = (table / "_delta_log").glob("*.checkpoint.*.json")
+    checkpoint.write_text(f'{{"commitInfo": {DEEP}}}')
+    assert fault(table).endswith("is nested more than 100 levels deep")
+
+
+def test_the_pointer_to_a_checkpoint_is_no_pipe(table: Path) -> None:
+    os.mkfifo(table / "_delta_log" / "_last_checkpoint")
+    assert fault(table) == "its log has the file _last_checkpoint, which is no regular file"
+
+
+def test_a_name_that_delta_rs_takes_for_no_checkpoint_hides_no_commit(table: Path) -> None:
+    (table / "_delta_log" / f"{9:020d}.checkpoint.0.parquet").touch()
+    (table / "_delta_log" / f"{2:020d}.json").write_text(f'{{"commitInfo": {DEEP}}}')
+    assert "nested more than 100 levels deep" in fault(table)
