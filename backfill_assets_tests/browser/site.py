@@ -42,25 +42,37 @@ class Site:
 def site(folder: Path) -> Iterator[Site]:
     """A sample lake, loaded, and `dagster dev` over it; all is stopped at the end."""
     home, root = lay_out_sample(folder)
-    port, log = _free_port(), folder / "dev.log"
+    log = folder / "dev.log"
+    try:
+        with dagster_dev_of(
+            home, log, _environ(folder), "-m", "backfill_assets.definitions"
+        ) as url:
+            yield Site(url, open_lake(root), log)
+    finally:
+        stop_server(root, force=True)
+
+
+@contextmanager
+def dagster_dev_of(home: Path, log: Path, environ: dict[str, str], *code: str) -> Iterator[str]:
+    """The address of `dagster dev` over code (`-m MODULE` or `-f FILE`), stopped at the end."""
+    port = _free_port()
     program = Path(sys.executable).with_name("dagster")
-    command = [str(program), "dev", "-m", "backfill_assets.definitions", "--port", str(port)]
+    command = [str(program), "dev", *code, "--port", str(port)]
     with log.open("w") as written:
         dev = subprocess.Popen(
             command,
             cwd=home,
-            env=_environ(folder),
+            env=environ,
             stdout=written,
             stderr=written,
             start_new_session=True,
         )
         try:
-            made = Site(f"http://127.0.0.1:{port}", open_lake(root), log)
-            until(lambda: _answers(made.url), log, PATIENCE_SECONDS)
-            yield made
+            url = f"http://127.0.0.1:{port}"
+            until(lambda: _answers(url), log, PATIENCE_SECONDS)
+            yield url
         finally:
             _stop(dev)
-            stop_server(root, force=True)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,97 @@
+"""How Dagster ends a backfill of a range of an asset whose days read several days of another.
+
+Here: by `dagster dev` over somebody's project, what the guide *In your project* says of ranges of
+both assets, and of one after the other. Not here: what a step writes and says of such days
+(`dagster.test_steps`, `dagster.test_messages`).
+"""
+
+import json
+import os
+import urllib.request
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.reading.opening import open_lake
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, dagster_dev_of
+from backfill_assets_tests.processes import until
+
+pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("processes")]
+PROJECT = """
+import datetime
+import dagster as dg
+import pandas as pd
+from backfill_assets.dagster import Input, LakeIOManager, daily_table
+
+def days_of(context):
+    return [datetime.date.fromisoformat(key) for key in context.partition_keys]
+
+@daily_table(start="2024-01-01")
+def orders(context) -> pd.DataFrame:
+    return pd.DataFrame({"day": days_of(context), "amount": 1})
+
+@daily_table(inputs=[Input("orders", before=6)], start="2024-01-01")
+def weekly(context, orders: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"day": days_of(context), "total": len(orders)})
+
+defs = dg.Definitions(assets=[orders, weekly], resources={"io_manager": LakeIOManager(lake="lake")})
+"""
+LAUNCH = """mutation Launch($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+LOOK = """query Look($id: String!) {
+  partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
+FIRST = date(2024, 1, 1)
+KEEP_GOOD = {"key": "on_bad_days", "value": "keep_good"}
+
+
+def asked(url: str, query: str, **variables: Any) -> Any:
+    """The answer of Dagster's web server to one GraphQL query."""
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(  # noqa: S310
+        f"{url}/graphql", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
+        return json.load(answer)["data"]
+
+
+def three_days(first: int) -> list[str]:
+    """The names of three days, of which the first is that many days after the assets' first."""
+    return [str(FIRST + timedelta(first + n)) for n in range(3)]
+
+
+def ended(url: str, log: Path, assets: list[str], days: list[str], *tags: dict[str, str]) -> str:
+    """How a backfill of these days of these assets ended."""
+    selection = [{"path": [asset]} for asset in assets]
+    params = {"assetSelection": selection, "partitionNames": days, "tags": list(tags)}
+    launched = asked(url, LAUNCH, params=params)["launchPartitionBackfill"]
+
+    def status() -> str:
+        found = asked(url, LOOK, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
+        return str(found)
+
+    until(lambda: status().startswith(("COMPLETED", "FAILED")), log, PATIENCE_SECONDS)
+    return status()
+
+
+@pytest.mark.slow
+def test_days_that_dagster_adds_end_a_range_as_failed_and_one_asset_after_the_other_does_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project.py").write_text(PROJECT, encoding="utf-8")
+    environ = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
+    log, file = tmp_path / "dev.log", str(tmp_path / "project.py")
+
+    def made(table: str) -> set[str]:
+        rows = open_lake(tmp_path / "lake", newest=True).table(table).arrow()
+        return set(map(str, rows["day"].to_pylist()))
+
+    with dagster_dev_of(tmp_path, log, environ, "-f", file) as url:
+        both = ["orders", "weekly"]
+        assert ended(url, log, both, three_days(0), KEEP_GOOD) == "COMPLETED_FAILED"
+        assert made("orders") == made("weekly") == {*three_days(0)}, "what was chosen is made"
+        for asset in both:
+            assert ended(url, log, [asset], three_days(3)) == "COMPLETED_SUCCESS"
+        assert made("orders") == made("weekly") == {*three_days(0), *three_days(3)}
