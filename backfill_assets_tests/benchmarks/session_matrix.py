@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.engines import Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.processes import CHECKOUT
 
-FUNCTIONS = Path(__file__).parents[1] / "landing" / "functions_of_engines.txt"
+FUNCTIONS = Path(__file__).parents[1] / "intake" / "functions_of_engines.txt"
 LANDED = [("10:30:00", "now", "Europe/Berlin", '{"x": "10:30:00"}', 1, 1.5)]
 ROW = [
     "*",

@@ -36,7 +36,7 @@ def spark_server(name: str) -> dict[str, str]:
 
 def steps_text(name: str) -> str:
     return (
-        CHECKOUT / "backfill_assets" / "examples" / name.replace("-", "_") / "STEPS.md"
+        CHECKOUT / "backfill_assets" / "learn" / "examples" / name.replace("-", "_") / "STEPS.md"
     ).read_text("utf-8")
 
 
