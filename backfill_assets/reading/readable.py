@@ -5,7 +5,7 @@ a log (`kernel.log.log_bounds`), and runs, which read what they need and end whe
 read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from backfill_assets.engines.loss import failing_alone
@@ -40,8 +40,12 @@ def readable(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
                 raise
             except BackfillError as error:
                 unread[contract.name] = error
-    tables = tuple(table for table in pipeline.tables if table.name not in unread)
-    return replace(pipeline, tables=tables), unread
+    return without_tables(pipeline, unread), unread
+
+
+def without_tables(pipeline: Pipeline, names: Collection[str]) -> Pipeline:
+    """The pipeline without the tables of these names."""
+    return replace(pipeline, tables=tuple(t for t in pipeline.tables if t.name not in names))
 
 
 def readable_with(lake: Lake, pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:

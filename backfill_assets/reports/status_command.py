@@ -32,7 +32,7 @@ from backfill_assets.kernel.core.receipts import SPREAD, Built
 from backfill_assets.kernel.core.states import State
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back
-from backfill_assets.reading.readable import readable
+from backfill_assets.reading.readable import without_tables
 from backfill_assets.reading.rejected import kinds, unusable
 from backfill_assets.reconcile.standing import left_for_a_person
 from backfill_assets.reports.show import DayReport, InputDay, find
@@ -73,7 +73,8 @@ def status(days: DayRange | None, **flags: bool) -> Output:
         )
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
     of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
-    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, readable(lake, pipeline)[0])})
+    known = without_tables(pipeline, report.unread)
+    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, known)})
     candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
     waiting = {"readers_wait": say_why_readers_wait(lake)}
 

@@ -4,6 +4,7 @@ that the README names, so that what is looked at is what a newcomer sees; once i
 the engine that is quicker (`learn.test_demo_command` has it made on Spark), every site has a copy
 of its own."""
 
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -50,6 +52,16 @@ def site(folder: Path) -> Iterator[Site]:
             yield Site(url, open_lake(root), log)
     finally:
         stop_server(root, force=True)
+
+
+def asked(url: str, query: str, **variables: Any) -> Any:
+    """The answer of Dagster's web server to one GraphQL query."""
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(  # noqa: S310
+        f"{url}/graphql", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
+        return json.load(answer)["data"]
 
 
 @contextmanager

@@ -3,15 +3,13 @@ who can reach it. Not here: interrupts of the command line (`end_to_end.test_int
 pages (`test_ui`)."""
 
 import json
-import urllib.request
 from contextlib import suppress
-from typing import Any
 
 import psutil
 import pytest
 
 from backfill_assets.engines.server import server_status
-from backfill_assets_tests.browser.site import PATIENCE_SECONDS, Site
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, Site, asked
 from backfill_assets_tests.lakes import data_files
 from backfill_assets_tests.processes import until
 
@@ -25,16 +23,6 @@ LOOK = (
     "query Look($run: ID!) { runOrError(runId: $run) { ... on Run { status stats { ... on "
     "RunStatsSnapshot { stepsSucceeded } } } } }"
 )
-
-
-def asked(dev: Site, query: str, **variables: Any) -> Any:
-    """The answer of Dagster's web server to one GraphQL query."""
-    body = json.dumps({"query": query, "variables": variables}).encode()
-    request = urllib.request.Request(  # noqa: S310
-        f"{dev.url}/graphql", body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
-        return json.load(answer)["data"]
 
 
 @pytest.mark.slow
@@ -62,18 +50,18 @@ def test_a_run_cancelled_in_the_ui_ends_within_seconds_and_lets_the_server_go(
         "runConfigData": json.dumps(force),
         "executionMetadata": {"tags": [{"key": k, "value": str(v)} for k, v in tags.items()]},
     }
-    run = asked(dagster_dev, LAUNCH, params=params)["launchRun"]["run"]["runId"]
+    run = asked(dagster_dev.url, LAUNCH, params=params)["launchRun"]["run"]["runId"]
 
     def uses_the_server() -> bool:
         status = server_status(dagster_dev.lake.root)
         return status is not None and status.in_use
 
     until(uses_the_server, dagster_dev.log, PATIENCE_SECONDS)
-    asked(dagster_dev, CANCEL, run=run)
+    asked(dagster_dev.url, CANCEL, run=run)
     seconds = until(lambda: not uses_the_server(), dagster_dev.log, PATIENCE_SECONDS)
     assert seconds < MOST_SECONDS
     until(
-        lambda: asked(dagster_dev, LOOK, run=run)["runOrError"]["status"] == "CANCELED",
+        lambda: asked(dagster_dev.url, LOOK, run=run)["runOrError"]["status"] == "CANCELED",
         dagster_dev.log,
         MOST_SECONDS,
     )

@@ -5,17 +5,14 @@ both assets, and of one after the other. Not here: what a step writes and says o
 (`dagster.test_steps`, `dagster.test_messages`).
 """
 
-import json
 import os
-import urllib.request
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backfill_assets.reading.opening import open_lake
-from backfill_assets_tests.browser.site import PATIENCE_SECONDS, dagster_dev_of
+from backfill_assets_tests.browser.site import PATIENCE_SECONDS, asked, dagster_dev_of
 from backfill_assets_tests.processes import until
 
 pytestmark = [pytest.mark.users_do, pytest.mark.usefixtures("processes")]
@@ -45,16 +42,6 @@ LOOK = """query Look($id: String!) {
   partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"""
 FIRST = date(2024, 1, 1)
 KEEP_GOOD = {"key": "on_bad_days", "value": "keep_good"}
-
-
-def asked(url: str, query: str, **variables: Any) -> Any:
-    """The answer of Dagster's web server to one GraphQL query."""
-    body = json.dumps({"query": query, "variables": variables}).encode()
-    request = urllib.request.Request(  # noqa: S310
-        f"{url}/graphql", body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback server
-        return json.load(answer)["data"]
 
 
 def three_days(first: int) -> list[str]:
