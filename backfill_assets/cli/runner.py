@@ -27,15 +27,15 @@ from backfill_assets.dagster.adapter.assemble import rebuild_job
 from backfill_assets.dagster.adapter.backfill_requests import names_kept_back, run_rebuild
 from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table_made_by
 from backfill_assets.dagster.adapter.history import cause_of
-from backfill_assets.dagster.adapter.interrupts import (
-    Interrupted,
-    children_ignore_interrupts,
-    ends_when_interrupted,
-)
 from backfill_assets.dagster.adapter.metadata import rewritten
 from backfill_assets.dagster.adapter.runs import markers_of
 from backfill_assets.kernel.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.interrupts import (
+    Interrupted,
+    children_ignore_interrupts,
+    ends_when_interrupted,
+)
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import KEEP_GOOD, Work
 from backfill_assets.kernel.core.receipts import Built

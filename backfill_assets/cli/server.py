@@ -28,6 +28,7 @@ from backfill_assets.cli.output import answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import ensure_server, server_status, stop_server
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.interrupts import interrupts_held
 from backfill_assets.kernel.core.ownership import remove_rights
 from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
@@ -221,16 +222,20 @@ def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
 
     named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
     command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)
-    program = subprocess.Popen(command, env=environ)
-    try:
+    with contextlib.ExitStack() as at_the_end:
+        with interrupts_held():  # one that comes meanwhile would lose the program
+            program = subprocess.Popen(command, env=environ)
+            at_the_end.callback(_end_program, program)
         yield program
-    finally:
-        program.terminate()
-        try:
-            program.wait(DAEMON_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            program.wait()
+
+
+def _end_program(program: "subprocess.Popen[bytes]") -> None:
+    program.terminate()
+    try:
+        program.wait(DAEMON_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
 def own_folder(home: Path) -> Path:

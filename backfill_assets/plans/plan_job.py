@@ -18,7 +18,6 @@ from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.backfill_requests import run_rebuild, whole_request
 from backfill_assets.dagster.adapter.context import LakeContext, Naming
 from backfill_assets.dagster.adapter.history import cause_of
-from backfill_assets.dagster.adapter.interrupts import ends_when_interrupted
 from backfill_assets.dagster.adapter.io_manager import as_failures
 from backfill_assets.dagster.adapter.rollbacks import one_op_job
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
@@ -28,6 +27,7 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.interrupts import ends_when_interrupted
 from backfill_assets.kernel.core.plans import PLAN_TAG, Work
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake

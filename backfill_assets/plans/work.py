@@ -18,6 +18,7 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.interrupts import interrupts_held
 from backfill_assets.kernel.core.plans import PLAN_REASON, Work, forced
 from backfill_assets.kernel.core.process import python_command, with_package
 from backfill_assets.kernel.tables.home import Lake
@@ -130,9 +131,11 @@ def causes_of(
     with _terminated_by_an_error():
         try:
             for command in commands:
-                started.append(
-                    subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-                )
+                with interrupts_held():  # one that comes meanwhile would lose the child
+                    child = subprocess.Popen(
+                        command, stdout=subprocess.PIPE, text=True, env=environment
+                    )
+                    started.append(child)
             return [_cause(process) for process in started]
         finally:
             _end_processes(started)

@@ -13,10 +13,10 @@ from backfill_assets.cli import runner
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import Lines, RunOutcome
 from backfill_assets.dagster.adapter.context import PLAIN
-from backfill_assets.dagster.adapter.interrupts import Interrupted
 from backfill_assets.dagster.adapter.io_manager import as_failure
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.interrupts import Interrupted
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.synthetic import START, build, synthetic_lake

@@ -23,6 +23,15 @@ from backfill_assets.plans.work import causes_of
 sleeper = (sys.executable, "-c", "import signal; print('x', file=sys.stderr) if 0 else signal.pause()")
 causes_of([sleeper, sleeper])
 """
+# An interrupt comes as soon as the first child exists, before `Popen` has given it to its caller.
+INTERRUPTED = """
+import os, sys
+def interrupt(frame, event, function):
+    if event == "c_return" and function.__name__ == "fork_exec":
+        sys.setprofile(None)
+        os.kill(os.getpid(), {number})
+sys.setprofile(interrupt)
+"""
 
 
 @pytest.mark.usefixtures("processes")
@@ -62,3 +71,21 @@ def test_an_interrupt_ends_the_children_before_the_parent(tmp_path: Path, number
         parent.wait(60)
     assert parent.returncode != 0
     assert not any(child.is_running() for child in children)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_child_that_begins_as_an_interrupt_comes_ends_as_well(
+    tmp_path: Path, number: int
+) -> None:
+    program = INTERRUPTED.format(number=int(number)) + PARENT.replace(
+        'signal.pause()"', f'signal.pause()", {str(tmp_path)!r}'
+    )
+    with as_in_a_terminal():
+        parent = Popen([sys.executable, "-c", program], cwd=CHECKOUT)
+    assert parent.wait(60) != 0
+    running = psutil.process_iter(["cmdline"])
+    left = [process for process in running if str(tmp_path) in (process.info["cmdline"] or ())]
+    for process in left:
+        process.kill()
+    assert left == []

@@ -28,7 +28,6 @@ from backfill_assets.dagster.adapter.backfill_requests import (
 )
 from backfill_assets.dagster.adapter.checks import report_standing_checks
 from backfill_assets.dagster.adapter.context import Opened
-from backfill_assets.dagster.adapter.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.dagster.adapter.io_manager import (
     Handover,
     Hears,
@@ -51,6 +50,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_days, ranges
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.process import collect_seldom
 from backfill_assets.kernel.place.port import load_lock

@@ -31,7 +31,7 @@ from backfill_assets.dagster.adapter.dagster_private import (
     SqlEventLogStorageTable,
     SqliteEventLogStorage,
 )
-from backfill_assets.dagster.adapter.interrupts import interrupt_is_held, interrupts_held
+from backfill_assets.kernel.core.interrupts import interrupt_is_held, interrupts_held
 
 BUFFERED_EVENTS = 500  # about 5 MB
 OPEN_FILES = 8  # one file per run, and the index of all runs; a web server reads hundreds of runs

@@ -20,7 +20,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.interrupts import INTERRUPTS
+from backfill_assets.kernel.core.interrupts import INTERRUPTS
 from backfill_assets_tests.dagster.adapter.test_event_storage import RUN, step_event
 from backfill_assets_tests.homes import opened_home
 from backfill_assets_tests.processes import CHECKOUT

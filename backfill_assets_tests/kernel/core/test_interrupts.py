@@ -14,13 +14,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from backfill_assets.dagster.adapter.interrupts import interrupt_is_held, interrupts_held
+from backfill_assets.kernel.core.interrupts import interrupt_is_held, interrupts_held
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 # `handler` says what happens to the first interrupts; the process says when it can be interrupted.
 DEAF = """
 import signal, sys, threading
-import backfill_assets.dagster.adapter.interrupts as interrupts
+import backfill_assets.kernel.core.interrupts as interrupts
 interrupts.AGAIN_SECONDS, interrupts.LONGEST_END_SECONDS = 0.5, int(sys.argv[2])
 heard = []
 
@@ -103,7 +103,7 @@ def test_a_process_that_hangs_after_it_obeyed_is_ended_by_the_kernel() -> None:
 def test_the_signals_mean_afterwards_what_they_meant_before() -> None:
     code = """
     import signal
-    from backfill_assets.dagster.adapter.interrupts import ends_when_interrupted
+    from backfill_assets.kernel.core.interrupts import ends_when_interrupted
     with ends_when_interrupted():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as Dagster does where INT is ignored
     print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
