@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.place.port import Swept
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
 from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, begin
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,6 +20,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import Lake, open_lake
@@ -28,7 +29,7 @@ from backfill_assets.kernel.tables.view import Known, read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table, make_pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Provenance, Published
+from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets.testing import LONG_AGO as LONG_AGO

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.committer import rewrite_files
@@ -23,7 +23,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.builders import (
     CODE,
     CONTRACTS,

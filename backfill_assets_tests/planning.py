@@ -12,13 +12,13 @@ from typing import Any
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import MODE_TAG, PLAN_REASON
 from backfill_assets.kernel.core.profiles import kept_counts
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.derived import as_merged
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.kernel.write.writing import keep_rows
 from backfill_assets.plans.files import keep_plan
 from backfill_assets.plans.model import Plan, TableImpact

@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
-from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.receipts import Built, Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.home import Lake
@@ -28,7 +28,7 @@ from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
-from backfill_assets.kernel.write.replace import Provenance, Write, days_held, replace_days_locked
+from backfill_assets.kernel.write.replace import Write, days_held, replace_days_locked
 from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
 from backfill_assets.reading.queries import unanswered
 

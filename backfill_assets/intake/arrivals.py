@@ -33,12 +33,12 @@ from backfill_assets.kernel.core.readings import (
     deliveries_read,
     lacking_columns,
 )
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.view import LakeView, Source
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, begin
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
 
 # Above this share of loaded days it is cheaper to compute all rows than to find the touched ones.
 WHOLE_SHARE = 0.5

@@ -19,11 +19,11 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import ensure_server, release
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import state_tags
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.learn.lab_lakes import (
     LONG_AGO,
     append,

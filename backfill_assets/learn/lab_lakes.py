@@ -24,7 +24,7 @@ from backfill_assets.engines.server import quickest_engine
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake, open_lake
@@ -34,7 +34,7 @@ from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 LONG_AGO = 1_700_000_000  # seconds since 1970: a scan waits for files that were just written

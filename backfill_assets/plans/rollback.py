@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.downstream import stale_after
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
-from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.core.receipts import Built, Provenance, Receipt
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.tables import restore
 from backfill_assets.kernel.tables.home import Lake
@@ -26,7 +26,6 @@ from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreReques
 from backfill_assets.kernel.tables.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 from backfill_assets.plans.policy import Days, PutBack
 

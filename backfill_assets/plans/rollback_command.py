@@ -13,7 +13,7 @@ from backfill_assets.cli.common import TEXT, days_options, json_and_lake, opened
 from backfill_assets.cli.output import answer, given_options, options_of
 from backfill_assets.kernel.core.days import DayRange, contiguous
 from backfill_assets.kernel.core.ownership import BY, whoami
-from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.plans.files import plan_ids
 from backfill_assets.plans.policy import PutBack, Undone
 from backfill_assets.plans.rollback import RollbackRequest, preview, roll_back, spans

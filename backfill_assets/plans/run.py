@@ -13,11 +13,11 @@ from typing import Protocol
 from backfill_assets.kernel.core.days import contiguous, covering, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.expect import judge_expectations
 from backfill_assets.plans.files import (
     CANCELLED,

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.receipts import Provenance, Receipt
 from backfill_assets.kernel.log.committer import commit_files, commit_receipt
 from backfill_assets.kernel.log.log import (
     BEFORE,
@@ -46,7 +46,6 @@ from backfill_assets.kernel.place.port import Place, exists, sha256_of_bytes, si
 from backfill_assets.kernel.tables.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.staging import WRITES
-from backfill_assets.kernel.write.replace import Provenance
 
 REASON = "mend"
 

@@ -20,13 +20,13 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.arrivals import commit_arrivals
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.columns import duckdb_name
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.kernel.write.writing import stage_query
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.pipeline.built_in import contracts

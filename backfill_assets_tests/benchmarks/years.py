@@ -26,8 +26,7 @@ from backfill_assets.candidates.candidates import discard_candidate
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.reports.status import status
 from backfill_assets.upkeep.doctor_tables import Level, examine_snapshots

@@ -14,13 +14,14 @@ from backfill_assets.candidates.publications import publish
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log import data_names
 from backfill_assets.kernel.tables.data_files import columns
 from backfill_assets.kernel.tables.staging import Staged, stage_links
 from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.write.audit import audit_table
-from backfill_assets.kernel.write.replace import Provenance, replace_days_locked
+from backfill_assets.kernel.write.replace import replace_days_locked
 from backfill_assets.plans.files import find_plan, keep_plan, mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy

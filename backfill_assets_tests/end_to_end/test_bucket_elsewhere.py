@@ -34,6 +34,7 @@ from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE, place_at
 from backfill_assets.kernel.place.port import Place
@@ -46,7 +47,6 @@ from backfill_assets.kernel.tables.restore import (
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import writing
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.kernel.write.writing import WHOLE
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day

@@ -20,7 +20,7 @@ from backfill_assets.intake.declared import read_declared
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import TransientError
-from backfill_assets.kernel.core.receipts import parse_receipt
+from backfill_assets.kernel.core.receipts import Provenance, parse_receipt
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.log.log import open_delta
 from backfill_assets.kernel.place.choice import place_at
@@ -32,7 +32,6 @@ from backfill_assets.kernel.tables.restore import (
     restore_partitions,
 )
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made

@@ -19,10 +19,10 @@ from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.ticks import landing_tick, late_data_tick
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reports.status import status

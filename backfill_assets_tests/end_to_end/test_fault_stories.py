@@ -36,12 +36,12 @@ from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.staging import markers, sweep
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import find_plan
 from backfill_assets.plans.rollback import RollbackRequest, release
 from backfill_assets.upkeep.inspection import inspect, mend

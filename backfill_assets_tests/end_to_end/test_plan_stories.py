@@ -26,14 +26,14 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import PLAN_REASON, Work
 from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import Codes, State
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan

@@ -14,9 +14,9 @@ import pytest
 from backfill_assets.candidates.publications import publish
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.versions import record, unfinished
 from backfill_assets.kernel.tables.view import settled_view
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld

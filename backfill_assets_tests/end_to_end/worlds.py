@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from backfill_assets.dagster.adapter.context import TablesOf
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import load_lock
@@ -27,7 +28,6 @@ from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import Known, read_view
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
 from backfill_assets.kernel.write.model import Pipeline, make_pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
 from backfill_assets_tests.lakes import land_bytes as land_in_folder

@@ -25,10 +25,10 @@ from backfill_assets.dagster import LakeIOManager
 from backfill_assets.engines.cache import present_jars, spark_home
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import Lake, look_at
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.assets.test_given_rows import CONTRACT, DAY, SCHEMA
 from backfill_assets_tests.engine_choice import OF_LAKES, java_of_theirs, why_no_sail
 from backfill_assets_tests.files import bare_lake

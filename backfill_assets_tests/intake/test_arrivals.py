@@ -26,12 +26,12 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import deliveries_read
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.embedded import connection, selection
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
 from backfill_assets_tests.pipeline.built_in import contracts

@@ -15,9 +15,9 @@ import pytest
 from backfill_assets.candidates.candidates import create_candidate
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import GateRefused
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import held_back, resume
 from backfill_assets.plans.progress import progress
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back

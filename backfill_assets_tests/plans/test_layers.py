@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.gate import layers
 from backfill_assets.plans.gates import GateFinding

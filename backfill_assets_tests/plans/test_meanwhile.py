@@ -13,8 +13,8 @@ import pytest
 
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import Codes, State
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner, unmark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan

@@ -20,12 +20,12 @@ from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_REASON
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.gates import GateSettings, TableGate
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import held_back, keep_plan, mark, resume, resumed
 from backfill_assets.plans.model import Pins, Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan

@@ -9,8 +9,8 @@ import pytest
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import keep_plan, only_runner
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy

@@ -13,12 +13,12 @@ from backfill_assets.compare.matching import DayDifference
 from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings, ProofSettings
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reconcile.standing import (
     EQUAL,
     PROOFS,

@@ -11,12 +11,11 @@ from backfill_assets.intake.ledger import FILES, QUARANTINE
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import named
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reports.report import FOREIGN, TableWrite, audit, delivered, report, writes

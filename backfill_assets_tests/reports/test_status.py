@@ -15,12 +15,11 @@ from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.contracts import Column
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reconcile.standing import attention, keep_attention

@@ -11,8 +11,7 @@ import pytest
 
 from backfill_assets.intake.ledger import FILES, QUARANTINE
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.write.replace import Provenance
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.cli.typed import read, run

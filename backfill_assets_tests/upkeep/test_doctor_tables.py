@@ -14,10 +14,10 @@ from deltalake import write_deltalake
 
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.replace import Provenance, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.fitness import differing_days

@@ -19,7 +19,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import FILES, read_files
 from backfill_assets.kernel.core.errors import Altered
-from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.log.committer import commit_receipt
 from backfill_assets.kernel.log.log import checkpoint_name
 from backfill_assets.kernel.log.log_state import LOGS
@@ -29,7 +29,6 @@ from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partit
 from backfill_assets.kernel.tables.staging import Staged, sweep
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.write.audit import audit, audit_table
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.upkeep.housekeeping import (
     MIB,
     MOST_LEDGER_FILES,

@@ -20,11 +20,11 @@ from backfill_assets.intake.ledger import (
 )
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.log.log import BEFORE, HEAD, LOG
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import stage_rows
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.upkeep.inspection import REASON, damage, inspect, mend
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand

@@ -15,6 +15,7 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import LOCKS, exists
 from backfill_assets.kernel.tables.data_files import files_of
@@ -25,7 +26,6 @@ from backfill_assets.kernel.tables.table_places import UNFINISHED
 from backfill_assets.kernel.tables.versions import entries, record, unfinished
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy

@@ -24,14 +24,14 @@ from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.profiles import Finding
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import States, written_as
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.data_files import day_bytes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Provenance, Published
+from backfill_assets.kernel.write.replace import Published
 from backfill_assets.reports.show import input_days
 
 PREFIX = "backfill_assets/"

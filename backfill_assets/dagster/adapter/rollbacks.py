@@ -26,8 +26,8 @@ from backfill_assets.kernel.core.days import parse_span, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, through_dagster
 from backfill_assets.kernel.core.plans import RELEASE, ROLLBACK
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.policy import PutBack, Undone
 from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.upkeep.maintain import maintain

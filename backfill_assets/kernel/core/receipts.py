@@ -5,6 +5,7 @@ Not here: reading them from a log (`kernel.log.log`) and deriving states (`kerne
 """
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -79,6 +80,25 @@ class DayEntry:
         """Whether the rows found now may be those written: by their number alone where the scheme
         is another."""
         return self.rows == found.rows and (self.scheme != SCHEME or self.content == found.content)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Who writes, why, with which code and settings, from which input versions."""
+
+    reason: str
+    run_id: str = ""
+    note: str = ""
+    code_digest: str = ""
+    settings_digest: str = ""
+    frontier: datetime | None = None  # of the inputs
+    inputs: Mapping[str, int] | None = None
+    tags: Mapping[str, str] | None = None
+    # start of the work on this process's monotonic clock (seconds)
+    began: float = field(default_factory=time.monotonic)
+    # Processor time until the rows were audited; None: not measured.
+    cpu_seconds: float | None = None
+    start_seconds: float | None = None  # the wait for an engine to open; None: not measured
 
 
 @dataclass(frozen=True)

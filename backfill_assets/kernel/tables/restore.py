@@ -30,7 +30,7 @@ from backfill_assets.kernel.core.plans import (
 )
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.kernel.core.readings import PARAMETERS
-from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.committer import (
@@ -46,7 +46,6 @@ from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, sch
 from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import StagedFile
-from backfill_assets.kernel.write.replace import Provenance
 
 NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3

@@ -30,7 +30,7 @@ from backfill_assets.kernel.core.profiles import (
     counted_nulls,
 )
 from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
-from backfill_assets.kernel.core.receipts import SPREAD, DayEntry
+from backfill_assets.kernel.core.receipts import SPREAD, DayEntry, Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.embedded import AT_ONCE
@@ -39,7 +39,7 @@ from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
-from backfill_assets.kernel.write.replace import Provenance, Published
+from backfill_assets.kernel.write.replace import Published
 
 # The tag of a receipt: Python and the libraries that computed and wrote its days.
 VERSIONS = "versions"

@@ -12,8 +12,8 @@ computed.
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import date
 
 import stamina
 
@@ -24,7 +24,7 @@ from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagree
 from backfill_assets.kernel.core.errors import DaysHeld, Superseded
 from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns
-from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt, kept_columns
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt, kept_columns
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
@@ -33,25 +33,6 @@ from backfill_assets.kernel.tables.staging import Staged, sweep
 # Each one re-reads the log; a day is fought over by two or three writers at most.
 CONFLICT_ATTEMPTS = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Who writes, why, with which code and settings, from which input versions."""
-
-    reason: str
-    run_id: str = ""
-    note: str = ""
-    code_digest: str = ""
-    settings_digest: str = ""
-    frontier: datetime | None = None  # of the inputs
-    inputs: Mapping[str, int] | None = None
-    tags: Mapping[str, str] | None = None
-    # start of the work on this process's monotonic clock (seconds)
-    began: float = field(default_factory=time.monotonic)
-    # Processor time until the rows were audited; None: not measured.
-    cpu_seconds: float | None = None
-    start_seconds: float | None = None  # the wait for an engine to open; None: not measured
 
 
 @dataclass(frozen=True)

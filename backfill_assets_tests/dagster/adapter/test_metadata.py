@@ -21,11 +21,11 @@ from backfill_assets.dagster.adapter.metadata import (
     unfolded,
 )
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.core.receipts import Built, DayEntry
+from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Provenance, Published
+from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.pipeline.built_in import lake_settings

@@ -24,9 +24,9 @@ from backfill_assets.dagster.adapter.rollbacks import (
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.plans import RELEASE, ROLLBACK
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.model import Table
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
 from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.clocks import Clock, set_to

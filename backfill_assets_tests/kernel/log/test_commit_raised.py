@@ -13,14 +13,14 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.log import committer, log
 from backfill_assets.kernel.place import folder
 from backfill_assets.kernel.tables import store
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, markers
 from backfill_assets.kernel.write import audit, replace
-from backfill_assets.kernel.write.replace import Provenance, Write
+from backfill_assets.kernel.write.replace import Write
 from backfill_assets.upkeep.inspection import inspect
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_around

@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.log import committer
 from backfill_assets.kernel.tables import store
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.upkeep.doctor_tables import Level, examine_table
 from backfill_assets.upkeep.inspection import mend
 from backfill_assets_tests.builders import STAGING, day

@@ -6,8 +6,8 @@ import pytest
 
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
 from backfill_assets.testing import rows_of

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld, Superseded
-from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.receipts import Built, Provenance
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.committer import Conflict
 from backfill_assets.kernel.log.log_state import LOGS
@@ -32,7 +32,6 @@ from backfill_assets.kernel.tables.restore import (
     restore_partitions,
 )
 from backfill_assets.kernel.write.audit import audit_as_written, audit_table
-from backfill_assets.kernel.write.replace import Provenance
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import read_commit

@@ -13,10 +13,10 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import Superseded
 from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.profiles import SCHEME
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.lakes import data_files, version

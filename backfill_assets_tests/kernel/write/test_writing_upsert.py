@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.plans import WriteMode
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Provenance, Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, replace_days
 from backfill_assets.kernel.write.writing import keep_rows
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lakes import content
