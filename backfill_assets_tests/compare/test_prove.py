@@ -1,7 +1,7 @@
 """Days computed again in another order: honest transforms give the same rows, those that depend on
 more than their inputs do not.
-Not here: transforms that are refused before they run (`kernel.write.test_steadiness`,
-`kernel.write.test_steadiness_reads`), and another engine (`test_prove_check_engine`)."""
+Not here: transforms that are refused before they run (`kernel.write.test_steadiness`), and
+another engine (`test_prove_check_engine`)."""
 
 import sys
 from collections.abc import Callable, Mapping

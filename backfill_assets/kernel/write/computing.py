@@ -32,7 +32,6 @@ from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.kernel.write.steadiness import (
     explaining_mistakes,
     refuse_changed_settings,
-    refuse_reads,
     refuse_unsteady,
     settings_kept,
 )
@@ -137,7 +136,6 @@ def _transformed(
         )
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     session = lake_session.spark()
-    refuse_reads(table)
     with explaining_mistakes(table), settings_kept(session, table):
         frame = transform(frames, chunk)
         refuse_unsteady(session, table, frame, frames, states.contracts)

@@ -1,14 +1,13 @@
 """Checks before rows are computed: a user's transform, and expressions that an engine computes
 otherwise than Spark.
 
-Of a transform: its source (names of the clock and the environment), the functions in its plan, its
-changes of session settings, and its mistakes by file and line; what a library reads by itself is
-not found. Not here: a day computed again (`computing.refuse_dependent`), the names of functions
-(`kernel.core.unsteady`), and what an engine computes otherwise
-(`kernel.core.engines.Engine.differences`).
+Of a transform: the functions in its plan, its changes of session settings, and its mistakes by
+file and line. Its Python is not searched: what the clock or chance gave it shows when a day is
+computed again, at the first write by its code (`computing.refuse_dependent`) or later, by
+fingerprint (`kernel.core.engines.disagreement`, `compare.prove`). Not here: the names of functions
+(`kernel.core.unsteady`).
 """
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,31 +28,12 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.texts import shortened
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.code import SourceFile
 from backfill_assets.kernel.write.model import Table, source_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHOWN, SHOWN_CHARS = 3, 300
-CLOCK = frozenset(
-    {
-        "datetime.date.today",
-        "datetime.datetime.now",
-        "datetime.datetime.today",
-        "datetime.datetime.utcnow",
-        "time.time",
-        "time.time_ns",
-    }
-)
-CLOCK_UNLESS_GIVEN = {
-    "time.strftime": 2,
-    "time.localtime": 1,
-    "time.gmtime": 1,
-    "time.ctime": 1,
-    "time.asctime": 1,
-}
-ENVIRONMENT = frozenset({"os.environ", "os.environ.get", "os.getenv"})
 
 
 def refuse_unsteady(
@@ -151,65 +131,6 @@ def explaining_mistakes(table: Table) -> Iterator[None]:
             "Nothing was written",
             "Correct the transform",
         ) from error
-
-
-def refuse_reads(table: Table) -> None:
-    """Raise ContractBroken if the table's Python files read the clock or undeclared variables.
-    Computes nothing."""
-    if table.transform is None or not table.brings_code:
-        return
-    if reading := next(
-        (f for s in table.sources if isinstance(s, SourceFile) for f in _reads_in(s, table)), None
-    ):
-        raise ContractBroken(
-            f"the transform of {table.name}",
-            reading,
-            NOT_RUN,
-            "Take days and times from the chunk or from columns; name a variable of the "
-            "environment that it needs in "
-            '`code_inputs=("env:NAME",)`',
-        )
-
-
-def _reads_in(source: SourceFile, table: Table) -> Iterator[str]:
-    """Yield file, line and name of each call in a Python file that reads the clock or an undeclared
-    variable."""
-    if source.named_input or source.path.suffix != ".py":
-        return
-    tree = ast.parse(source.content)
-    imported = dict(_imported(tree))
-    for node in ast.walk(tree):
-        read, given = "", list[ast.expr]()
-        if isinstance(node, ast.Call):
-            read, given = _dotted(node.func, imported), node.args
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            read, given = _dotted(node.value, imported), [node.slice]
-        if read in CLOCK or len(given) < CLOCK_UNLESS_GIVEN.get(read, 0):
-            yield (f"{source.path.name}, line {node.lineno}: {read} reads the clock")  # type: ignore[attr-defined]
-        elif read in ENVIRONMENT and given:
-            name = (
-                str(given[0].value) if isinstance(given[0], ast.Constant) else ast.unparse(given[0])
-            )
-            if f"env:{name}" not in table.code_inputs:
-                yield (
-                    f"{source.path.name}, line {given[0].lineno}: {read} reads {name}, which is "
-                    "no code input"
-                )
-
-
-def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports give, with what they stand for."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            yield from ((n.asname or n.name, module + n.name) for n in node.names)
-
-
-def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
-    """The full name of a function, e.g. `datetime.date.today`; "" for what no import names."""
-    if isinstance(node, ast.Attribute):
-        return f"{base}.{node.attr}" if (base := _dotted(node.value, imported)) else ""
-    return imported.get(node.id, "") if isinstance(node, ast.Name) else ""
 
 
 def refuse_expressions(settings: LakeSettings, tables: Iterable[Table]) -> None:

@@ -4,6 +4,7 @@ days (`compare.test_prove`)."""
 
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -114,8 +115,16 @@ def by_chance(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
     )
 
 
-def test_chance_is_refused_at_the_first_write_also_of_a_day_alone(lake: Lake) -> None:
-    tables_of = reading_other_days(SUMS, by_chance)
+def by_clock(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
+    """For every day the time at which its rows were computed."""
+    return frames["echo"].selectExpr("event_date", f"{time.time_ns()}L AS total")
+
+
+@pytest.mark.parametrize("transform", [by_chance, by_clock])
+def test_chance_and_the_clock_in_python_are_refused_at_the_first_write_also_of_a_day_alone(
+    lake: Lake, transform: Transform
+) -> None:
+    tables_of = reading_other_days(SUMS, transform)
     for last, told in ((FIRST, OTHER_ROWS_AGAIN), (LAST, OTHER_ROWS_ALONE)):
         with pytest.raises(
             ContractBroken, match=rf"2024-03-0\d {told}.*0 added, 0 removed, 1 changed, in total"
