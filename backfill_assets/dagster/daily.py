@@ -18,6 +18,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.dagster.adapter.context import window_mapping
 from backfill_assets.dagster.adapter.io_manager import as_failures
 from backfill_assets.dagster.adapter.verdicts import Verdicts
 from backfill_assets.dagster.contracts import (
@@ -190,13 +191,7 @@ def _text(key: dg.AssetKey | str | Sequence[str]) -> str:
 
 
 def _asset_in(window: Input) -> dg.AssetIn:
-    # Days before the upstream's first one, or after its newest, do not exist: the window is cut
-    # there.
-    mapping = dg.TimeWindowPartitionMapping(
-        start_offset=-window.before,
-        end_offset=window.after,
-        allow_nonexistent_upstream_partitions=True,
-    )
+    mapping = window_mapping(window.before, window.after)
     return dg.AssetIn(key=dg.AssetKey.from_user_string(window.table), partition_mapping=mapping)
 
 
@@ -350,16 +345,7 @@ def standing(
         table_read(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged"
     )
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    wanted = {key.name for key in keys}
-    for found in Verdicts(instance, lake, states).of(contract, afresh=True):
-        if found.check_name in wanted:
-            yield dg.AssetCheckResult(
-                passed=found.passed,
-                check_name=found.check_name,
-                asset_key=keys[0].asset_key,
-                severity=found.severity,
-                metadata=found.metadata,
-            )
+    yield from Verdicts(instance, lake, states).results(contract, keys, afresh=True)
 
 
 def _root_of(io_manager: Any) -> Path | None:

@@ -20,12 +20,12 @@ from pydantic import Field, PrivateAttr
 from backfill_assets.assets.declared import DeclaredTable, find_declared
 from backfill_assets.assets.given_rows import GivenRows
 from backfill_assets.dagster.adapter.backfill_requests import work_of
-from backfill_assets.dagster.adapter.io_manager import as_failures, name_in_catalog, telling
-from backfill_assets.dagster.adapter.metadata import data_version, day_metadata
+from backfill_assets.dagster.adapter.io_manager import StepWrite, as_failures, telling
+from backfill_assets.dagster.adapter.metadata import day_metadata, recorded
 from backfill_assets.dagster.adapter.read_beside import read_beside
 from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
-from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
+from backfill_assets.dagster.adapter.verdicts import telling_days
 from backfill_assets.dagster.contracts import (
     DECLARED,
     TABLE,
@@ -75,7 +75,6 @@ from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-DATA_VERSION = "dagster/data_version"
 BESIDE = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
 
 
@@ -214,20 +213,24 @@ class LakeIOManager(dg.ConfigurableIOManager):
             self._mark(context, lake)
             with declaring(lake, table):
                 rebuild = Rebuild(self._request(context, rows, table))
+                write = StepWrite(
+                    dg.AssetExecutionContext.get(),
+                    rebuild,
+                    # of other checks Dagster has no page
+                    checks=DECLARED.of(context.op_def).checks,
+                )
                 try:
-                    with _telling_days(context):
-                        findings = rebuild.prepare()
-                    if any(f.refuses for f in findings):
-                        _report_verdicts(context, rebuild)
-                        raise rebuild.refusal()
-                    published = rebuild.publish()
+                    write.prepare()
+                    published = write.publish()
                     self._remember(context, lake)
-                    name_in_catalog(context.log, rebuild)
                 finally:
                     rebuild.release()
             with telling(rebuild, published):
-                report = _report_written if rebuild.kept_back.error is None else _report_good_days
-                report(context, rebuild, published)
+                if rebuild.kept_back.error is None:
+                    write.show_days(published)
+                else:
+                    _log_good_days(context, rebuild, published)
+                write.log_verdicts(rebuild.days)
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
 
@@ -424,38 +427,10 @@ def _refuse_other(context: dg.OutputContext, obj: Any) -> None:
         )
 
 
-def _report_written(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
-    """Add the figures of each written day to its materialization, which Dagster makes, and log the
-    verdicts."""
-    step = dg.AssetExecutionContext.get()
-    for partition, metadata in day_metadata(rebuild, published, {}).items():
-        step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
-    _report_verdicts(context, rebuild, rebuild.days)
-
-
-def _report_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
-    """Log a materialization of each written day, and the verdicts: the step fails for the days that
-    were kept back, so that Dagster makes none."""
+def _log_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
+    """Log a materialization of each written day: the step fails for the days that were kept back,
+    so that Dagster makes none."""
     entries = rebuild.ready.entries
     for partition, metadata in day_metadata(rebuild, published, {}).items():
-        tags = {
-            DATA_VERSION: data_version(entries[parse_day(partition)]),
-            f"{DATA_VERSION}_is_user_provided": "true",
-        }
-        context.log_event(
-            dg.AssetMaterialization(
-                context.asset_key, partition=partition, metadata=metadata, tags=tags
-            )
-        )
-    _report_verdicts(context, rebuild, rebuild.days)
-
-
-def _report_verdicts(
-    context: dg.OutputContext, rebuild: Rebuild, written: Collection[date] = ()
-) -> None:
-    """Log an evaluation of each declared check, after the `written` days, none where the run was
-    refused: the step of the check does not run then. Each is stored with the run, although no step
-    planned it."""
-    log_verdicts(
-        dg.AssetExecutionContext.get(), rebuild, written, only=DECLARED.of(context.op_def).checks
-    )
+        day = parse_day(partition)
+        context.log_event(recorded(context.asset_key, day, entries[day], metadata))

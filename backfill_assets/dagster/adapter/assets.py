@@ -27,11 +27,12 @@ from backfill_assets.dagster.adapter.backfill_requests import (
     work_of,
 )
 from backfill_assets.dagster.adapter.checks import report_standing_checks
-from backfill_assets.dagster.adapter.context import Opened
+from backfill_assets.dagster.adapter.context import Opened, window_mapping
 from backfill_assets.dagster.adapter.io_manager import (
     Handover,
     Hears,
     RebuildIOManager,
+    StepWrite,
     as_failures,
     report_ledgers,
 )
@@ -45,7 +46,6 @@ from backfill_assets.dagster.adapter.runs import (
     days_of,
     markers_of,
 )
-from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_days, ranges
@@ -171,9 +171,7 @@ def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     if not inputs or any(i.kind is InputKind.ARRIVALS for i in inputs):
         return dg.IdentityPartitionMapping()
     before, after = max(i.before for i in inputs), max(i.after for i in inputs)
-    return dg.TimeWindowPartitionMapping(
-        start_offset=-before, end_offset=after, allow_nonexistent_upstream_partitions=True
-    )
+    return window_mapping(before, after)
 
 
 def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
@@ -226,17 +224,14 @@ def _steps(
         markers_of(instance, lake).mark(run_id, context.job_def.executor_def.name)
         reconcile(instance, lake, known.states, naming)
     rebuild = Rebuild(_request(context, opened, known, days, table, config))
+    write = StepWrite(context, rebuild, naming)
     with contextlib.ExitStack() as held:
         if table.is_landed:
             held.enter_context(load_lock(lake.place, contract.source))
         try:
-            with telling_days(context, naming.of(contract)):
-                findings = rebuild.prepare()
-            if any(f.refuses for f in findings):
-                log_verdicts(context, rebuild, naming=naming)
-                raise rebuild.refusal()
-            yield _output(context, opened, rebuild, held.close)
-            log_verdicts(context, rebuild, rebuild.days, naming)
+            write.prepare()
+            yield _output(write, held.close)
+            write.log_verdicts(rebuild.days)
             remember(context, opened, rebuild)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
@@ -284,26 +279,20 @@ def _request(
     )
 
 
-def _output(
-    context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild, give_up: Callable[[], None]
-) -> dg.Output[Handover]:
+def _output(write: StepWrite, give_up: Callable[[], None]) -> dg.Output[Handover]:
     """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's
     data version."""
-    naming = opened.naming
-    earlier = earlier_facts(context.instance, rebuild, naming)
-    handover = Handover(
-        rebuild,
-        context.add_asset_metadata,
-        earlier,
-        lambda: log_verdicts(context, rebuild, naming=naming),
-        give_up,
-        naming,
-    )
+    rebuild, naming = write.rebuild, write.naming
+    earlier = earlier_facts(write.step.instance, rebuild, naming)
     version = None
     if len(rebuild.days) == 1:
         entry = rebuild.ready.entries[rebuild.days.start]
         version = dg.DataVersion(data_version(entry))
-    return dg.Output(handover, output_name=naming.output(rebuild.table.name), data_version=version)
+    return dg.Output(
+        Handover(write, earlier, give_up),
+        output_name=naming.output(rebuild.table.name),
+        data_version=version,
+    )
 
 
 def io_manager_of(opened: Opened, hears: Hears | None = None) -> dg.IOManagerDefinition:

@@ -54,15 +54,8 @@ def day_checks(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
             verdicts = Verdicts(
                 context.instance, lake, opened.known(context.run.run_id).states, opened.naming
             )
-            for verdict in verdicts.of(contract, afresh=is_button):
-                if verdict.asset_check_key in context.selected_asset_check_keys:
-                    yield dg.AssetCheckResult(
-                        passed=verdict.passed,
-                        check_name=verdict.check_name,
-                        asset_key=key,
-                        metadata=verdict.metadata,
-                        severity=verdict.severity,
-                    )
+            asked = context.selected_asset_check_keys
+            yield from verdicts.results(contract, asked, afresh=is_button)
 
     return judge
 

@@ -124,6 +124,14 @@ def table_made_by(step: str) -> str | None:
     return made[1] if made else None
 
 
+def window_mapping(before: int, after: int) -> dg.TimeWindowPartitionMapping:
+    """The mapping of a day to the days `before` it through the days `after` it of an input. Days
+    before the input's first one, or after its newest, do not exist: the window is cut there."""
+    return dg.TimeWindowPartitionMapping(
+        start_offset=-before, end_offset=after, allow_nonexistent_upstream_partitions=True
+    )
+
+
 @dataclass(frozen=True)
 class Appearance:
     """How a lake shows itself in a Dagster project."""

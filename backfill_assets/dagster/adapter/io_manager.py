@@ -1,16 +1,17 @@
-"""What a step hands to Dagster: the IO manager, the only place where it writes, and the tables that
-no run here makes.
+"""What a step writes through Dagster: `StepWrite`, the one way from judged days to what Dagster
+shows, the IO manager of a lake's own tables, and the tables that no run here makes.
 
-The IO manager writes only through `Rebuild.publish`; an asset that returns a plain value is
-refused. Tables without a run: the ledgers beside raw (quarantine, too_late, arrivals), reported by
-each load, and tables that others write, of which each changed day is observed (`reconcile`);
-neither has a button. Not here: reading inputs (the load path pins them), the end of a run
-(`assets`), and the numbers of ledgers (`reading.rejected`).
+Rows are written only through `StepWrite.publish`, for assets of a project by `LakeIOManager`; a
+step of this lake that returns a plain value is refused. Tables without a run: the ledgers beside
+raw (quarantine, too_late, arrivals), reported by each load, and tables that others write, of which
+each changed day is observed (`reconcile`); neither has a button. Not here: reading inputs (the load
+path pins them), the end of a run (`assets`), and the numbers of ledgers (`reading.rejected`).
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from backfill_assets.dagster.adapter.metadata import (
     markdown_table,
     table_metadata,
 )
+from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
 from backfill_assets.foreign.catalog import register_first
 from backfill_assets.kernel.core.commands import with_lake
 from backfill_assets.kernel.core.contracts import Contract
@@ -36,64 +38,101 @@ Hears = Callable[[Rebuild, Published], None]
 
 
 @dataclass(frozen=True)
-class Handover:
-    """A rebuild to publish."""
+class StepWrite:
+    """The write of a table's days by a step, whichever IO manager does it: judged, committed and
+    told in the same words.
 
+    `naming`: how the lake's tables are called in the project. `checks`: the names of those whose
+    verdicts are logged; None: all checks of the table.
+    """
+
+    step: dg.AssetExecutionContext
     rebuild: Rebuild
-    add_metadata: Callable[
-        [dict[str, Any], dg.AssetKey, str], None
-    ]  # `context.add_asset_metadata` of the step
+    naming: Naming = PLAIN
+    checks: Collection[str] | None = None
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """The asset key of the table."""
+        return self.naming.of(self.rebuild.table.contract)
+
+    def prepare(self) -> None:
+        """Compute and judge the days. Raises ContractBroken where no day can be written, once the
+        verdicts are logged."""
+        with telling_days(self.step, self.key):
+            findings = self.rebuild.prepare()
+        if any(finding.refuses for finding in findings):
+            self.log_verdicts()
+            raise self.rebuild.refusal()
+
+    def publish(self) -> Published:
+        """Commit the judged days at most once, and name a new table in the session's catalog; a
+        warning where that cannot be."""
+        published = self.rebuild.publish()
+        if unnamed := register_first(
+            self.rebuild.request.lake_session,
+            self.rebuild.table.name,
+            self.rebuild.ready.before.version,
+        ):
+            self.step.log.warning(unnamed)
+        return published
+
+    def show_days(
+        self, published: Published, earlier: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Add the figures of each day to its materialization, which Dagster makes; `earlier` as of
+        `day_metadata`."""
+        for day, metadata in day_metadata(
+            self.rebuild, published, earlier or {}, self.naming
+        ).items():
+            self.step.add_asset_metadata(metadata, asset_key=self.key, partition_key=day)
+
+    def log_verdicts(self, written: Iterable[date] = ()) -> None:
+        """Log one evaluation per check, after the `written` days; none where all were refused."""
+        log_verdicts(self.step, self.rebuild, written, self.naming, self.checks)
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What the step of a lake's own table hands to Dagster: a write whose days are judged."""
+
+    write: StepWrite
     earlier: Mapping[
         str, Mapping[str, Any]
     ]  # metadata per partition key that days without computing keep
-    # logs the findings of the rebuild, where newer inputs came meanwhile and their rows are refused
-    log_refusal: Callable[[], None]
     # gives the lock of the load back where publishing fails: Dagster does not go on with the step,
     # and keeps it
     give_up: Callable[[], None]
-    naming: Naming = PLAIN  # how the lake's tables are called in the project
 
 
 class RebuildIOManager(dg.IOManager):
-    """Publishes rebuilds; calls `hears` after each, in this process."""
+    """Publishes what the steps of a lake's own tables have judged; calls `hears` after each, in
+    this process. The rows never pass through Dagster: a step reads its inputs at pinned versions
+    and stages its rows itself."""
 
     def __init__(self, hears: Hears | None = None) -> None:
         self.hears = hears
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Publish the job's candidate in at most one commit; raises dg.Failure that names what
-        stayed as it was."""
+        """Publish the judged days in at most one commit; raises dg.Failure that names what stayed
+        as it was."""
         if not isinstance(obj, Handover):
-            step = (
-                f"asset {context.asset_key.to_user_string()}"
-                if context.has_asset_key
-                else f"op {context.step_key}"
-            )
-            raise dg.Failure(
-                f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` "
-                "can be stored in a "
-                "lake. Nothing was written. Return None, or give it an IO manager of its own "
-                "(`io_manager_key`).",
-                allow_retries=False,
-            )
+            raise _no_handover(context, obj)
+        rebuild = obj.write.rebuild
         with as_failures(), contextlib.ExitStack() as failed:
             failed.callback(obj.give_up)
             try:
-                published = obj.rebuild.publish()
-                name_in_catalog(context.log, obj.rebuild)
-            except ContractBroken:
-                obj.log_refusal()
+                published = obj.write.publish()
+            except ContractBroken:  # newer inputs came meanwhile, and their rows are refused
+                obj.write.log_verdicts()
                 raise
-            if len(obj.rebuild.days) != len(context.asset_partition_keys):
-                materialize_only(context, [str(day) for day in obj.rebuild.days])
+            if len(rebuild.days) != len(context.asset_partition_keys):
+                materialize_only(context, [str(day) for day in rebuild.days])
             failed.pop_all()
-        with telling(obj.rebuild, published):
+        with telling(rebuild, published):
             if self.hears is not None:
-                self.hears(obj.rebuild, published)
-            for partition, metadata in day_metadata(
-                obj.rebuild, published, obj.earlier, obj.naming
-            ).items():
-                obj.add_metadata(metadata, context.asset_key, partition)
+                self.hears(rebuild, published)
+            obj.write.show_days(published, obj.earlier)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Not offered: the load path reads its inputs at pinned versions. Raises dg.Failure."""
@@ -101,6 +140,21 @@ class RebuildIOManager(dg.IOManager):
             "Read a lake's table with `backfill_assets.open_lake`, or with any Delta reader.",
             allow_retries=False,
         )
+
+
+def _no_handover(context: dg.OutputContext, obj: object) -> dg.Failure:
+    """The error of a step that no `lake_asset` made."""
+    step = (
+        f"asset {context.asset_key.to_user_string()}"
+        if context.has_asset_key
+        else f"op {context.step_key}"
+    )
+    return dg.Failure(
+        f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` can be "
+        "stored in a lake. Nothing was written. Return None, or give it an IO manager of its own "
+        "(`io_manager_key`).",
+        allow_retries=False,
+    )
 
 
 def as_failure(error: BackfillError, lake: Path | None = None) -> dg.Failure:
@@ -152,15 +206,6 @@ def telling(rebuild: Rebuild, published: Published) -> Iterator[None]:
             "days stay red. Run "
             "them again: equal rows write nothing."
         ) from error
-
-
-def name_in_catalog(log: dg.DagsterLogManager, rebuild: Rebuild) -> None:
-    """Give the table its name in the session's catalog with its first commit; a warning where that
-    cannot be."""
-    if unnamed := register_first(
-        rebuild.request.lake_session, rebuild.table.name, rebuild.ready.before.version
-    ):
-        log.warning(unnamed)
 
 
 OF_BUILT = (

@@ -129,6 +129,22 @@ class Verdicts:
                     target_materialization_data=target,
                 )
 
+    def results(
+        self, contract: Contract, asked: Collection[dg.AssetCheckKey], *, afresh: bool
+    ) -> Iterator[dg.AssetCheckResult]:
+        """The evaluations of the checks that are `asked` for, as the step of a check yields them;
+        `afresh` as for `of`."""
+        by_name = {key.name: key for key in asked}
+        for found in self.of(contract, afresh=afresh):
+            if (key := by_name.get(found.check_name)) is not None:
+                yield dg.AssetCheckResult(
+                    passed=found.passed,
+                    check_name=key.name,
+                    asset_key=key.asset_key,
+                    metadata=found.metadata,
+                    severity=found.severity,
+                )
+
     def refused(self, contract: Contract) -> frozenset[date]:
         """The days of a table whose newest write was refused."""
         key = self.naming.of(contract)

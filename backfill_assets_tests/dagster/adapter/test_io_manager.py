@@ -9,7 +9,12 @@ from unittest.mock import Mock
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.io_manager import Handover, RebuildIOManager, as_failure
+from backfill_assets.dagster.adapter.io_manager import (
+    Handover,
+    RebuildIOManager,
+    StepWrite,
+    as_failure,
+)
 from backfill_assets.kernel.core.errors import BackfillError
 
 
@@ -31,7 +36,7 @@ def test_a_publication_that_fails_gives_the_lock_of_the_load_back() -> None:
     rebuild.publish.side_effect = BackfillError(
         "the table raw", "a file is gone", "Nothing was written", "Make it"
     )
-    handover = Handover(rebuild, Mock(), {}, Mock(), given_up)
+    handover = Handover(StepWrite(Mock(), rebuild), {}, given_up)
     with (
         dg.build_output_context(asset_key=dg.AssetKey("raw")) as context,
         pytest.raises(dg.Failure, match="is gone"),
