@@ -4,3 +4,7 @@ given as frames.
 Uses the kernel and `engines`. Not here: the IO manager that takes the rows (`dagster`). Guide:
 in-your-project.
 """
+
+from backfill_assets.kernel.core.rooms import Room
+
+ROOM = Room(name="assets")

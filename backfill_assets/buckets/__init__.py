@@ -4,3 +4,7 @@ copies.
 Uses the kernel. Adds places by scheme and errors of stores. Not here: which address leads where
 (`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
 """
+
+from backfill_assets.kernel.core.rooms import Room
+
+ROOM = Room(name="buckets")

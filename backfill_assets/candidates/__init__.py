@@ -3,3 +3,21 @@
 Uses the kernel and `plans`. Adds the commands `candidate` and `snapshot`. Not here: comparing a
 candidate with the lake (`compare`). Guide: correcting-the-past.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="candidates",
+    commands={
+        "candidate": Command(
+            "candidates.candidate_command:candidate",
+            "Correct",
+            "Tables built beside, switched at once.",
+        ),
+        "snapshot": Command(
+            "candidates.candidate_command:snapshot",
+            "Keep",
+            "Keep days under a name, for ever.",
+        ),
+    },
+)

@@ -1,8 +1,8 @@
 """The program `backfill-assets`: its commands, its exit codes, and errors as one line on stderr.
 
-A new command is an entry in `SECTIONS` and a function of its name, with `_` for `-`, in the module
-that it names. Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or settings, 3 a
-plan waits as it was told to, 130 interrupted (143 by TERM).
+A new command is an entry in `commands` of its room's `__init__`. Exit codes: 0 fine, 1 something
+was found or failed, 2 wrong usage or settings, 3 a plan waits as it was told to, 130 interrupted
+(143 by TERM).
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import click
@@ -20,71 +19,18 @@ from backfill_assets.cli.common import lake_option
 from backfill_assets.cli.drawing import broken, remark
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError, unusable
 from backfill_assets.kernel.core.process import collect_seldom
+from backfill_assets.kernel.core.rooms import Command, resolve, rooms
 from backfill_assets.kernel.core.texts import did_you_mean, scrub
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
-# In the order of a lake's life: by command its module, and its line in the list.
-SECTIONS = {
-    "Begin": {
-        "guide": ("learn.practice_command", "Guides: list them, or print one."),
-        "demo": ("learn.demo_command", "Make a sample lake, load it twice."),
-        "example": ("learn.demo_command", "Lakes to learn from, step by step."),
-        "lab": ("learn.practice_command", "Unsafe forms fail beside safe ones."),
-        "drill": ("learn.practice_command", "Faults to mend against a clock."),
-        "init": ("learn.init_command", "A lake.toml that fits your files."),
-    },
-    "Load": {
-        "scan": ("intake.landing_command", "Take stock of the landing folder."),
-        "catch-up": ("cli.catch_up", "Load and rebuild all that needs it."),
-        "backfill": ("cli.backfill", "Make days of tables again."),
-        "landing": ("intake.landing_command", "Accept altered or missing files."),
-        "locate": ("reading.sql_command", "Where a catalog has a table of others."),
-        "adopt": ("intake.landing_command", "A Delta table becomes one of the lake."),
-        "replay-late": ("cli.catch_up", "Let rows that came too late count."),
-    },
-    "Look": {
-        "status": ("reports.status_command", "States of all days and tables."),
-        "show": ("reports.status_command", "Receipt, inputs and history of a day."),
-        "sql": ("reading.sql_command", "A SELECT over the lake's tables."),
-        "report": ("reports.report_command", "The whole lake on one page."),
-        "audit": ("reports.report_command", "Every write: who, when, why."),
-        "lateness": ("reports.lateness_command", "How late rows arrive."),
-        "checklist": ("upkeep.doctor_command", "What makes this lake trustworthy, computed."),
-    },
-    "Correct": {
-        "plan": ("plans.plan_command", "Plan a backfill in chunks, with a price."),
-        "run": ("plans.run_command", "Run a plan: chunk, gate, chunk."),
-        "compare": ("compare.compare_command", "What differs between two versions."),
-        "rollback": ("plans.rollback_command", "Put days back to what they held."),
-        "release": ("plans.rollback_command", "Allow rebuilds of days put back."),
-        "candidate": ("candidates.candidate_command", "Tables built beside, switched at once."),
-    },
-    "Trust": {
-        "doctor": ("upkeep.doctor_command", "Find what is wrong with a lake."),
-        "verify": ("upkeep.doctor_command", "Rows, bytes and logs against receipts."),
-        "reconcile": ("reconcile.reconcile_command", "A table against another side, by key."),
-        "controls": ("reports.checks_command", "Known totals against the tables."),
-        "prove": ("reports.checks_command", "Recompute days in another order."),
-        "check-engine": ("compare.compare_command", "Recompute days on the other engine."),
-        "drift": ("reports.checks_command", "Days whose values are off, ranked."),
-        "mend": ("upkeep.doctor_command", "Mend a table's damaged log."),
-    },
-    "Keep": {
-        "snapshot": ("candidates.candidate_command", "Keep days under a name, for ever."),
-        "export": ("reading.sql_command", "Changed days to a folder or database."),
-        "attach": ("reading.sql_command", "Tables by name for DuckDB, Polars, Spark."),
-        "register": ("reading.sql_command", "Tables by name in Spark's own catalog."),
-        "maintain": ("upkeep.doctor_command", "Delete what nothing needs any more."),
-        "copy-lake": ("upkeep.doctor_command", "A lake to another folder or bucket."),
-        "forget": ("erasure.forget_command", "Erase an entity for good."),
-        "server": ("cli.server", "Start or stop the lake's server."),
-        "production": ("cli.server", "A dagster.yaml for servers."),
-        "ui": ("cli.server", "Dagster's pages, for you alone."),
-    },
-}
-COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in commands.items()}
+HEADINGS = ("Begin", "Load", "Look", "Correct", "Trust", "Keep")  # in the order of a lake's life
+
+
+def all_commands() -> dict[str, Command]:
+    """Return the commands of all rooms by their names, in the order of the rooms."""
+    return {name: command for room in rooms() for name, command in room.commands.items()}
 
 
 class _Group(click.Group):
@@ -93,32 +39,34 @@ class _Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return list(COMMANDS)
+        return list(all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name; None if there is none."""
-        if cmd_name not in COMMANDS:
+        entry = all_commands().get(cmd_name)
+        if entry is None:
             return None
         with _interrupts_end_it():
-            module = import_module(f"backfill_assets.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+            command: click.Command = resolve(entry.reference)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the name, the command and what is left of `args`; raises SettingsError for an
         unknown name."""
-        if (name := args[0]) in COMMANDS or name.startswith("-"):
+        commands = all_commands()
+        if (name := args[0]) in commands or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        fix = f"{did_you_mean(name, COMMANDS)}`backfill-assets --help` lists all commands"
+        fix = f"{did_you_mean(name, commands)}`backfill-assets --help` lists all commands"
         raise SettingsError(
             f"the command {name!r}", "there is none of that name", "Nothing was done", fix
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+        for heading in HEADINGS:
+            with formatter.section(heading):
+                below = [(n, c.line) for n, c in all_commands().items() if c.heading == heading]
+                formatter.write_dl(below)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an error of the product is one line on stderr and exit code 1 or 2."""

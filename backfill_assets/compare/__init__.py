@@ -4,3 +4,21 @@ alike again.
 Uses the kernel, `reading` and `engines`. Adds the commands `compare` and `check-engine`. Not here:
 comparing with a side that is no table of a lake (`reconcile`). Guide: correcting-the-past.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="compare",
+    commands={
+        "compare": Command(
+            "compare.compare_command:compare",
+            "Correct",
+            "What differs between two versions.",
+        ),
+        "check-engine": Command(
+            "compare.compare_command:check_engine",
+            "Trust",
+            "Recompute days on the other engine.",
+        ),
+    },
+)

@@ -9,6 +9,7 @@ nothing in the process. Does not live here: how the tables of a lake become defi
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.process import imported_when_used
+from backfill_assets.kernel.core.rooms import Room
 
 if TYPE_CHECKING:
     from backfill_assets.dagster.daily import daily_table, lake_checks
@@ -30,6 +31,8 @@ __all__ = [
     "is_stale",
     "lake_checks",
 ]
+
+ROOM = Room(name="dagster")
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
     __getattr__ = imported_when_used(

@@ -2,3 +2,7 @@
 
 Not here: what is computed and judged (`kernel.write`). Guide: your-spark.
 """
+
+from backfill_assets.kernel.core.rooms import Room
+
+ROOM = Room(name="engines")

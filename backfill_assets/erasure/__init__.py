@@ -3,3 +3,12 @@
 Uses the kernel and `intake`. Adds the command `forget`, and a fence that keeps late rows of it out.
 Not here: deleting files that nothing needs (`upkeep`). Guide: correcting-the-past.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="erasure",
+    commands={
+        "forget": Command("erasure.forget_command:forget", "Keep", "Erase an entity for good."),
+    },
+)

@@ -3,3 +3,7 @@
 Uses the kernel and `reading`. Adds the command `export`. Not here: reading a lake in place
 (`reading`). Guide: as-others-write.
 """
+
+from backfill_assets.kernel.core.rooms import Room
+
+ROOM = Room(name="export")

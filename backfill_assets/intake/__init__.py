@@ -4,3 +4,26 @@ recorded.
 Uses the kernel, `engines` and `buckets`. Adds the commands `scan`, `landing` and `adopt`. Not here:
 the tables that are computed from raw (`pipeline`). Guides: own-files, several-sources.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="intake",
+    commands={
+        "scan": Command(
+            "intake.landing_command:scan",
+            "Load",
+            "Take stock of the landing folder.",
+        ),
+        "landing": Command(
+            "intake.landing_command:landing",
+            "Load",
+            "Accept altered or missing files.",
+        ),
+        "adopt": Command(
+            "intake.landing_command:adopt",
+            "Load",
+            "A Delta table becomes one of the lake.",
+        ),
+    },
+)

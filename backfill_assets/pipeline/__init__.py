@@ -3,3 +3,7 @@ settings.
 
 Not here: writing, checking and scheduling tables, which serve any pipeline.
 """
+
+from backfill_assets.kernel.core.rooms import Room
+
+ROOM = Room(name="pipeline")

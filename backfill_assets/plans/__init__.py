@@ -4,3 +4,27 @@ Uses the kernel, `intake`, `compare` and `reading`. Adds the commands `plan`, `r
 `release`, and the job of a plan in Dagster (`plans.plan_job`). Not here: one backfill of days
 (`cli.backfill`). Guide: plans.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="plans",
+    commands={
+        "plan": Command(
+            "plans.plan_command:plan",
+            "Correct",
+            "Plan a backfill in chunks, with a price.",
+        ),
+        "run": Command("plans.run_command:run", "Correct", "Run a plan: chunk, gate, chunk."),
+        "rollback": Command(
+            "plans.rollback_command:rollback",
+            "Correct",
+            "Put days back to what they held.",
+        ),
+        "release": Command(
+            "plans.rollback_command:release",
+            "Correct",
+            "Allow rebuilds of days put back.",
+        ),
+    },
+)

@@ -8,11 +8,31 @@ Guide: as-others-write. A name is imported at its first use.
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.process import imported_when_used
+from backfill_assets.kernel.core.rooms import Command, Room
 
 if TYPE_CHECKING:
     from backfill_assets.reading.opening import ReadersWait, open_lake
 
 __all__ = ["ReadersWait", "open_lake"]
+
+ROOM = Room(
+    name="reading",
+    commands={
+        "locate": Command(
+            "reading.sql_command:locate", "Load", "Where a catalog has a table of others."
+        ),
+        "sql": Command("reading.sql_command:sql", "Look", "A SELECT over the lake's tables."),
+        "export": Command(
+            "reading.sql_command:export", "Keep", "Changed days to a folder or database."
+        ),
+        "attach": Command(
+            "reading.sql_command:attach", "Keep", "Tables by name for DuckDB, Polars, Spark."
+        ),
+        "register": Command(
+            "reading.sql_command:register", "Keep", "Tables by name in Spark's own catalog."
+        ),
+    },
+)
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
     __getattr__ = imported_when_used(__name__, {"opening": ("ReadersWait", "open_lake")})

@@ -4,3 +4,16 @@ ever.
 Uses the kernel and `compare`. Adds the command `reconcile`. Not here: two versions of one table
 (`compare`). Guide: trust.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="reconcile",
+    commands={
+        "reconcile": Command(
+            "reconcile.reconcile_command:reconcile",
+            "Trust",
+            "A table against another side, by key.",
+        ),
+    },
+)

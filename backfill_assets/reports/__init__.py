@@ -5,3 +5,39 @@ Uses the kernel and `reading`. Adds the commands `status`, `show`, `report`, `au
 `controls`, `prove`, `drift`. Not here: what Dagster's pages show (`dagster.adapter`). Guides:
 trust, late-data.
 """
+
+from backfill_assets.kernel.core.rooms import Command, Room
+
+ROOM = Room(
+    name="reports",
+    commands={
+        "status": Command(
+            "reports.status_command:status",
+            "Look",
+            "States of all days and tables.",
+        ),
+        "show": Command(
+            "reports.status_command:show",
+            "Look",
+            "Receipt, inputs and history of a day.",
+        ),
+        "report": Command("reports.report_command:report", "Look", "The whole lake on one page."),
+        "audit": Command("reports.report_command:audit", "Look", "Every write: who, when, why."),
+        "lateness": Command("reports.lateness_command:lateness", "Look", "How late rows arrive."),
+        "controls": Command(
+            "reports.checks_command:controls",
+            "Trust",
+            "Known totals against the tables.",
+        ),
+        "prove": Command(
+            "reports.checks_command:prove",
+            "Trust",
+            "Recompute days in another order.",
+        ),
+        "drift": Command(
+            "reports.checks_command:drift",
+            "Trust",
+            "Days whose values are off, ranked.",
+        ),
+    },
+)

@@ -1,0 +1,50 @@
+"""What rooms add to the kernel and to the doors above it: `Room`, the value that a room's
+`__init__` makes, and `rooms`, which gives those of this installation.
+
+A room names what it adds by references (`"room.module:name"`), so that making its value imports
+nothing; who needs one thing calls `resolve`. Not here: the list of rooms (`backfill_assets.rooms`),
+and what is added (the rooms' own modules).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import resolve_name
+from typing import Any
+
+PACKAGE = "backfill_assets"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `backfill-assets`: a reference to it, the heading below which `--help` lists it,
+    and its line there."""
+
+    reference: str
+    heading: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Room:
+    """One capability in one folder of the package, and what it adds. Every reference is text.
+
+    `commands`: by their names on the command line.
+    """
+
+    name: str
+    commands: Mapping[str, Command] = field(default_factory=dict)
+
+
+@cache
+def rooms() -> tuple[Room, ...]:
+    """Return the rooms of this installation, in the order of their list."""
+    names = import_module(f"{PACKAGE}.rooms").ROOMS
+    return tuple(import_module(f"{PACKAGE}.{name}").ROOM for name in names)
+
+
+def resolve(reference: str) -> Any:
+    """Import and return what a reference names. Raises ImportError or AttributeError where there is
+    nothing of that name."""
+    return resolve_name(f"{PACKAGE}.{reference}")

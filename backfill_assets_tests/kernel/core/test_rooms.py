@@ -1,0 +1,37 @@
+"""What rooms add: each reference leads to something, and each room stands in the list.
+
+Tested here: `kernel.core.rooms` over the rooms of this package. Not tested here: what crosses the
+borders of rooms (`backfill_assets_tests/test_rooms.py`), and a package that lacks a room
+(`.ci/without.py`).
+"""
+
+from pathlib import Path
+
+import click
+import pytest
+
+import backfill_assets
+from backfill_assets.kernel.core.rooms import resolve, rooms
+
+COMMANDS = {name: entry for room in rooms() for name, entry in room.commands.items()}
+
+
+def test_every_folder_but_the_kernel_is_a_room_in_the_list() -> None:
+    folders = {p.parent.name for p in Path(backfill_assets.__file__).parent.glob("*/__init__.py")}
+    assert {room.name for room in rooms()} == folders - {"kernel", "orchestration"}
+
+
+def test_no_two_rooms_add_a_command_of_one_name() -> None:
+    assert len(COMMANDS) == sum(len(room.commands) for room in rooms())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_reference_leads_to_the_command(name: str) -> None:
+    command = resolve(COMMANDS[name].reference)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+
+
+def test_a_reference_that_leads_nowhere_is_an_error() -> None:
+    with pytest.raises(AttributeError):
+        resolve("cli.app:no_such_name")
