@@ -18,6 +18,9 @@ import pytest
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CHANGELOG = (CHECKOUT / PACKAGE / "CHANGELOG.md").read_text(encoding="utf-8")
+MOST_LINES_OF_CHANGELOG = 120
+LONGEST_LINE_OF_CHANGELOG = 400
 # No line imports them: the one names the jars by its version, the other is found by its name where
 # it is installed.
 DECLARED_FOR_OTHER_REASONS = {"delta-spark", "adbc-driver-postgresql"}
@@ -60,6 +63,7 @@ def test_the_licence_and_the_readme_are_in_the_wheels_metadata(wheel: zipfile.Zi
     ]
     assert wheel.read(place) == (CHECKOUT / PACKAGE / "LICENSE").read_bytes()
     assert wheel.read(place).startswith(b"MIT License")
+    assert metadata["Version"] == PROJECT["version"]
     assert metadata.get_payload() == (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
@@ -85,15 +89,26 @@ def test_the_commands_of_the_wheel_run_far_from_the_checkout(
     assert Path(said("-c", f"import {PACKAGE} as p; print(p.__file__)").strip()).is_relative_to(
         unpacked
     )
+    assert said("-m", PACKAGE, "--version").split()[-1] == PROJECT["version"]
     said("-m", PACKAGE, "init", "--lake", "lake")
     assert json.loads(said("-m", PACKAGE, "status", "--lake", "lake", "--json"))["totals"]
 
 
 def test_the_changelog_tells_of_this_version_and_of_every_one_before() -> None:
-    text = (CHECKOUT / PACKAGE / "CHANGELOG.md").read_text(encoding="utf-8")
-    told = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
-    assert [version for version, _ in told] == ["Unreleased", PROJECT["version"], "0.1.0"]
+    told = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", CHANGELOG, re.MULTILINE)
+    versions = [version for version, _ in told]
+    assert versions == ["Unreleased", PROJECT["version"], "0.2.0", "0.1.0"]
     assert all(day for version, day in told if version != "Unreleased")
+
+
+def test_the_changelog_stays_one_that_a_stranger_reads() -> None:
+    """A merge by union can bring back what a release took out."""
+    lines = CHANGELOG.splitlines()
+    assert len(lines) <= MOST_LINES_OF_CHANGELOG, (
+        "Take main's CHANGELOG.md and put your own line below [Unreleased]: "
+        f"{len(lines)} lines are no page that is read."
+    )
+    assert max(map(len, lines)) <= LONGEST_LINE_OF_CHANGELOG
 
 
 def _lines_of_packages() -> list[str]:
