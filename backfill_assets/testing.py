@@ -26,8 +26,8 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.chosen import TablesOf, chosen_pipeline, tables_at
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.reading.reader import instant_of

@@ -25,8 +25,9 @@ from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Chunk, Table, make_pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published

@@ -39,9 +39,9 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.derived import refuse_unbuildable
 from backfill_assets.kernel.write.judging import judged_by_receipts
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reports.check_history import warnings
 

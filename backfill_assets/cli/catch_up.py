@@ -45,7 +45,7 @@ from backfill_assets.kernel.core.plans import Work, keep_good_tags
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
 
 Day = tuple[str, date]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
     from backfill_assets.kernel.core.plans import Work
     from backfill_assets.kernel.tables.home import Lake
-    from backfill_assets.kernel.tables.view import Known
+    from backfill_assets.kernel.write.known import Known
     from backfill_assets.kernel.write.model import Pipeline
     from backfill_assets.reading.rejected import Unusable
 

@@ -42,8 +42,8 @@ from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.judging import chosen_mode
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published
 from backfill_assets.pipeline.own_files import loaded

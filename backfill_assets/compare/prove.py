@@ -40,8 +40,8 @@ from backfill_assets.kernel.core.errors import BackfillError, unwritten
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.unsteady import keys_of
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, source_files
 from backfill_assets.kernel.write.steadiness import differing_expressions
 from backfill_assets.reconcile.standing import (

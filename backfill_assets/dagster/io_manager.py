@@ -67,9 +67,10 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest, ReturnedRows
 from backfill_assets.kernel.write.judging import chosen_mode
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published

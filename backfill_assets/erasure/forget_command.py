@@ -34,7 +34,7 @@ from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import table_lock
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN, TABLES
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -57,9 +57,10 @@ from backfill_assets.kernel.place.port import exists
 from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days
 from backfill_assets.kernel.tables.folder import TABLES
+from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import Profiles, audit
-from backfill_assets.kernel.write.gates import Judged, TableGate, judge
+from backfill_assets.kernel.write.gates import Judged, judge
 from backfill_assets.kernel.write.model import Table, confs_of, make_pipeline
 
 if TYPE_CHECKING:

@@ -28,6 +28,14 @@ def list_files(pattern: str, base: Path, format: str) -> Listing:
     )
 
 
+def refuse_unusable(source: SourceSettings) -> None:
+    """Raise SettingsError for a pattern, or a `select`, that no load could use."""
+    from backfill_assets.intake.select import expressions  # imports sqlglot
+
+    parse_pattern(source.files, Path())
+    expressions(source.select)
+
+
 def root_of(source: SourceSettings, base: Path) -> Path:
     """The folder of a source's deliveries, which lie in no bucket: its table, or the fixed root of
     its glob."""

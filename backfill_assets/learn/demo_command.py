@@ -25,7 +25,7 @@ from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import load_settings
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.learn import example_lakes as samples
 from backfill_assets.learn.example_lakes import (
     FEWEST_DAYS,

@@ -24,9 +24,10 @@ import backfill_assets.learn.examples as package
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
 from backfill_assets.kernel.tables.home import refuse_in_bucket
-from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_toml
+from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings
 from backfill_assets.learn.examples.stories import STORIES
 from backfill_assets.learn.examples.streams import STREAMS
+from backfill_assets.learn.new_lake import lake_toml
 
 SEED = 20240229
 FEWEST_DAYS = 14  # fewer would have no room for rows that are two weeks late

@@ -20,8 +20,7 @@ from sqlglot.dialects.spark import Spark
 from backfill_assets.intake.csv_records import CsvRecords
 from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.files import LandedFile, opened
-from backfill_assets.intake.ingest import DEFAULT_LIMITS
-from backfill_assets.intake.text_lines import GZIP_MAGIC, Unreadable
+from backfill_assets.intake.text_lines import GZIP_MAGIC, Limits, Unreadable
 from backfill_assets.kernel.core.payload import TAKEN
 from backfill_assets.kernel.core.unsteady import BARE
 from backfill_assets.kernel.tables.embedded import literal
@@ -305,8 +304,9 @@ def _columns(head: bytes, dialect: Dialect) -> Columns:
     """The texts of the usable records per column; none where a dialect does not fit."""
     found, rows, bad = dict[str, list[str]](), 0, 0
     with suppress(Unreadable):
-        lines = dialect.lines(iter((head,)), len(head), DEFAULT_LIMITS)
-        for batch in CsvRecords(DEFAULT_LIMITS, dialect).batches(lines):
+        limits = Limits()
+        lines = dialect.lines(iter((head,)), len(head), limits)
+        for batch in CsvRecords(limits, dialect).batches(lines):
             rows, bad = rows + batch.size, bad + len(batch.bad)
             for name, texts in batch.columns.items():
                 found.setdefault(name, []).extend(str(t) for t in texts if t is not None)

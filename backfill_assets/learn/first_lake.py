@@ -19,9 +19,10 @@ from backfill_assets.intake.listing import EXTENSIONS
 from backfill_assets.kernel.core.errors import SettingsError, section_of
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_toml
+from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings
 from backfill_assets.learn.first_columns import KEYS, ticked
 from backfill_assets.learn.first_source import FirstSource, first_source
+from backfill_assets.learn.new_lake import lake_toml
 from backfill_assets.plans.moves import tried
 
 SHOWN = 10  # deliveries

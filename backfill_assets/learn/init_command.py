@@ -2,7 +2,7 @@
 that they would give.
 
 Not here: the guess (`learn.first_source`) and the text of the file
-(`kernel.tables.settings.lake_toml`).
+(`learn.new_lake.lake_toml`).
 """
 
 import shlex
@@ -22,7 +22,7 @@ from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import AlreadyThere, Place, exists
 from backfill_assets.kernel.tables.folder import refuse_file
-from backfill_assets.kernel.tables.settings import FILE_NAME, lake_toml
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.first_columns import ticked
 from backfill_assets.learn.first_lake import (
     Landed,
@@ -33,6 +33,7 @@ from backfill_assets.learn.first_lake import (
     trial,
 )
 from backfill_assets.learn.first_source import FirstSource
+from backfill_assets.learn.new_lake import lake_toml
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
 ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts", "entity": "entity"}

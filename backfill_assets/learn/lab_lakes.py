@@ -28,13 +28,14 @@ from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.settings import FILE_NAME, lake_toml
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import StagedFile, begin
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.learn.new_lake import lake_toml
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 LONG_AGO = 1_700_000_000  # seconds since 1970: a scan waits for files that were just written

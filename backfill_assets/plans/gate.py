@@ -15,10 +15,10 @@ from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.audit import audit_table
-from backfill_assets.kernel.write.gates import TableGate
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.plans.files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
 from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk

@@ -22,14 +22,9 @@ from backfill_assets.kernel.core.profiles import (
     usual_null_shares,
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
+from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
 from backfill_assets.kernel.write import gates
-from backfill_assets.kernel.write.gates import (
-    MAX_DRIFT,
-    MAX_NULL_JUMP,
-    ColumnGate,
-    Judged,
-    TableGate,
-)
+from backfill_assets.kernel.write.gates import MAX_DRIFT, MAX_NULL_JUMP, Judged
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 

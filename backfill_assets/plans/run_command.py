@@ -14,7 +14,7 @@ from backfill_assets.cli.drawing import remark
 from backfill_assets.kernel.core.errors import ALSO, BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.code import working_by
 from backfill_assets.plans.files import find_plan, keep_acceptance

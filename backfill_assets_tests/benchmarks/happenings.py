@@ -25,8 +25,8 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.place.port import load_lock
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS, write_settings
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.faults import RAISED, end_process

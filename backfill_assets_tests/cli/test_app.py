@@ -16,7 +16,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets_tests.cli.typed import commands, read, run
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
 from backfill_assets_tests.secret_forms import FORMS, SECRET

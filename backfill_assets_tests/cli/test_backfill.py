@@ -14,7 +14,7 @@ from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run

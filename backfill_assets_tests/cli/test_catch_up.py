@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
 from backfill_assets.plans.plan import PlanRequest, make_plan

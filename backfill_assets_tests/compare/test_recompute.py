@@ -20,8 +20,8 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import Codes
 from backfill_assets.kernel.tables.sections import FeatureColumnSettings
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.upkeep.maintain import maintain

@@ -16,7 +16,7 @@ from backfill_assets.intake.scan import accept, scan
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import ContractBroken, InputMissing, SettingsError
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.tables import delivered, tables
 from backfill_assets.reports.status import status
 from backfill_assets.upkeep.doctor_tables import examine_rows

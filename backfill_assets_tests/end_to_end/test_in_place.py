@@ -32,8 +32,8 @@ from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import Phases, RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 from backfill_assets_tests.end_to_end.worlds import (
     LONG_AGO,

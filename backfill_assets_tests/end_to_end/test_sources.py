@@ -24,7 +24,7 @@ from backfill_assets.kernel.core.needs import joined_ranges, needs
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 

@@ -25,8 +25,9 @@ from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.embedded import is_delta
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO

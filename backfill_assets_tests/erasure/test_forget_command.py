@@ -17,7 +17,7 @@ from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.synthetic import START, build, synthetic_lake

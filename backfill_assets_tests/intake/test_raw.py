@@ -14,8 +14,8 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.scans import ScanReport
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets_tests.builders import day, loaded
 from backfill_assets_tests.synthetic import START, synthetic_lake
 

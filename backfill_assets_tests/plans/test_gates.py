@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.profiles import (
     kept_counts,
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
-from backfill_assets.kernel.write.gates import TableGate
+from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets_tests.builders import STAGING, day

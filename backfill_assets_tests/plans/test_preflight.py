@@ -21,10 +21,10 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_REASON
 from backfill_assets.kernel.core.receipts import Provenance
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.gates import GateSettings, TableGate
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import held_back, keep_plan, mark, resume, resumed
 from backfill_assets.plans.model import Pins, Plan

@@ -14,9 +14,9 @@ from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.write.gates import GateSettings, TableGate
 from backfill_assets.reading.sql import ask
 from backfill_assets.reading.system_tables import SYSTEM_TABLES, columns_of, write_parquet
 from backfill_assets.reconcile.standing import (

@@ -11,10 +11,10 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.profiles import kept_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.gates import GateSettings, TableGate
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reports.check_history import (

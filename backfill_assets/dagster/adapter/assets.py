@@ -56,8 +56,8 @@ from backfill_assets.kernel.core.process import collect_seldom
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import access_of
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Table
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.reading.rejected import retyped, unusable

@@ -21,8 +21,8 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.gates import gates_of
+from backfill_assets.kernel.write.known import Known
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10

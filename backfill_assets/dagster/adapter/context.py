@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.home import Lake, look_at, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, is_lake
-from backfill_assets.kernel.tables.view import Known
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
 
 MAKE = "make_"  # how the step of a table is called, followed by its name

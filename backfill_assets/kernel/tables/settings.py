@@ -1,15 +1,14 @@
-"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables, and the
-text of a new one.
+"""The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
 
 Not here: the keys of deliveries and features (`sections`), the effect of settings on a table
-(`pipeline`), and secrets, which the file never holds.
+(`pipeline`), the text of a new file (`learn.new_lake`), and secrets, which no file holds.
 """
 
 import json
 import os
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,6 +23,7 @@ from backfill_assets.kernel.core.payload import entity_misfit
 from backfill_assets.kernel.core.texts import reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import exists, read
+from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.sections import (
     LAKE_FORMAT,
     ControlSettings,
@@ -40,7 +40,6 @@ from backfill_assets.kernel.tables.sections import (
     Text,
     refuse_newer,
 )
-from backfill_assets.kernel.write.gates import ColumnGate, GateSettings, TableGate, in_lake_toml
 
 FILE_NAME = "lake.toml"
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
@@ -48,14 +47,6 @@ GONE = {
     "plan": "hours and rates of plans are gone: take it out, and start plans by cron "
     "(`backfill-assets guide plans`)",
     "retention.log_days": "commits stay in the log for ever: take it out",
-}
-TEMPLATE = Path(__file__).with_name("new_lake.toml")
-DEFAULTS: Mapping[str, Any] = {
-    "windows_days": [7, 28],
-    "horizon_days": 7,
-    "maturity_days": 7,
-    "engine": "embedded",
-    "memory": "2g",
 }
 
 
@@ -310,37 +301,3 @@ def _suggestion(keys: tuple[str, ...]) -> str:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
     alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)
     return f" (did you mean {alike[0]}?)" if alike else ""
-
-
-def lake_toml(values: Mapping[str, Any]) -> str:
-    """The text of a new, commented `lake.toml`; `values` are start_date, files, format, select, and
-    any of DEFAULTS.
-
-    Raises SettingsError for values that a lake would not accept.
-    """
-    from backfill_assets.intake.listing import parse_pattern
-    from backfill_assets.intake.select import expressions  # imports sqlglot
-
-    filled = {
-        **DEFAULTS,
-        "engine": os.environ.get(f"{ENV_PREFIX}SPARK__ENGINE", DEFAULTS["engine"]),
-        **values,
-    }
-    literals = {
-        k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False)
-        for k, v in filled.items()
-    }
-    gates = {"table_gate": in_lake_toml(TableGate), "column_gate": in_lake_toml(ColumnGate)}
-    text = TEMPLATE.read_text(encoding="utf-8").format(**literals, **gates)
-    try:
-        settings = LakeSettings.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        culprit = str(error)
-    except ValidationError as error:
-        culprit = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
-    else:
-        for source in settings.delivered.values():
-            parse_pattern(source.files, Path())
-            expressions(source.select)
-        return text
-    raise SettingsError("the new lake.toml", culprit, "Nothing was written", "Correct the options")

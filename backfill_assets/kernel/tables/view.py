@@ -1,13 +1,13 @@
-"""The state of a lake (`kernel.core.view.LakeView`) from its store, and what a command, run or tick
-knows of it (`Known`).
+"""The state of a lake (`kernel.core.view.LakeView`) from its store.
 
-Not here: the states of days that follow (`kernel.core.states`). Readers see versions that stand
+Not here: the states of days that follow (`kernel.core.states`), and what a command, run or tick
+knows of them (`kernel.write.known`). Readers see versions that stand
 together (`versions`), writers always the heads. It needs no JVM and takes milliseconds.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 
 from backfill_assets.intake.ledger import (
@@ -22,12 +22,10 @@ from backfill_assets.intake.too_late import releases
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.ledgers import TOO_LATE, named
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.versions import versions_seen
-from backfill_assets.kernel.write.model import Pipeline
 
 
 def read_view(
@@ -74,49 +72,6 @@ def renewed(
         if contract.name in delivered:
             delivered[contract.name] = _delivered(lake, contract.source, tables, {})
     return replace(view, tables=tables, delivered=delivered)
-
-
-@dataclass
-class Known:
-    """What one command, run or tick knows of a lake: read once, then moved on by its own writes
-    alone.
-
-    All that it makes is of one moment, whatever others write meanwhile: their days show as to be
-    rebuilt afterwards. Where it must be known whether others wrote (the fence of a write, the end
-    of a run), `read` looks again.
-    """
-
-    lake: Lake
-    pipeline: Pipeline
-    found: States | None = field(default=None, repr=False)  # None: not read yet
-    _moved: set[str] = field(default_factory=set, repr=False)
-
-    @property
-    def states(self) -> States:
-        """The states as they are known: the same object until `wrote` or `read` finds other
-        receipts."""
-        if self.found is None:
-            return self.read()
-        if not self._moved:
-            return self.found
-        view = renewed(self.lake, self.pipeline.contracts, self.found.view, self._moved)
-        self._moved.clear()
-        return self._keep(view)
-
-    def read(self) -> States:
-        """The states by all logs as they are now, which are known from here on."""
-        self._moved.clear()
-        return self._keep(read_view(self.lake, self.pipeline.contracts))
-
-    def wrote(self, table: str) -> None:
-        """A write of ours may have moved the table, and the ledgers of a landed one: they are read
-        again when the states are next asked for."""
-        self._moved.add(table)
-
-    def _keep(self, view: LakeView) -> States:
-        if self.found is None or self.found.view != view:
-            self.found = self.pipeline.states(view)
-        return self.found
 
 
 def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) -> TableView:

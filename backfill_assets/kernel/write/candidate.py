@@ -36,8 +36,8 @@ from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.embedded import AT_ONCE
 from backfill_assets.kernel.tables.fingerprints import on_days
 from backfill_assets.kernel.tables.staging import Staged
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.kernel.write.replace import Published
 

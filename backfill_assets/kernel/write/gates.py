@@ -1,22 +1,19 @@
 """The gates of a write: conditions on a day's rows that refuse it or only warn, one entry of
-`GATES` each, and the bounds of section `[gates]`.
+`GATES` each.
 
-Not here: a day's history (`kernel.write.judging`), Dagster's checks (`dagster.adapter.checks`) and
-plans (`plans.gate`). A new gate is a function that returns a `Finding` and an entry in `GATES`; its
-bound is a field of `TableGate`, which a new `lake.toml` shows with its description. Its tables get
-a check in Dagster also without bounds.
+Not here: the bounds of section `[gates]` (`kernel.tables.gate_bounds`), a day's history
+(`kernel.write.judging`), Dagster's checks (`dagster.adapter.checks`) and plans (`plans.gate`). A
+new gate is a function that returns a `Finding` and an entry in `GATES`; its bound is a field of
+`TableGate`, which a new `lake.toml` shows with its description. Its tables get a check in Dagster
+also without bounds.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from statistics import median
-from typing import Any, Literal
-
-from pydantic import Field, model_validator
 
 from backfill_assets.kernel.core.contracts import Contract, Rule
 from backfill_assets.kernel.core.profiles import (
@@ -30,7 +27,7 @@ from backfill_assets.kernel.core.profiles import (
     is_skewed,
     largest_shift,
 )
-from backfill_assets.kernel.tables.sections import Section, Text
+from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
 
 ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE = "row_count", "not_null", "unique_key", "profile"
 READS, MAX_NULL_JUMP, MAX_DRIFT = "reads", "max_null_jump", "max_drift"
@@ -42,85 +39,7 @@ NO_WORD = re.compile(r"[^A-Za-z0-9_]+")  # what no name of a check has
 Facts = dict[str, int | float | str]
 
 
-def _bound(example: float, why: str = "", **limits: Any) -> Any:
-    return Field(default=None, examples=[example], description=why, **limits)
-
-
-class ColumnGate(Section):
-    """Bounds for one column of a day. None: no bound, and a large drift warns."""
-
-    max_null_share: float | None = _bound(0.1, "of the day's rows", ge=0, le=1)
-    max_null_jump: float | None = _bound(0.05, "above the median of the 28 days before", ge=0, le=1)
-    max_drift: float | None = _bound(
-        0.25, "population stability index against the 28 days before", gt=0
-    )
-    broken: Literal["warn", "refuse"] = Field(default="refuse", description="warn | refuse")
-
-
 NO_BOUNDS = ColumnGate(broken="warn")
-
-
-class TableGate(Section):
-    """Bounds for the rows of a day, and for its `columns`. None: no bound."""
-
-    min_rows: int | None = _bound(1, ge=0)
-    max_rows: int | None = _bound(1_000_000, ge=0)
-    max_relative_change: float | None = _bound(
-        0.5, "of the median of the 28 days before: half to one and a half", gt=0
-    )
-    max_absolute_change: int | None = _bound(1000, ge=0)
-    empty: Literal["warn", "allow", "refuse"] = Field(
-        default="warn", description="a day without rows: warn | allow | refuse"
-    )
-    max_key_share: float | None = _bound(
-        0.5,
-        "of the rows may have one key by which tables group or join it (guide: Skew)",
-        gt=0,
-        le=1,
-    )
-    skew: Literal["warn", "refuse"] = Field(
-        default="refuse",
-        description="more on a write: warn | refuse; a plan that reads such a day is refused",
-    )
-    on_bad_days: Literal["refuse", "keep_good"] = Field(
-        default="refuse",
-        description="keep_good: days of a run that pass are written though others are refused",
-    )
-    columns: dict[str, ColumnGate] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _least_before_most(self) -> "TableGate":
-        if (
-            self.min_rows is not None
-            and self.max_rows is not None
-            and self.min_rows > self.max_rows
-        ):
-            raise ValueError("min_rows may not exceed max_rows")
-        return self
-
-
-class GateSettings(Section):
-    """Section `[gates]`: bounds per table (`tables`), the effect of missing required input days on
-    a day (`incomplete`), and `reads`: SELECTs of consumers, which must still answer with the rows
-    that are to be written."""
-
-    incomplete: Literal["warn", "refuse"] = "warn"
-    reads: tuple[Text, ...] = ()
-    tables: dict[str, TableGate] = Field(default_factory=dict)
-
-
-def in_lake_toml(bounds: type[Section]) -> str:
-    """Bounds as a new `lake.toml` has them, commented out: an example, or the default, and the
-    description of each."""
-    fields = [
-        (name, field)
-        for name, field in bounds.model_fields.items()
-        if field.description is not None
-    ]
-    shown = [
-        (f"# {n} = {json.dumps((f.examples or [f.default])[0])}", f.description) for n, f in fields
-    ]
-    return "\n".join(f"{text:36s} # {why}" if why else text for text, why in shown)
 
 
 @dataclass(frozen=True)

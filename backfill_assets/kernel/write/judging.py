@@ -37,9 +37,10 @@ from backfill_assets.kernel.core.profiles import (
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.candidate import RebuildRequest, as_profile
-from backfill_assets.kernel.write.gates import GateSettings, Judged, TableGate, judge
+from backfill_assets.kernel.write.gates import Judged, judge
 
 T = TypeVar("T")
 

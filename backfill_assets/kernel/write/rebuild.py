@@ -3,7 +3,7 @@ and tests.
 
      1  ask        `dagster.adapter.assets.lake_asset`:
                    a run's days and reason become a `kernel.write.candidate.RebuildRequest`
-     2  read state `kernel.tables.view.Known.states`:
+     2  read state `kernel.write.known.Known.states`:
                    receipts and ledgers, read once for a run; needs no JVM
      3  skip       `kernel.write.candidate.settled_candidate`:
                    days whose receipts say that nothing changed are not computed

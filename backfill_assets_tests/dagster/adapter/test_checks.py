@@ -14,7 +14,7 @@ from backfill_assets.dagster.adapter.checks import STANDING, day_checks
 from backfill_assets.dagster.adapter.context import LakeContext, Opened
 from backfill_assets.dagster.adapter.ticks import late_data_tick
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.write.gates import GateSettings, TableGate
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, day
 from backfill_assets_tests.dagster.adapter.ticking import Made

@@ -1,22 +1,18 @@
 """The settings of a lake: what parses, what overrides what, and that every refusal names its file
 or variable. Not here: what a setting does to a table (each beside its rule)."""
 
-import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.settings import (
     ENV_PREFIX,
     FILE_NAME,
     LakeSettings,
-    lake_toml,
     load_settings,
 )
-from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.processes import run_python
 
 NEEDED = (
@@ -155,48 +151,6 @@ def test_the_process_environment_counts_when_none_is_given_but_its_time_zone_nev
         code, lake, env={f"{ENV_PREFIX}SPARK__MEMORY": "3g", "TZ": "Pacific/Kiritimati"}
     )
     assert told.split() == ["3g", "2014-06-01T12:30:00+00:00"]
-
-
-VALUES: dict[str, Any] = {
-    "start_date": date(2024, 3, 1),
-    "files": "landing/**",
-    "format": "jsonl",
-    "select": "seq, 'ä\"' AS op",
-}
-
-
-def test_what_it_spells_out_is_what_a_lake_without_these_keys_has_and_no_other_is_written() -> None:
-    spelled = LakeSettings.model_validate(tomllib.loads(lake_toml(VALUES)))
-    source = {k: VALUES[k] for k in ("files", "format", "select")}
-    assert spelled == LakeSettings.model_validate(
-        {"start_date": VALUES["start_date"], "source": source}
-    )
-    for change, told in (
-        ({"format": "xlsx"}, "source.format"),
-        ({"start_date": "soon"}, "the new lake.toml"),
-    ):
-        with pytest.raises(BackfillError, match=told):
-            lake_toml(VALUES | change)
-
-
-def test_declared_features_and_the_label_that_are_commented_out_are_accepted() -> None:
-    lines = lake_toml(VALUES).splitlines()
-    begin = next(n for n, line in enumerate(lines) if line.startswith("# [[features.columns]]"))
-    end = next(n for n in range(begin, len(lines)) if not lines[n])
-    declared = [line.removeprefix("# ") for line in lines[begin:end]]
-    label = next(line.removeprefix("# ") for line in lines if line.startswith("# label ="))
-    kept = [
-        n
-        for n in lines[:begin] + lines[end:]
-        if not n.startswith(("windows_days", "measure =", "rule ="))
-    ]
-    place = kept.index("[labels]")
-    text = "\n".join([*kept[:place], *declared, "[labels]", label, *kept[place + 1 :]])
-    made = {t.name: t for t in tables(LakeSettings.model_validate(tomllib.loads(text)))}
-    assert dict(made["features"].compiled)["spent_28d"].startswith(
-        "sum(value) FILTER (WHERE (flag = 1))"
-    )
-    assert made["labels"].compiled["label"] == "sum_ahead > 2 * sum_behind"
 
 
 @pytest.mark.parametrize("content", [b"start_date = ", b"\xff\xfe", b"a = 1\na = 2"])

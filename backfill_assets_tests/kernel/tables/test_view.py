@@ -9,10 +9,9 @@ import pytest
 
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.store import TableStore
-from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets_tests.builders import (
     CONTRACTS,
     START,
@@ -23,8 +22,6 @@ from backfill_assets_tests.builders import (
     write_rows,
 )
 from backfill_assets_tests.faults import doing_before
-from backfill_assets_tests.synthetic import START as FIRST
-from backfill_assets_tests.synthetic import build, synthetic_lake
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -112,21 +109,3 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
     for contract in CONTRACTS[1:]:
         for name in (i.table for i in contract.inputs):
             assert seen[contract.name] <= min(seen[name], seen["arrivals"]), (contract.name, name)
-
-
-def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: Path) -> None:
-    lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
-    known = Known(lake, pipeline)
-    before = known.states
-    for table in ("staging", "labels"):
-        build(lake, pipeline, table, {FIRST: 3}, digests={FIRST: "older"})
-    assert known.states is before
-    known.wrote("staging")
-    moved = [
-        known.states.view.table(table) != before.view.table(table)
-        for table in ("staging", "labels")
-    ]
-    assert moved == [True, False]
-    assert known.states.of("staging", FIRST) is State.STALE
-    assert known.read().view.table("labels") != before.view.table("labels")
-    assert known.states is known.read(), "no log moved"

@@ -14,9 +14,10 @@ from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of, parse_parameters
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import Known, read_view
+from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.candidate import VERSIONS, RebuildRequest, day_facts
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Table
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.compare.test_compare import PIPELINE, TABLE, rows

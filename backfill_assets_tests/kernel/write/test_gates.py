@@ -1,13 +1,10 @@
 """The gate: which profiles are refused, which are worth a warning, and whether the message says how
 many. Not here: computing profiles (`kernel.write.audit`) and what Dagster makes of a finding."""
 
-import re
-import tomllib
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from backfill_assets.kernel.core.contracts import Contract, Rule
 from backfill_assets.kernel.core.profiles import (
@@ -16,17 +13,15 @@ from backfill_assets.kernel.core.profiles import (
     Finding,
     Surroundings,
 )
+from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
 from backfill_assets.kernel.write.gates import (
     NOT_NULL,
     PROFILE,
     ROW_COUNT,
     UNIQUE_KEY,
-    ColumnGate,
     Judged,
-    TableGate,
     checks_of,
     gates_of,
-    in_lake_toml,
     judge,
 )
 from backfill_assets_tests.builders import CHECKS, STAGING, day
@@ -235,26 +230,6 @@ def test_every_day_gets_one_finding_per_check_in_their_order() -> None:
     assert [f.check for f in findings] == list(CHECKS)
     assert {ROW_COUNT, NOT_NULL, UNIQUE_KEY, PROFILE} <= {*CHECKS}
     assert {f.day for f in findings} == {day(0)}
-
-
-def test_the_fewest_rows_may_not_exceed_the_most() -> None:
-    assert TableGate(min_rows=9, max_rows=9).max_rows == 9
-    with pytest.raises(ValidationError, match="min_rows may not exceed max_rows"):
-        TableGate(min_rows=10, max_rows=9)
-
-
-@pytest.mark.parametrize("bound", ["max_null_share", "max_null_jump"])
-def test_a_share_of_nulls_lies_between_none_and_all(bound: str) -> None:
-    assert ColumnGate.model_validate({bound: 1.0}).broken == "refuse"
-    with pytest.raises(ValidationError, match="less than or equal to 1"):
-        ColumnGate.model_validate({bound: 1.5})
-
-
-def test_a_new_lake_shows_each_bound_with_an_example_that_is_one() -> None:
-    for bounds in (TableGate, ColumnGate):
-        shown = tomllib.loads(re.sub(r"(?m)^# ", "", in_lake_toml(bounds)))
-        assert shown.keys() == bounds.model_fields.keys() - {"columns"}
-        bounds.model_validate(shown)
 
 
 def test_each_rule_is_a_check_under_its_own_name_and_meets_no_gate() -> None:

@@ -16,9 +16,9 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import ContractBroken, Superseded
 from backfill_assets.kernel.core.profiles import DayProfile, Finding
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.tables.view import Known
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.gates import READS, ROW_COUNT, UNIQUE_KEY
+from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.rebuild import SUPERSEDED_ATTEMPTS, Rebuild
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.synthetic import START, synthetic_lake
