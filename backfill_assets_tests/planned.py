@@ -16,8 +16,8 @@ from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import TableView
-from backfill_assets.kernel.log.committer import rewrite_files
 from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.tables.committer import rewrite_files
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view

@@ -239,8 +239,8 @@ def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
 
 # How tables are kept on a file system: what only the adapter of the port of storage
 # (`kernel.tables.store`) may know.
-PIECES = ("committer", "log", "log_state", "state_files")
-KEEPING = tuple(f"{PACKAGE}.kernel.log.{m}" for m in PIECES)
+PIECES = ("tables.committer", "log.log", "log.log_state", "log.state_files")
+KEEPING = tuple(f"{PACKAGE}.kernel.{m}" for m in PIECES)
 LOG = "_delta_log"
 KEPT = ("table_place", "DeltaTable", "QueryBuilder", "commit_files", "commit_receipt")
 UNSAFE = f"{PACKAGE}/learn/lab_lakes.py"  # other programs' writes, on throw-away lakes
@@ -300,7 +300,7 @@ STATEMENTS_THAT_WRITE = (
 
 
 def test_only_the_committer_writes_tables() -> None:
-    """Spark writes plain Parquet (`staging`); tables change by commits of `kernel.log.committer`
+    """Spark writes plain Parquet (`staging`); tables change by commits of `kernel.tables.committer`
     alone."""
     offences = [
         f"{f.place}:{node.lineno} {node.attr}"
@@ -319,7 +319,7 @@ def test_only_the_committer_writes_tables() -> None:
         f.place for f in sources(PACKAGE) for n in f.of(ast.Attribute) if n.attr in COMMITS
     }
     assert not offences
-    assert committing == {f"{PACKAGE}/kernel/log/committer.py"}
+    assert committing == {f"{PACKAGE}/kernel/tables/committer.py"}
 
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:

@@ -89,7 +89,7 @@ DECIDES_NO_ROW = {
     "intake.listing",
     "intake.object_listing",
     "intake.scan",
-    "kernel.log.committer",
+    "kernel.tables.committer",
     "kernel.log.file_names",
     "kernel.log.log",
     "kernel.log.log_bounds",

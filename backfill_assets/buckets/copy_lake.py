@@ -26,6 +26,7 @@ from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import odd_below, paths_below
 from backfill_assets.kernel.place.port import (
     LOCKS,
+    RUNS,
     AlreadyThere,
     Gone,
     Place,
@@ -40,7 +41,6 @@ from backfill_assets.kernel.tables.folder import (
     DAGSTER_FOLDER,
     FORGOTTEN,
     OWN_FOLDERS,
-    RUNS,
     TABLES,
     refuse_file,
 )

@@ -16,7 +16,6 @@ from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
 from backfill_assets.engines.loss import is_engine_loss
-from backfill_assets.engines.processes import Process
 from backfill_assets.engines.server import begin_server, engine_name, server_engine
 from backfill_assets.engines.session import (
     explained,
@@ -30,6 +29,7 @@ from backfill_assets.foreign.located import refuse_moved
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
+from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
 

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from backfill_assets.engines.cache import package_version
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.jvm import Embedded
-from backfill_assets.engines.processes import Process, end_in, working_in
+from backfill_assets.engines.processes import end_in, working_in
 from backfill_assets.engines.sail import Sail
 from backfill_assets.engines.supervisor import (
     START_TIMEOUT_SECONDS,
@@ -42,6 +42,7 @@ from backfill_assets.kernel.core.errors import (
 from backfill_assets.kernel.core.ownership import open_unlinked
 from backfill_assets.kernel.core.process import python_command, with_package
 from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.place.processes import Process
 
 _POLL_SECONDS = 0.05
 _START_LOCK_SECONDS = START_TIMEOUT_SECONDS + 60  # its holder may first fetch jars, then start

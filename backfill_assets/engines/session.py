@@ -30,13 +30,13 @@ from backfill_assets.engines.loss import (
     silence_raised_errors,
     write_failed,
 )
-from backfill_assets.engines.processes import Process
 from backfill_assets.engines.server import end_server, ensure_server, hold, release, server_engine
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
 from backfill_assets.kernel.core.engines import SPARK, THEIRS, Engine
 from backfill_assets.kernel.core.errors import BackfillError, unusable
 from backfill_assets.kernel.core.process import keep_objects
+from backfill_assets.kernel.place.processes import Process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

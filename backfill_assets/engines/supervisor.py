@@ -24,9 +24,9 @@ from pathlib import Path
 from types import FrameType
 
 from backfill_assets.engines.confs import LOOPBACK
-from backfill_assets.engines.processes import Process
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import open_unlinked, remove_rights, user_name
+from backfill_assets.kernel.place.processes import Process
 
 FOLDER, RECORD = ".server", "endpoint.json"
 # A connect on the loopback takes microseconds, more only on a stalled machine.

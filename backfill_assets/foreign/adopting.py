@@ -38,7 +38,6 @@ from backfill_assets.kernel.core.readings import PARAMETERS, Parameters, columns
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.adopted import ADOPTION, JUDGE, first_version, mark_of
-from backfill_assets.kernel.log.committer import Conflict, commit_files, unless_moved
 from backfill_assets.kernel.log.log import (
     LOG,
     commit_info,
@@ -55,6 +54,7 @@ from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import exists
 from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
+from backfill_assets.kernel.tables.committer import Conflict, commit_files, unless_moved
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.gate_bounds import TableGate

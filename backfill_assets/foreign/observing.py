@@ -42,11 +42,11 @@ from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import columns_of, name_of, rows_read
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.log.committer import commit_references
 from backfill_assets.kernel.log.log import file_changes, versions
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.tables.committer import commit_references
 from backfill_assets.kernel.tables.data_files import gone_or_altered
 from backfill_assets.kernel.tables.embedded import connection, literal, selection
 from backfill_assets.kernel.tables.fingerprints import quoted

@@ -22,8 +22,8 @@ from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.scans import sum_by_key
 from backfill_assets.kernel.core.view import Release
-from backfill_assets.kernel.log.committer import commit_receipt
 from backfill_assets.kernel.place.port import load_lock
+from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LatenessSettings
 

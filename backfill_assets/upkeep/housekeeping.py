@@ -19,7 +19,6 @@ from backfill_assets.candidates.kept_files import pins
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built, Receipt
-from backfill_assets.kernel.log.committer import rewrite_files
 from backfill_assets.kernel.log.log import (
     LOG,
     LiveFile,
@@ -32,6 +31,7 @@ from backfill_assets.kernel.log.log import (
 )
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place, size, table_lock
+from backfill_assets.kernel.tables.committer import rewrite_files
 from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
 from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.fingerprints import quoted

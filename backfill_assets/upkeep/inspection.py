@@ -20,7 +20,6 @@ from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
-from backfill_assets.kernel.log.committer import commit_files, commit_receipt
 from backfill_assets.kernel.log.log import (
     BEFORE,
     FILE_DIGEST_CHARS,
@@ -43,6 +42,7 @@ from backfill_assets.kernel.log.log import (
 from backfill_assets.kernel.log.log import FILES as DIGESTS
 from backfill_assets.kernel.log.log_state import false_states
 from backfill_assets.kernel.place.port import Place, exists, sha256_of_bytes, size, table_lock
+from backfill_assets.kernel.tables.committer import commit_files, commit_receipt
 from backfill_assets.kernel.tables.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.staging import WRITES

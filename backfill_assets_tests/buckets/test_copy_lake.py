@@ -17,8 +17,8 @@ from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import Held, Token
-from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN, RUNS
+from backfill_assets.kernel.place.port import RUNS, Held, Token
+from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import filling

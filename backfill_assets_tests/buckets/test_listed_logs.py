@@ -46,7 +46,7 @@ def test_a_process_that_knows_a_table_goes_on_from_what_others_committed_meanwhi
     table, others = lake.table_place("staging"), LogCache()
     written(lake, 2, 0)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("tables.store", "log.committer", "tables.data_files"):
+        for module in ("tables.store", "tables.committer", "tables.data_files"):
             patch.setattr(f"backfill_assets.kernel.{module}.LOGS", others)  # as another process
         for value in range(3, 6):
             written(lake, value, 0, 1)

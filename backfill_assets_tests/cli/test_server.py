@@ -19,9 +19,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from backfill_assets.cli.server import guard, own_folder
-from backfill_assets.engines.processes import Process, working_in
+from backfill_assets.engines.processes import working_in
 from backfill_assets.engines.server import SERVER_PROGRAMS
 from backfill_assets.engines.supervisor import RECORD, Record, ServerFolder
+from backfill_assets.kernel.place.processes import Process
 from backfill_assets_tests.browser.site import Served, served
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.files import bare_lake

@@ -15,9 +15,8 @@ import pytest
 
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.kernel.log import committer
 from backfill_assets.kernel.log.log import data_names
-from backfill_assets.kernel.tables import staging
+from backfill_assets.kernel.tables import committer, staging
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day

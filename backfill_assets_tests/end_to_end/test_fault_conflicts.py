@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import backfill_assets.kernel.tables.store as store_module
 from backfill_assets.kernel.core.errors import ContractBroken, Superseded, TransientError
-from backfill_assets.kernel.log.committer import Conflict
 from backfill_assets.kernel.place import folder as files
+from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import WRITES, sweep
 from backfill_assets.kernel.write.rebuild import SUPERSEDED_ATTEMPTS

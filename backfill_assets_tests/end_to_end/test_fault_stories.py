@@ -6,7 +6,7 @@ product that chance chooses, while a day lands and is loaded, tables are made, p
 back and released, snapshots are made and dropped, stagings are swept, torn logs are mended. After
 each the lake opens and no file that a log names is gone. No engine: what Spark would compute
 follows by arithmetic (`test_plan_stories`). Not tested here: kills (`test_plan_killed`,
-`kernel.log.test_commit_steps`). The big run, 1,000 stories, in one command:
+`kernel.tables.test_commit_steps`). The big run, 1,000 stories, in one command:
 
     python -m backfill_assets_tests.thorough fault-stories
 """
@@ -59,7 +59,7 @@ STORIES = int(os.environ.get("BACKFILL_ASSETS_STORIES", "10"))
 # through.
 COMMITTING = (
     "kernel/tables/staging",
-    "kernel/log/committer",
+    "kernel/tables/committer",
     "kernel/tables/store",
     "kernel/write/writing",
     "kernel/tables/restore",

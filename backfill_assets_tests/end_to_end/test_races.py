@@ -3,7 +3,7 @@ table reads whole.
 
 Lives here: the race through the product's only writer, on days of their own, on the same days, and
 on one empty day. Does not live here: locks alone (`kernel.place.test_folder`) and commits alone
-(`kernel.log.test_committer`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process
+(`kernel.tables.test_committer`). $BACKFILL_ASSETS_RACE_COMMITS says how many commits each process
 makes; no engine takes part in a commit.
 """
 

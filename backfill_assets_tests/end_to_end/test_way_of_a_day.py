@@ -21,7 +21,7 @@ from backfill_assets.dagster.adapter.backfill_requests import work_of
 from backfill_assets.dagster.adapter.io_manager import RebuildIOManager
 from backfill_assets.dagster.adapter.metadata import day_metadata
 from backfill_assets.intake.raw import load
-from backfill_assets.kernel.log.committer import commit_files
+from backfill_assets.kernel.tables.committer import commit_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.processes import Process
 from backfill_assets.engines.server import ensure_server, release, server_status, stop_server
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.kernel.core.errors import SettingsError, TransientError
+from backfill_assets.kernel.place.processes import Process
 from backfill_assets_tests.processes import run_python, start
 
 pytestmark = pytest.mark.on_spark("it is the Spark server's life")

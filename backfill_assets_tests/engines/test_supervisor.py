@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engines.processes import Process
 from backfill_assets.engines.supervisor import (
     RECORD,
     Record,
@@ -23,6 +22,7 @@ from backfill_assets.engines.supervisor import (
     take,
 )
 from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.place.processes import Process
 from backfill_assets_tests.strangers import give_away
 
 SERVING = """

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.candidates.candidates import candidate_names
-from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.erasure.forget import (
     ForgetRequest,
     FoundFiles,
@@ -28,7 +27,8 @@ from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.folder import RUNS
+from backfill_assets.kernel.place.port import RUNS
+from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.staging import filling
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS

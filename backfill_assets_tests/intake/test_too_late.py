@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.ledgers import TOO_LATE
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import Release
-from backfill_assets.kernel.log.committer import commit_receipt
+from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand

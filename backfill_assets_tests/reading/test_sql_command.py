@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
-from backfill_assets.kernel.tables.folder import RUNS
+from backfill_assets.kernel.place.port import RUNS
+from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.reading.opening import ReadersWait, open_lake
 from backfill_assets.reading.sql_command import write_csv

@@ -20,9 +20,9 @@ from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import FILES, read_files
 from backfill_assets.kernel.core.errors import Altered
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
-from backfill_assets.kernel.log.committer import commit_receipt
 from backfill_assets.kernel.log.log import checkpoint_name
 from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
@@ -40,7 +40,7 @@ from backfill_assets.upkeep.housekeeping import (
 )
 from backfill_assets_tests.builders import STAGING, day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
-from backfill_assets_tests.kernel.log.test_commit_raised import files_row
+from backfill_assets_tests.kernel.tables.test_commit_raised import files_row
 from backfill_assets_tests.logs import commits
 from backfill_assets_tests.strategies import examples
 

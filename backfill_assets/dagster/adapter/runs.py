@@ -21,15 +21,15 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
-from backfill_assets.engines.processes import PlacedProcess, Process
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, from_inclusive, parse_day, parse_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.log import run_markers
 from backfill_assets.kernel.log.run_markers import Life
-from backfill_assets.kernel.place.port import LOCKS, exists, read_json
-from backfill_assets.kernel.tables.folder import RECONCILED, RUNS
+from backfill_assets.kernel.place.port import LOCKS, RUNS, exists, read_json
+from backfill_assets.kernel.place.processes import PlacedProcess, Process
+from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 
 REBUILD = "rebuild"

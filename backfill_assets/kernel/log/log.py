@@ -2,7 +2,7 @@
 and torn files.
 
 Not here: the table state folded from it (`log_state`), what a damaged table means (`inspection`),
-and writing (`committer`). Every commit stays in the log for ever.
+and writing (`kernel.tables.committer`). Every commit stays in the log for ever.
 """
 
 import json

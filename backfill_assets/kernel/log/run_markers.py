@@ -19,10 +19,16 @@ from dataclasses import asdict
 from enum import Enum
 from math import inf
 
-from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.place.port import SHOWN_SECONDS, Place, exists, read_json, write_json
-from backfill_assets.kernel.tables.folder import RUNS
+from backfill_assets.kernel.place.port import (
+    RUNS,
+    SHOWN_SECONDS,
+    Place,
+    exists,
+    read_json,
+    write_json,
+)
+from backfill_assets.kernel.place.processes import PlacedProcess
 
 BEAT = ".beat"
 BEAT_SECONDS = (

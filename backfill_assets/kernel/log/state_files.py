@@ -3,7 +3,7 @@ folds a whole log.
 
 A state file is a copy of what the commits say, never a source: one that is damaged, of another
 form, or of another log is passed over, and each can be deleted at any time. Not here: folding
-commits (`log_state`), and when a state is kept (`committer`).
+commits (`log_state`), and when a state is kept (`kernel.tables.committer`).
 """
 
 import gzip

@@ -32,9 +32,9 @@ from backfill_assets.kernel.place.port import (
     Place,
     Token,
 )
+from backfill_assets.kernel.place.processes import BOOT_ID
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux
 ABSENT = (FileNotFoundError, NotADirectoryError)
 
 

@@ -23,6 +23,7 @@ LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for m
 SHOWN_SECONDS = 120.0  # after so long without a sign of life the holder of a marker counts as dead
 FEW = 3  # files that a store is asked about one by one
 LOCKS = ".locks"  # outside the tables, so that no reader sees them
+RUNS = ".runs"  # markers of the runs that work on a lake (`kernel.log.run_markers`)
 
 
 class Gone(FileNotFoundError):

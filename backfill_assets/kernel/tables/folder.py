@@ -13,7 +13,7 @@ from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.ownership import remove_rights
 from backfill_assets.kernel.place.choice import place_at, prefix_at
-from backfill_assets.kernel.place.port import LOCKS, Place
+from backfill_assets.kernel.place.port import LOCKS, RUNS, Place
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.table_places import ASSETS, SNAPSHOTS
 from backfill_assets.kernel.tables.table_places import TABLES as TABLES
@@ -22,7 +22,6 @@ from backfill_assets.kernel.tables.table_places import TABLES as TABLES
 RECONCILED = ".reconciled"
 FORGOTTEN = ".forgotten"
 VERSIONS = ".versions"
-RUNS = ".runs"
 OWN_FOLDERS = (
     TABLES,
     ".stock",

@@ -33,16 +33,16 @@ from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.adopted import JUDGE
-from backfill_assets.kernel.log.committer import (
+from backfill_assets.kernel.log.log import Commit, LiveFile, commits
+from backfill_assets.kernel.log.log_state import LOGS, states_at
+from backfill_assets.kernel.place.port import Place, table_lock
+from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, schema_contract
+from backfill_assets.kernel.tables.committer import (
     commit_files,
     commit_receipt,
     open_table,
     unless_moved,
 )
-from backfill_assets.kernel.log.log import Commit, LiveFile, commits
-from backfill_assets.kernel.log.log_state import LOGS, states_at
-from backfill_assets.kernel.place.port import Place, table_lock
-from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, schema_contract
 from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import StagedFile

@@ -21,17 +21,17 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log import log
-from backfill_assets.kernel.log.committer import (
+from backfill_assets.kernel.log.log import Commit, LiveFile
+from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.place.port import Place, exists, table_lock
+from backfill_assets.kernel.tables.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
+from backfill_assets.kernel.tables.committer import (
     CHECKPOINT_EVERY,
     commit_files,
     refused_by_store,
     stale,
     unless_moved,
 )
-from backfill_assets.kernel.log.log import Commit, LiveFile
-from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, exists, table_lock
-from backfill_assets.kernel.tables.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
 from backfill_assets.kernel.tables.data_files import (
     files_of,
     files_of_days,

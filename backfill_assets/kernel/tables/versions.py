@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.digests import digest_of
@@ -37,8 +36,9 @@ from backfill_assets.kernel.log.run_markers import (
     markers,
     process_of,
 )
-from backfill_assets.kernel.place.port import SHOWN_SECONDS, AlreadyThere, Place, read_json
-from backfill_assets.kernel.tables.folder import RUNS, VERSIONS
+from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Place, read_json
+from backfill_assets.kernel.place.processes import PlacedProcess
+from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
 
 NEVER_MADE = -1

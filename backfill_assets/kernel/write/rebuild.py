@@ -30,7 +30,7 @@ and tests.
     11  fence      `kernel.core.errors.Superseded`:
                    newer inputs were published meanwhile, so 2 to 9 are done again
     12  commit     `kernel.tables.store.TableStore.replace_days` (Delta:
-                   `kernel.log.committer.commit_files`): once, with the receipt
+                   `kernel.tables.committer.commit_files`): once, with the receipt
     13  show       `dagster.adapter.metadata.day_metadata`:
                    what Dagster shows of each day follows the receipt
 

@@ -26,7 +26,7 @@ from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt, kept_columns
 from backfill_assets.kernel.core.view import TableView
-from backfill_assets.kernel.log.committer import Conflict
+from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, sweep
 

@@ -21,9 +21,9 @@ from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.reconcile import reconcile
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
 from backfill_assets.dagster.adapter.ticks import LATE_DATA
-from backfill_assets.engines.processes import PlacedProcess
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.log.run_markers import BEAT, ELSEWHERE, live_runs
+from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reconcile.standing import attention

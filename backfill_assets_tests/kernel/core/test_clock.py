@@ -15,7 +15,7 @@ from backfill_assets_tests.sources import PACKAGE, sources
 MACHINES = {
     "kernel/core/clock.py",
     "engines/server.py",
-    "engines/processes.py",
+    "kernel/place/processes.py",
     "buckets/local_copies.py",
 }
 

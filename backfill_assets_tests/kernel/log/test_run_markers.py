@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from backfill_assets.buckets import leases
-from backfill_assets.engines.processes import PlacedProcess, Process
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.log.run_markers import (
     BEAT,
@@ -41,6 +40,7 @@ from backfill_assets.kernel.place.port import (
     exists,
     write_json,
 )
+from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets_tests.clocks import Clock, set_to
 
 NAME = ".runs/dagster/run"

@@ -22,8 +22,8 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld, Superseded
 from backfill_assets.kernel.core.receipts import Built, Provenance
 from backfill_assets.kernel.core.view import DayReceipt
-from backfill_assets.kernel.log.committer import Conflict
 from backfill_assets.kernel.log.log_state import LOGS
+from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import (
     RestoreRequest,

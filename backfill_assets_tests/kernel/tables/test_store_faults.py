@@ -16,8 +16,8 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
-from backfill_assets.kernel.log.committer import Conflict, commit_receipt
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, read
+from backfill_assets.kernel.tables.committer import Conflict, commit_receipt
 from backfill_assets_tests.faulty_store import (
     BUSY_409,
     BUSY_503,

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engines.processes import PlacedProcess, Process
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.run_markers import BEAT, UNSEEN_SECONDS
-from backfill_assets.kernel.tables.folder import RUNS, VERSIONS
+from backfill_assets.kernel.place.port import RUNS
+from backfill_assets.kernel.place.processes import PlacedProcess, Process
+from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.versions import (
     Unfinished,
     entries,

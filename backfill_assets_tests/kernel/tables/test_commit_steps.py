@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.log import committer
-from backfill_assets.kernel.tables import store
+from backfill_assets.kernel.tables import committer, store
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged
 from backfill_assets.upkeep.doctor_tables import Level, examine_table
@@ -31,7 +30,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets_tests.kernel.log.test_commit_steps import STEPS, written
+from backfill_assets_tests.kernel.tables.test_commit_steps import STEPS, written
 STEPS[sys.argv[2]][0]()
 written(open_lake(Path(sys.argv[1])), 2, 0, 1)
 """

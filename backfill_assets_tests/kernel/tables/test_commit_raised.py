@@ -14,9 +14,9 @@ from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.log import committer, log
+from backfill_assets.kernel.log import log
 from backfill_assets.kernel.place import folder
-from backfill_assets.kernel.tables import store
+from backfill_assets.kernel.tables import committer, store
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, markers
 from backfill_assets.kernel.write import audit, replace

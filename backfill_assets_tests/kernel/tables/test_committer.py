@@ -15,12 +15,17 @@ from deltalake import DeltaTable
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, parse_receipt
-from backfill_assets.kernel.log import committer
-from backfill_assets.kernel.log.committer import Conflict, commit_files, commit_receipt, open_table
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS, LiveFile, file_changes
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
 from backfill_assets.kernel.log.state_files import kept_versions
 from backfill_assets.kernel.place.port import sha256_of_bytes
+from backfill_assets.kernel.tables import committer
+from backfill_assets.kernel.tables.committer import (
+    Conflict,
+    commit_files,
+    commit_receipt,
+    open_table,
+)
 from backfill_assets.kernel.tables.data_files import live_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
