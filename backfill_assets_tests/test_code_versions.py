@@ -59,6 +59,8 @@ LOADERS = (
 # What the loaders use to read, write and time; none of it decides a row of raw.
 DECIDES_NO_ROW = {
     "kernel.place.port",
+    "kernel.place.lease_watch",
+    "kernel.place.processes",
     "kernel.tables.table_places",
     "buckets.bucket",
     "buckets.leases",

@@ -21,6 +21,7 @@ from backfill_assets.buckets.objects import Objects
 from backfill_assets.buckets.store_errors import OddKeys
 from backfill_assets.kernel.core.addresses import ADDRESS, local_root
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import LOCK_SECONDS, Place, Token
 
 AT_ONCE = 8  # files that are sent
@@ -258,7 +259,7 @@ class Bucket:
 
     def held(self, names: Iterable[str]) -> frozenset[str]:
         """As the port says."""
-        return leases.held(self, names)
+        return shown_lately(self, names)
 
     def refuse_link(self, folder: str) -> None:
         """As the port says: a store has no links."""

@@ -8,7 +8,9 @@ is not copied; and landing folders elsewhere, which stay where they are.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +25,6 @@ from backfill_assets.kernel.core.ownership import refuse_foreign, whoami
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.log.file_names import OTHERS
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.folder import odd_below, paths_below
 from backfill_assets.kernel.place.port import (
     LOCKS,
     RUNS,
@@ -210,7 +211,7 @@ def _refuse_links(lake: Lake) -> None:
     """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like:
     what lies behind one is not of the lake, and would be left out."""
     passed_over = (f"{STOCK}/", *_landings(lake))
-    odd = (name for name in odd_below(lake.root) if not name.startswith(passed_over))
+    odd = (name for name in _odd_below(lake.root) if not name.startswith(passed_over))
     if name := min((name for name in odd if _is_copied(name)), default=None):
         raise _refused(
             lake,
@@ -227,7 +228,7 @@ def _refuse_others(root: Path) -> None:
     links. Where a lake is complete, only what names code is looked at: its programs made links of
     their own since."""
     refuse_foreign(root)
-    odd = sorted(odd_below(root))
+    odd = sorted(_odd_below(root))
     if exists(place_at(root), FILE_NAME) and FILE_NAME not in odd:
         return
     for name in odd:
@@ -237,7 +238,7 @@ def _refuse_others(root: Path) -> None:
             "Nothing was copied",
             "Look who made it, and name an empty folder of your own",
         )
-    refuse_foreign(root, paths_below(root))
+    refuse_foreign(root, _paths_below(root))
 
 
 def _begin(lake: Lake, target: Place) -> None:
@@ -345,3 +346,23 @@ def _finished(lake: Lake, target: Place, content: Content, copied: int) -> Copie
 
 def _refused(lake: Lake, culprit: str, consequence: str, fix: str) -> BackfillError:
     return BackfillError(f"the lake {address_of(lake.root)}", culprit, consequence, fix)
+
+
+def _odd_below(root: Path) -> Iterator[str]:
+    """The names, from `root`, of what lies at any depth below that folder and is neither a folder
+    nor a regular file: links, pipes, sockets and devices, in no order. `Folder.below` leaves links
+    out; nobody goes through one here."""
+    for folder, subfolders, files in os.walk(root):
+        for path in (f"{folder}/{name}" for name in (*subfolders, *files)):
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                yield os.path.relpath(path, root)
+
+
+def _paths_below(root: Path) -> list[Path]:
+    """Every folder and file at any depth below a folder, in no order; no link is followed."""
+    return [
+        Path(folder, name)
+        for folder, subfolders, files in os.walk(root)
+        for name in (*subfolders, *files)
+    ]

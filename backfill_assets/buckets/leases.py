@@ -14,12 +14,12 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.place.lease_watch import LeaseWatch
 from backfill_assets.kernel.place.port import (
     LOCKS,
     SHOWN_SECONDS,
@@ -32,13 +32,11 @@ from backfill_assets.kernel.place.port import (
     read_json,
 )
 
-LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
-CLOCK_SECONDS = 2.0  # times of objects are whole seconds
+LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
-CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the store's time
 
 
 @dataclass
@@ -139,7 +137,7 @@ class Lease:
 def patience(place: Place) -> float:
     """Seconds after which a lock is free that a process held which died before, or that a look
     holds for a moment."""
-    of_the_dead = LOCK_LEASE_SECONDS + CLOCK_SECONDS + 2 * MOST_PAUSE_SECONDS
+    of_the_dead = LOCK_LEASE_SECONDS + LeaseWatch.SLACK_SECONDS + 2 * MOST_PAUSE_SECONDS
     return LOOK_SECONDS + (of_the_dead if place.is_store else 0)
 
 
@@ -179,57 +177,6 @@ def _held(place: Place, name: str, what: str, seconds: float) -> Held:
         "itself after "
         f"{LOCK_LEASE_SECONDS:.0f} s",
     )
-
-
-@dataclass
-class LeaseWatch:
-    """A lease of somebody, looked at until it is over: by the store's clock at the first look, then
-    by how long it stays the same."""
-
-    place: Place
-    name: str
-    clock: float | None = None  # the store's time; None: asked when it is needed
-    token: Token | None = None
-    body: dict[str, Any] = field(default_factory=dict)
-    _over_at: float = 0.0  # on this process's monotonic clock
-
-    def look(self) -> Token | None:
-        """Look again; returns the token of the file, None if it is gone."""
-        token = self.place.token(self.name)
-        if token is None or token == self.token:
-            return token
-        now, is_first = time.monotonic(), self.token is None
-        self.token, self.body = token, read_json(self.place, self.name)
-        age = 0.0
-        if is_first:
-            self.clock = server_time(self.place) if self.clock is None else self.clock
-            age = max(0.0, self.clock - token.changed_at)
-        seconds = self.body.get("seconds", WRITE_LEASE_SECONDS)
-        self._over_at = now + (seconds + CLOCK_SECONDS - age if seconds else 0)
-        return token
-
-    def is_over(self) -> bool:
-        """Whether its holder gave it up, or has not shown itself for its time."""
-        return time.monotonic() >= self._over_at
-
-
-def server_time(place: Place) -> float:
-    """The store's time (seconds since 1970), whatever this machine's clock says: of a file that is
-    written now."""
-    place.write(CLOCK, uuid.uuid4().hex.encode())
-    token = place.token(CLOCK)
-    return utc_now().timestamp() if token is None else token.changed_at
-
-
-def held(place: Place, names: Iterable[str]) -> frozenset[str]:
-    """As the port says."""
-    clock, found = None, set[str]()
-    for name in names:
-        watch = LeaseWatch(place, name, clock)
-        seen, clock = watch.look(), watch.clock
-        if seen is not None and not watch.is_over():
-            found.add(name)
-    return frozenset(found)
 
 
 def hold(place: Place, name: str) -> Lease:

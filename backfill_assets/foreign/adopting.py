@@ -37,7 +37,7 @@ from backfill_assets.kernel.core.profiles import DayProfile, Surroundings, kept_
 from backfill_assets.kernel.core.readings import PARAMETERS, Parameters, columns_of, rows_read
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.kernel.core.view import TableView
-from backfill_assets.kernel.log.adopted import ADOPTION, JUDGE, first_version, mark_of
+from backfill_assets.kernel.log.adopted import ADOPTION, JUDGE, mark_of
 from backfill_assets.kernel.log.log import (
     LOG,
     commit_info,
@@ -146,7 +146,7 @@ def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
     """The receipt of an earlier call, which may have been killed; None without one. Raises
     BackfillError where another lake has the table."""
     table = wanted.there
-    first = first_version(table.names(LOG))
+    first = first_of(table)
     if (
         not first
         or first not in versions(table, whole=True)

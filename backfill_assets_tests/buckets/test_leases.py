@@ -1,8 +1,6 @@
 """Leases: taken over once their time is over, never from one who renews, and a write that is dead
 commits nothing. Not here: many histories of writers and sweepers (`test_write_states`)."""
 
-import json
-import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,19 +11,13 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS, Held, Swept, read_json
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
+from backfill_assets_tests.kernel.place.test_lease_watch import left
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
     """An empty place."""
     return Folder(str(tmp_path))
-
-
-def left(place: Folder, name: str, age: float, **body: object) -> None:
-    """A lease of a process that died so many seconds ago by the store's clock."""
-    place.write(name, json.dumps({"seconds": 30.0, "owner": "another", **body}).encode())
-    now = place.write("now", b"").changed_at
-    os.utime(place.local(name), (now - age, now - age))
 
 
 @pytest.mark.parametrize("wrong_by", [timedelta(minutes=-10), timedelta(), timedelta(minutes=10)])
@@ -47,16 +39,6 @@ def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_cloc
                 leases.LOCK_LEASE_SECONDS,
             )
         assert place.token("x.lock") is None, "it is released"
-
-
-def test_a_waiter_takes_no_lease_that_is_renewed(place: Folder) -> None:
-    left(place, "x.lock", 40)
-    watch = leases.LeaseWatch(place, "x.lock")
-    watch.look()
-    assert watch.is_over()
-    left(place, "x.lock", 39)
-    watch.look()
-    assert not watch.is_over(), "it changed since the first look, whatever its time says"
 
 
 def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> None:

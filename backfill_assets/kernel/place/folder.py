@@ -19,9 +19,9 @@ from typing import Self
 
 from filelock import FileLock, Timeout
 
-from backfill_assets.buckets import leases
 from backfill_assets.buckets.bucket import anywhere
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import (
     LOCK_SECONDS,
     AlreadyThere,
@@ -277,7 +277,7 @@ class Folder:
     def held(self, names: Iterable[str]) -> frozenset[str]:
         """As the port says. The kernel knows of a lock only what is locked by it, through the same
         mount."""
-        return leases.held(self, (name for name in names if not self._is_known_free(name)))
+        return shown_lately(self, (name for name in names if not self._is_known_free(name)))
 
     def _is_known_free(self, name: str) -> bool:
         """Whether the marker was locked through this kernel and this mount, and is not any more."""
@@ -353,26 +353,6 @@ def _below(path: str, prefix: str) -> Iterator[str]:
                 yield from _below(entry.path, f"{prefix}{entry.name}/")
             elif not entry.is_symlink():
                 yield prefix + entry.name
-
-
-def odd_below(root: Path) -> Iterator[str]:
-    """The names, from `root`, of what lies at any depth below that folder and is neither a folder
-    nor a regular file: links, pipes, sockets and devices, in no order. `Folder.below` leaves links
-    out; nobody goes through one here."""
-    for folder, subfolders, files in os.walk(root):
-        for path in (f"{folder}/{name}" for name in (*subfolders, *files)):
-            mode = os.lstat(path).st_mode
-            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-                yield os.path.relpath(path, root)
-
-
-def paths_below(root: Path) -> list[Path]:
-    """Every folder and file at any depth below a folder, in no order; no link is followed."""
-    return [
-        Path(folder, name)
-        for folder, subfolders, files in os.walk(root)
-        for name in (*subfolders, *files)
-    ]
 
 
 def _folders(name: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ from backfill_assets.kernel.log.run_markers import (
     process_of,
 )
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.lease_watch import CLOCK, place_time, shown_lately
 from backfill_assets.kernel.place.port import (
     LOCKS,
     SHOWN_SECONDS,
@@ -88,7 +89,7 @@ def _clock(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def age(place: Place, name: str, seconds: float) -> None:
     """The file was written last so long ago, by the clock of the file system."""
-    now = leases.server_time(place)
+    now = place_time(place)
     os.utime(place.local(name), (now - seconds, now - seconds))
 
 
@@ -226,7 +227,7 @@ def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
             return leases.hold(self, name)
 
         def held(self, names: Iterable[str]) -> frozenset[str]:
-            return leases.held(self, names)
+            return shown_lately(self, names)
 
     place = Bucket(str(tmp_path))
     mark(place, NAME)
@@ -252,7 +253,7 @@ def test_a_thousand_old_markers_cost_one_reading_of_the_clock(tmp_path: Path) ->
         (folder / f"run-{n}{BEAT}").write_text("of another kernel")
         os.utime(folder / f"run-{n}{BEAT}", (0, 0))
     assert live_runs(place) == frozenset()
-    assert written == [leases.CLOCK]
+    assert written == [CLOCK]
     forget_over(place, DAY)
     assert place.names(".runs/dagster") == []
 
