@@ -16,7 +16,6 @@ from typing import TypeVar, cast
 
 from deltalake import DeltaTable
 
-from backfill_assets.buckets.listed_logs import ListedLogs, commit_with_digest
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.kernel.core.errors import BackfillError
@@ -27,6 +26,7 @@ from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import Columns, DayEntry, Receipt, kept_columns
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log import log
+from backfill_assets.kernel.log.listed_logs import ListedLogs, commit_with_digest
 from backfill_assets.kernel.log.log import (
     Commit,
     FileChange,

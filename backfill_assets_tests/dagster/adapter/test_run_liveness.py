@@ -37,7 +37,7 @@ from backfill_assets_tests.dagster.adapter.ticking import (
     seen,
     stale,
 )
-from backfill_assets_tests.engines.test_processes import step_the_clock
+from backfill_assets_tests.kernel.place.test_processes import step_the_clock
 from backfill_assets_tests.synthetic import START
 
 pytestmark = pytest.mark.usefixtures("storages")
