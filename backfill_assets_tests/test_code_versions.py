@@ -113,7 +113,7 @@ DECIDES_NO_ROW = {
     "kernel.tables.fingerprints",
     "kernel.write.judging",
     "kernel.write.replace",
-    "kernel.write.steadiness",
+    "engines.steadiness",
     "kernel.write.writing",
 }
 PINNED = {

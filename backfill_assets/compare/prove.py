@@ -33,6 +33,7 @@ from backfill_assets.engines.server import (
     version_of,
 )
 from backfill_assets.engines.session import drop_session
+from backfill_assets.engines.steadiness import differing_expressions
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.kernel.core.engines import Engine, advice, culprit
@@ -43,7 +44,6 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, source_files
-from backfill_assets.kernel.write.steadiness import differing_expressions
 from backfill_assets.reconcile.standing import (
     DIFFERS,
     EQUAL,

@@ -29,7 +29,6 @@ from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.computing import days_read, stage_days
 from backfill_assets.kernel.write.derived import profiled
-from backfill_assets.kernel.write.steadiness import refuse_expressions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,7 +140,7 @@ def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> Recomput
     `by_any_code`: also days that were made with other code or settings. Commits nothing and deletes
     what it staged. Raises what a rebuild raises before its commit.
     """
-    refuse_expressions(request.lake_session.lake.settings, [request.table])
+    request.lake_session.refuse_expressions([request.table])
     states, table = request.known.states, request.table
     latest = {d: r for d in request.days if (r := states.latest(table.name, d)) is not None}
     passed = {

@@ -6,7 +6,7 @@ Not here: how an engine is found or started (`engines.session`, `engines.server`
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -24,14 +24,21 @@ from backfill_assets.engines.session import (
     opening_seconds,
     set_confs,
 )
+from backfill_assets.engines.steadiness import (
+    refuse_changed_settings,
+    refuse_expressions,
+    transformed_frame,
+)
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.foreign.located import refuse_moved
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Chunk, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,6 +197,26 @@ class LakeSession:
         if self.engine.has_server:
             return server_engine(self.engine).has_row_metadata
         return not ends_with_a_task(self.for_reading())
+
+    def transformed_frame(
+        self,
+        table: Table,
+        frames: Mapping[str, "DataFrame"],
+        chunk: Chunk,
+        contracts: Mapping[str, Contract],
+    ) -> "DataFrame":
+        """The rows that the table's transform plans (`steadiness.transformed_frame`)."""
+        return transformed_frame(self.spark(), table, frames, chunk, contracts)
+
+    def refuse_changed_settings(self, named: str) -> None:
+        """Raise ContractBroken about `named` if a user's code changed the settings of the session,
+        and restore them."""
+        refuse_changed_settings(self.spark(), named)
+
+    def refuse_expressions(self, tables: Iterable[Table]) -> None:
+        """Raise SettingsError if an expression of `lake.toml`, by which one of these tables is
+        computed, differs on the lake's engine from Spark. Starts nothing."""
+        refuse_expressions(self.lake.settings, tables)
 
     def begin(self) -> None:
         """Start an embedded engine in the background; returns at once."""

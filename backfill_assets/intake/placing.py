@@ -34,7 +34,6 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.steadiness import refuse_changed_settings
 from backfill_assets.kernel.write.writing import conform, stage
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ def _staged_parts(
     made, lake_session = list[PlacedPart](), request.lake_session
     try:
         with request.phases.phase("write"):
-            refuse_changed_settings(lake_session.spark(), f"the table {wanted[0][0].name}")
+            lake_session.refuse_changed_settings(f"the table {wanted[0][0].name}")
             for contract, frame in wanted:
                 staged = (
                     stage(lake_session.lake, contract, conform(frame, contract), days)

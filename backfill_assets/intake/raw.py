@@ -32,7 +32,6 @@ from backfill_assets.kernel.write.candidate import (
 from backfill_assets.kernel.write.derived import refuse_lowered
 from backfill_assets.kernel.write.judging import without_refused
 from backfill_assets.kernel.write.replace import Published, Write, replace_days
-from backfill_assets.kernel.write.steadiness import refuse_expressions
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 VANISHED = "vanished"  # a count of raw's receipts: deletes that follow from a full dump
@@ -52,7 +51,7 @@ def load(request: RebuildRequest) -> Candidate:
     Raises LandingError while a file that one of the days was made from is altered or missing;
     SettingsError where `as_of` was lowered below what is loaded.
     """
-    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
+    request.lake_session.refuse_expressions(request.pipeline.tables)
     source = request.table.contract.source
     with telling_source(source):
         return _load(replace(request, lake_session=request.lake_session.of_source(source)))

@@ -1,6 +1,6 @@
 """Days computed again in another order: honest transforms give the same rows, those that depend on
 more than their inputs do not.
-Not here: transforms that are refused before they run (`kernel.write.test_steadiness`), and
+Not here: transforms that are refused before they run (`engines.test_steadiness`), and
 another engine (`test_prove_check_engine`)."""
 
 import sys

@@ -1,5 +1,5 @@
 """The clock, chance, the place of a computation and Python are named in a frame's plan; what only
-looks so is not. Not here: the refusal (`kernel.write.test_steadiness`), and orders of rows, which
+looks so is not. Not here: the refusal (`engines.test_steadiness`), and orders of rows, which
 show only in rows (`kernel.write.test_computing_ties`)."""
 
 from collections.abc import Callable, Mapping

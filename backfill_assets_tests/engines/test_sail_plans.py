@@ -68,7 +68,7 @@ ASKED = """
     from backfill_assets.kernel.core.contracts import Column, Contract
     from backfill_assets.kernel.write.model import Table
     from backfill_assets.engines.sail_plans import plan_differences
-    from backfill_assets.kernel.write.steadiness import refuse_unsteady
+    from backfill_assets.engines.steadiness import refuse_unsteady
     from backfill_assets_tests.engines.test_frames import SCHEMA, UNDECIDED
     from backfill_assets_tests.engines.test_sail_plans import ORDERED, STAGING
     from backfill_assets_tests.second_engine_catalogue import COLUMNS

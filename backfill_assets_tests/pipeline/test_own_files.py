@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.engines.steadiness import explaining_mistakes
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.model import refuse_moved_code
-from backfill_assets.kernel.write.steadiness import explaining_mistakes
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import loaded
 from backfill_assets_tests.own import OWN_PIPELINE

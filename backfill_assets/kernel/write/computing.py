@@ -2,7 +2,7 @@
 user's code compared.
 
 One day of a user's code is computed again, in another order. Not here: auditing and committing rows
-(`derived`), checks of a transform before it runs (`steadiness`), and days of receipts
+(`derived`), checks of a transform before it runs (`engines.steadiness`), and days of receipts
 (`recompute`).
 """
 
@@ -21,7 +21,6 @@ from backfill_assets.kernel.core.digests import days_of
 from backfill_assets.kernel.core.errors import (
     OTHER_ROWS_AGAIN,
     OTHER_ROWS_ALONE,
-    BackfillError,
     ContractBroken,
 )
 from backfill_assets.kernel.core.states import States
@@ -29,12 +28,6 @@ from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table
-from backfill_assets.kernel.write.steadiness import (
-    explaining_mistakes,
-    refuse_changed_settings,
-    refuse_unsteady,
-    settings_kept,
-)
 from backfill_assets.kernel.write.writing import conform, stage
 
 if TYPE_CHECKING:
@@ -126,20 +119,8 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
 def _transformed(
     lake_session: LakeSession, states: States, table: Table, chunk: Chunk
 ) -> "DataFrame":
-    transform = table.transform
-    if transform is None:
-        raise BackfillError(
-            f"the table {table.name}",
-            f"the asset {table.contract.made_by} of a project returns its rows",
-            "Nothing was computed",
-            "Materialize days of the asset",
-        )
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
-    session = lake_session.spark()
-    with explaining_mistakes(table), settings_kept(session, table):
-        frame = transform(frames, chunk)
-        refuse_unsteady(session, table, frame, frames, states.contracts)
-    return frame
+    return lake_session.transformed_frame(table, frames, chunk, states.contracts)
 
 
 def _input_frame(
@@ -200,7 +181,7 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
     with request.phases.phase("transform"):
         frame = plan_rows(request, states, todo)
     with request.phases.phase("write"):
-        refuse_changed_settings(request.lake_session.spark(), f"the table {contract.name}")
+        request.lake_session.refuse_changed_settings(f"the table {contract.name}")
         return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
 
 

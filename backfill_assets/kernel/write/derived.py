@@ -42,7 +42,6 @@ from backfill_assets.kernel.write.computing import (
 )
 from backfill_assets.kernel.write.judging import never_made, without_refused
 from backfill_assets.kernel.write.replace import Published, Write, days_held, replace_days
-from backfill_assets.kernel.write.steadiness import refuse_expressions
 
 SHOWN_KEYS = 3
 
@@ -54,7 +53,7 @@ def build(request: RebuildRequest) -> Candidate:
     a refused merge.
     """
     phase, contract = request.phases.phase, request.table.contract
-    refuse_expressions(request.lake_session.lake.settings, request.pipeline.tables)
+    request.lake_session.refuse_expressions(request.pipeline.tables)
     if request.mode.upserts:
         refuse_merge(contract)
     with phase("states"):

@@ -9,7 +9,7 @@ fingerprint (`kernel.core.engines.disagreement`, `compare.prove`). Not here: the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,38 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.texts import shortened
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.model import Table, source_files
+from backfill_assets.kernel.write.model import Chunk, Table, source_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHOWN, SHOWN_CHARS = 3, 300
+
+
+def transformed_frame(
+    session: "SparkSession",
+    table: Table,
+    frames: Mapping[str, "DataFrame"],
+    chunk: Chunk,
+    contracts: Mapping[str, Contract],
+) -> "DataFrame":
+    """Return the frame that a table's transform plans for the `chunk` over the `frames` of its
+    inputs, by their names; Spark has not run it.
+
+    Of a user's transform raises ContractBroken as `refuse_unsteady` and `refuse_changed_settings`
+    do, and BackfillError for its mistakes; for a table without one BackfillError.
+    """
+    if table.transform is None:
+        raise BackfillError(
+            f"the table {table.name}",
+            f"the asset {table.contract.made_by} of a project returns its rows",
+            "Nothing was computed",
+            "Materialize days of the asset",
+        )
+    with explaining_mistakes(table), _restoring_settings(session, table):
+        frame = table.transform(frames, chunk)
+        refuse_unsteady(session, table, frame, frames, contracts)
+    return frame
 
 
 def refuse_unsteady(
@@ -48,21 +74,15 @@ def refuse_unsteady(
     own error for a frame that it cannot analyse. Computes nothing."""
     if not table.brings_code:
         return
+    engine, named = engine_of(session), f"the transform of {table.name}"
     if found := undecided(frame, inputs):
-        reason, fix = (
-            f"the same inputs may give other rows: {_first_texts(found)}",
-            next(iter(found.values())),
-        )
-    elif differing := engine_of(session).plan_differences(
-        frame, inputs, [contracts[name] for name in inputs]
-    ):
-        reason, fix = culprit(differing, engine_of(session)), advice(differing)
-    else:
-        _ = frame.schema
-        return
-    raise ContractBroken(
-        f"the transform of {table.name}", reason, NOT_RUN, fix[:1].upper() + fix[1:]
-    )
+        reason = f"the same inputs may give other rows: {_first_texts(found)}"
+        fix = next(iter(found.values()))
+        raise ContractBroken(named, reason, NOT_RUN, fix[:1].upper() + fix[1:])
+    of_inputs = [contracts[name] for name in inputs]
+    if differing := engine.plan_differences(frame, inputs, of_inputs):
+        raise ContractBroken(named, culprit(differing, engine), NOT_RUN, advice(differing))
+    _ = frame.schema
 
 
 def refuse_changed_settings(session: "SparkSession", named: str) -> None:
@@ -70,34 +90,34 @@ def refuse_changed_settings(session: "SparkSession", named: str) -> None:
     settings, which reach every later table; restore them."""
     if not (changed := changed_settings(session)):
         return
-    changes = (
-        f"{n} from {_value(before)} to {_value(now)}" for n, (before, now) in changed.items()
-    )
+    changes = [
+        f"{name} from {_setting_text(before)} to {_setting_text(now)}"
+        for name, (before, now) in changed.items()
+    ]
     raise ContractBroken(
         named,
         "settings of the Spark session that all tables share were changed: "
         f"{_first_texts(changes)}",
         "Nothing was written, and they were put back",
         "Name the zone or the format in the expressions themselves, or set it for the whole lake: "
-        "`[spark.confs]` in "
-        "lake.toml",
+        "`[spark.confs]` in lake.toml",
     )
 
 
-def _first_texts(texts: Iterable[str]) -> str:
+def _first_texts(texts: Collection[str]) -> str:
     """The first texts, and the number of further ones."""
-    every = list(texts)
-    return "; ".join(
-        [*every[:SHOWN], *([f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else [])]
-    )
+    shown = [*texts][:SHOWN]
+    if len(texts) > SHOWN:
+        shown.append(f"and {len(texts) - SHOWN} more")
+    return "; ".join(shown)
 
 
-def _value(setting: str | None) -> str:
+def _setting_text(setting: str | None) -> str:
     return "not set" if setting is None else shortened(repr(setting), SHOWN_CHARS)
 
 
 @contextmanager
-def settings_kept(session: "SparkSession", table: Table) -> Iterator[None]:
+def _restoring_settings(session: "SparkSession", table: Table) -> Iterator[None]:
     """Around a user's transform: restore the session's settings that it changed, and raise
     ContractBroken."""
     try:
@@ -144,10 +164,8 @@ def refuse_expressions(settings: LakeSettings, tables: Iterable[Table]) -> None:
 def differing_expressions(tables: Iterable[Table], engine: Engine) -> dict[str, dict[str, str]]:
     """Return, by the place in `lake.toml` with the tables computed by it, the names in expressions
     that are known to differ on an engine, each with what to write instead ("": nothing)."""
-    computed, found = (
-        defaultdict[str, dict[str, None]](dict),
-        defaultdict[str, dict[str, str]](dict),
-    )
+    computed = defaultdict[str, dict[str, None]](dict)
+    found = defaultdict[str, dict[str, str]](dict)
     for table in tables:
         for one in table.expressions:
             if names := engine.differences(one.text, one.types, agg=one.agg):
