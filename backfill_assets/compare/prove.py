@@ -33,7 +33,6 @@ from backfill_assets.engines.server import (
     version_of,
 )
 from backfill_assets.engines.session import drop_session
-from backfill_assets.engines.steadiness import differing_expressions
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.kernel.core.engines import Engine, advice, culprit
@@ -272,20 +271,23 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
 def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Yield the doctor's findings about an engine without Java: absent, open to others, differences
     from Spark."""
-    settings = LakeSession(lake).engine
+    session = LakeSession(lake)
+    settings = session.engine
     engine = server_engine(settings)
     version = version_of(engine.identity(settings))
     engine.refuse(settings)
     text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
     text += ", open to this machine's users" if settings.open_port else ", in a private network"
     yield fine(engine.name, text)
-    yield from _differences(engine, tables)
+    yield from _differences(session, engine, tables)
 
 
-def _differences(engine: Engine, tables: Sequence[Table]) -> Iterator[Diagnosis]:
+def _differences(
+    session: LakeSession, engine: Engine, tables: Sequence[Table]
+) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that
     nothing does."""
-    differing: dict[str, Mapping[str, str]] = {**differing_expressions(tables, engine)}
+    differing: dict[str, Mapping[str, str]] = {**session.differing_expressions(tables)}
     for table in tables:
         inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}

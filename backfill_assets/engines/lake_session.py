@@ -16,7 +16,12 @@ from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
 from backfill_assets.engines.loss import is_engine_loss
-from backfill_assets.engines.server import begin_server, engine_name, server_engine
+from backfill_assets.engines.server import (
+    begin_server,
+    engine_name,
+    engine_named,
+    server_engine,
+)
 from backfill_assets.engines.session import (
     explained,
     is_of_this_machine,
@@ -25,6 +30,7 @@ from backfill_assets.engines.session import (
     set_confs,
 )
 from backfill_assets.engines.steadiness import (
+    differing_expressions,
     refuse_changed_settings,
     refuse_expressions,
     transformed_frame,
@@ -212,6 +218,10 @@ class LakeSession:
         """Raise ContractBroken about `named` if a user's code changed the settings of the session,
         and restore them."""
         refuse_changed_settings(self.spark(), named)
+
+    def differing_expressions(self, tables: Iterable[Table]) -> dict[str, dict[str, str]]:
+        """As `steadiness.differing_expressions`, on the lake's engine. Starts nothing."""
+        return differing_expressions(tables, engine_named(self.lake.settings.spark.engine))
 
     def refuse_expressions(self, tables: Iterable[Table]) -> None:
         """Raise SettingsError if an expression of `lake.toml`, by which one of these tables is
