@@ -7,43 +7,49 @@ process: per day its figures, and the texts of columns that have at most 32 on i
 keep 16.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from backfill_assets.engines.engine_fingerprints import (
-    bucket,
-    comparable,
-    part_hashes,
-    pieces,
-    row_hash,
-)
 from backfill_assets.engines.engine_paths import engine_path
+from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.mapping import quoted
+from backfill_assets.intake.mapping import quoted as sparks_name
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
-from backfill_assets.kernel.core.profiles import VALUES_KEPT, key_name
+from backfill_assets.kernel.core.profiles import VALUES_KEPT
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles, read_plain
 from backfill_assets.kernel.tables.embedded import connection
-from backfill_assets.kernel.tables.fingerprints import PIECES, Found, frequent_texts
+from backfill_assets.kernel.tables.fingerprints import (
+    Found,
+    bucket,
+    comparable,
+    frequent_texts,
+    quoted,
+)
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
-from backfill_assets.kernel.write.audit import ROW, Measured, Profiles, audit, described_columns
-from backfill_assets.kernel.write.rules import broken_on_engine
+from backfill_assets.kernel.write.audit import (
+    ROW,
+    Counter,
+    Figures,
+    Profiles,
+    audit,
+    described_columns,
+)
+from backfill_assets.kernel.write.rules import is_judged_alike
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 Auditor = Callable[[Staged, Contract, Sets], Profiles]  # as `audit.audit` of the staged files
-HALF_BITS = 30  # of a piece: sums of halves stay within 64 bits below 2^33 rows a day
 FEW_TEXTS = 2 * VALUES_KEPT
 # An engine that counts few texts of a day about right never takes 32 or fewer of them for more than
 # this.
@@ -107,7 +113,7 @@ def _why_not_by_engine(contract: Contract, table: Place) -> str:
         return f"its files are laid out by {contract.partition_column}"
     if any(sign in table.uri() for sign in GLOB_SIGNS):
         return f"Spark takes {table.uri()} for a pattern"
-    unlike = [r for r in contract.rules if not broken_on_engine(contract, r)]
+    unlike = [r for r in contract.rules if not is_judged_alike(contract, r)]
     return (
         f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently"
         if unlike
@@ -124,31 +130,19 @@ def audit_by_engine(
     """
     if not staged.files:
         return {}
+    session, lake = lake_session.spark(), lake_session.lake
     if not lake_session.engine.computes_here:
-        take_digests(lake_session.spark(), staged)
-    lake, day = lake_session.lake, quoted(contract.day_column)
+        take_digests(session, staged)
+    engine = EngineRows(session, side=rows_of(session, staged.files, contract))
     described = described_columns(lake, contract)
-    hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
-    rows = rows_of(lake_session.spark(), staged.files, contract)
-    hashed = _with(rows, hashes)
-    counted = _counted(_with(hashed, pieces(hashes)), day, _aggregates(contract, hashes, described))
-    figures = {on: _as_duckdb_gives(found, contract, hashes) for on, found in counted.items()}
-    for on, place, bucket_of, n in _histograms(rows, day, contract):
-        figures[on][f"histogram {contract.measured_columns[place]}"][bucket_of] = n
-    repeated = _per_day(
-        _groups(rows, contract, contract.key, "count(1) > 1", "count(1) - 1"), "sum(n)"
-    )
-    groups = {
-        r.name: _per_day(_groups(rows, contract, r.per, broken_on_engine(contract, r)), "sum(n)")
-        for r in contract.group_rules
-    }
-    most = {
-        key_name(k): _per_day(_of_known_keys(rows, contract, k), "max(n)") for k in contract.read_by
-    }
-    texts = _frequent(lake, hashed, day, described, figures)
-    return Measured(figures, repeated if contract.key else {}, groups, most, texts).profiles(
-        contract, parts
-    )
+    rows = "SELECT * FROM side"
+    counter = Counter(engine.fetched, rows, contract, parts, described, as_key=comparable)
+    figures = counter.day_figures(_unreadable_texts(contract))
+    _refuse_unreadable(contract, figures)
+    _add_histograms(engine, contract, figures)
+    hashed = engine.frame(counter.hashed)
+    texts = _frequent(lake, hashed, counter, figures)
+    return counter.profiles(figures, texts)
 
 
 def take_digests(session: "SparkSession", staged: Staged) -> None:
@@ -177,37 +171,14 @@ def rows_of(
     return rows.union(read_plain(session, PlainFiles(undated, columns, ""))) if undated else rows
 
 
-def _with(rows: "DataFrame", expressions: Mapping[str, str]) -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    return rows.withColumns({name: F.expr(text) for name, text in expressions.items()})
-
-
-def _aggregates(
-    contract: Contract, hashes: Iterable[str], described: Iterable[str]
-) -> dict[str, str]:
-    """The aggregates of a day by the names of `audit`'s; of each sum of pieces the halves, and
-    `bytes`: texts that are not UTF-8, which DuckDB refuses to read."""
-    names = [(h, i) for h in hashes for i in range(PIECES)]
-    figures = {"rows": "count(1)"}
-    figures |= {f"high {h} {i}": f"sum(shiftright({h}_{i}, {HALF_BITS}))" for h, i in names}
-    figures |= {f"low {h} {i}": f"sum({h}_{i} & {(1 << HALF_BITS) - 1}L)" for h, i in names}
-    figures |= {f"nulls {c}": f"count(1) - count({quoted(c)})" for c in contract.column_names}
-    summed = map(contract.column, contract.summed_columns)
-    figures |= {
-        f"sum {c.name}": f"sum(CAST({quoted(c.name)} AS DECIMAL(38,{c.kind.scale})))"
-        for c in summed
-    }
-    figures |= {
-        f"breaks {r.name}": f"count_if({broken_on_engine(contract, r)})" for r in contract.row_rules
-    }
-    sampled = f"CASE WHEN {ROW} < '1' THEN {{}} END"
-    figures |= {
-        f"distinct {c}": f"approx_count_distinct({sampled.format(quoted(c))})" for c in described
-    }
+def _unreadable_texts(contract: Contract) -> dict[str, str]:
+    """Aggregates by the names of columns, of texts that are not UTF-8: DuckDB refuses to read
+    them."""
     wrong = {c.name: _is_no_text(quoted(c.name), c.kind) for c in contract.columns}
-    return figures | {
-        f"bytes {name}": f"count_if({condition})" for name, condition in wrong.items() if condition
+    return {
+        f"bytes {name}": f"count(*) FILTER (WHERE {condition})"
+        for name, condition in wrong.items()
+        if condition
     }
 
 
@@ -215,85 +186,47 @@ def _is_no_text(value: str, kind: ColumnType) -> str:
     """The condition that a text, or one of an array, is not UTF-8; empty for other types."""
     if kind.element is not None:
         inner = _is_no_text("e", kind.element)
-        return inner and f"exists({value}, e -> {inner})"
+        return inner and f"array_length(list_filter({value}, lambda e: {inner})) > 0"
     return f"{value} IS NOT NULL AND NOT is_valid_utf8({value})" if kind.kind == "STRING" else ""
 
 
-def _counted(
-    rows: "DataFrame", day: str, aggregates: Mapping[str, str]
-) -> dict[date | None, dict[str, Any]]:
+def _refuse_unreadable(contract: Contract, figures: Figures) -> None:
+    """Raise ContractBroken naming the first column whose texts are not UTF-8."""
+    for found in figures.values():
+        if wrong := [c for c in contract.column_names if found.get(f"bytes {c}")]:
+            raise ContractBroken(
+                f"the table {contract.name}",
+                f"what was computed cannot be read back: {wrong[0]} holds bytes that are no UTF-8",
+                "Nothing was written",
+                "Correct the transform (text must be UTF-8), then run again",
+            )
+
+
+def _add_histograms(engine: EngineRows, contract: Contract, figures: Figures) -> None:
+    """Count the rows per day, measured column and bucket: engines have no aggregate that gives a
+    histogram."""
     from pyspark.sql import functions as F
 
-    expressions = (F.expr(text).alias(name) for name, text in aggregates.items())
-    found = rows.groupBy(F.expr(day).alias("__on")).agg(*expressions).collect()
-    return {on: dict(zip(aggregates, cells, strict=True)) for on, *cells in found}
-
-
-def _as_duckdb_gives(
-    found: Mapping[str, Any], contract: Contract, hashes: Iterable[str]
-) -> dict[str, Any]:
-    """A day's figures in the types and by the names of `audit`'s, histograms still empty."""
-    if wrong := [c for c in contract.column_names if found.get(f"bytes {c}")]:
-        raise ContractBroken(
-            f"the table {contract.name}",
-            f"what was computed cannot be read back: {wrong[0]} holds bytes that are no UTF-8",
-            "Nothing was written",
-            "Correct the transform (text must be UTF-8), then run again",
-        )
-    names = [f"{h} {i}" for h in hashes for i in range(PIECES)]
-    prints = {n: (int(found[f"high {n}"]) << HALF_BITS) + int(found[f"low {n}"]) for n in names}
-    whole = [f"sum {c}" for c in contract.summed_columns if not contract.column(c).kind.scale]
-    sums = {name: int(found[name]) for name in whole if found[name] is not None}
-    return {**found, **prints, **sums, **{f"histogram {c}": {} for c in contract.measured_columns}}
-
-
-def _histograms(rows: "DataFrame", day: str, contract: Contract) -> Iterable[Sequence[Any]]:
-    """Day, place among the measured columns, bucket and rows."""
-    from pyspark.sql import functions as F
-
-    if not contract.measured_columns:
-        return ()
-    buckets = F.array(*(F.expr(bucket(contract.column(c))) for c in contract.measured_columns))
-    found = rows.select(F.expr(day).alias("day"), F.posexplode(buckets).alias("place", "bucket"))
-    return found.where("bucket IS NOT NULL").groupBy("day", "place", "bucket").count().collect()
-
-
-def _groups(
-    rows: "DataFrame", contract: Contract, by: Iterable[str], having: str, n: str = "1"
-) -> "DataFrame":
-    """Day (`day`) and the number `n` of each group of a day's rows for which `having` holds."""
-    from pyspark.sql import functions as F
-
-    keys = [
-        F.expr(comparable(contract.column(c))).alias(f"__{i}")
-        for i, c in enumerate(dict.fromkeys(by))
-    ]
-    grouped = rows.groupBy(F.expr(quoted(contract.day_column)).alias("day"), *keys)
-    return grouped.agg(F.expr(having).alias("__has"), F.expr(n).alias("n")).where("__has")
-
-
-def _of_known_keys(rows: "DataFrame", contract: Contract, key: Iterable[str]) -> "DataFrame":
-    known = " AND ".join(f"{quoted(c)} IS NOT NULL" for c in key)
-    return _groups(rows.where(known), contract, key, "count(1) > 0", "count(1)")
-
-
-def _per_day(groups: "DataFrame", aggregate: str) -> dict[date | None, int]:
-    from pyspark.sql import functions as F
-
-    return {
-        day: int(n) for day, n in groups.groupBy("day").agg(F.expr(aggregate).alias("n")).collect()
-    }
+    measured = contract.measured_columns
+    for found in figures.values():
+        found.update((f"histogram {c}", {}) for c in measured)
+    if not measured:
+        return
+    buckets = ", ".join(bucket(contract.column(c)) for c in measured)
+    day = quoted(contract.day_column)
+    of_rows = engine.frame(f"SELECT {day} AS day, [{buckets}] AS buckets FROM side")
+    exploded = of_rows.select("day", F.posexplode("buckets").alias("place", "bucket"))
+    counts = exploded.where("bucket IS NOT NULL").groupBy("day", "place", "bucket").count()
+    for on, place, bucket_of, n in counts.collect():
+        figures[on][f"histogram {measured[place]}"][bucket_of] = n
 
 
 def _frequent(
-    lake: Lake,
-    hashed: "DataFrame",
-    day: str,
-    described: Sequence[str],
-    figures: Mapping[date | None, dict[str, Any]],
+    lake: Lake, hashed: "DataFrame", counter: Counter, figures: Figures
 ) -> dict[str, Found]:
     """The frequent texts as DuckDB finds them: it is given the texts of columns that have few, and
     estimates these."""
+    described = counter.described
     few = [
         c
         for c in described
@@ -302,17 +235,17 @@ def _frequent(
     if not described:
         return {}
     with connection(lake) as duckdb:
-        estimates: dict[tuple[date, int], int] = {}
+        estimates: dict[tuple[date | None, int], int] = {}
         if few:
-            duckdb.register(
-                TEXTS, _few_texts(hashed, day, [c if c in few else None for c in described])
-            )
+            day, columns = counter.contract.day_column, [c if c in few else None for c in described]
+            duckdb.register(TEXTS, _few_texts(hashed, sparks_name(day), columns))
             estimates = {(on, place): n for on, place, n in duckdb.execute(ESTIMATED).fetchall()}
-        counted: dict[str, dict[date | None, tuple[int, int]]] = {c: {} for c in described}
-        for on, f in figures.items():
-            for place, c in enumerate(described):
-                n = f["rows"] - f[f"nulls {c}"]
-                counted[c][on] = (n, estimates.get((on, place), FEW_TEXTS + 1) if on and n else 0)
+        counted: dict[str, dict[date | None, tuple[int, int]]] = {}
+        for place, (c, of_days) in enumerate(counter.counted_texts(figures).items()):
+            counted[c] = {
+                on: (n, estimates.get((on, place), FEW_TEXTS + 1) if on and n else 0)
+                for on, (n, _) in of_days.items()
+            }
         return frequent_texts(duckdb, lambda _: f"SELECT day, which, text, n FROM {TEXTS}", counted)
 
 
@@ -322,7 +255,7 @@ def _few_texts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> 
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    texts = F.array(*(F.expr(quoted(c) if c else "CAST(NULL AS STRING)") for c in columns))
+    texts = F.array(*(F.expr(sparks_name(c) if c else "CAST(NULL AS STRING)") for c in columns))
     sampled = F.expr(f"CASE WHEN {ROW} < '1' THEN 1 ELSE 0 END").alias("sampled")
     exploded = hashed.select(
         F.expr(day).alias("day"), sampled, F.posexplode(texts).alias("which", "text")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import date
 
 from backfill_assets.engines.auditor import is_for_engine, rows_of
-from backfill_assets.engines.engine_fingerprints import comparable
+from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.mapping import quoted
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.tables.fingerprints import comparable, quoted
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.writing import keep_rows, write_there
 
@@ -30,20 +30,24 @@ def kept_rows(
     stands = lake.store.files(contract, version, days, altered=True) if version >= 0 else []
     if not stands or not is_for_engine(lake_session, contract, [*staged.files, *stands]):
         return keep_rows(lake, contract, staged, version, days)
-    from pyspark.sql import functions as F
-
     session, stands = lake_session.spark(), lake.store.files(contract, version, days)
-    keys = [
-        comparable(contract.column(c)) for c in dict.fromkeys((contract.day_column, *contract.key))
-    ]
-    stood = rows_of(session, stands, contract).selectExpr(
-        "*", *(f"{k} AS __stands_{i}" for i, k in enumerate(keys))
-    )
-    comes = rows_of(session, staged.files, contract).selectExpr(
-        *(f"{k} AS __comes_{i}" for i, k in enumerate(keys))
-    )
-    same = F.expr(" AND ".join(f"__stands_{i} <=> __comes_{i}" for i in range(len(keys))))
-    lacking = stood.join(comes, same, "left_anti").selectExpr(*map(quoted, contract.column_names))
+    sides = {"stands": rows_of(session, stands, contract)}
+    sides["comes"] = rows_of(session, staged.files, contract)
+    lacking = EngineRows(session, **sides).frame(_lacking_rows(contract))
     added = write_there(lacking, lake, contract, staged, len(days))
     staged.files = (*staged.files, *added)
     return dict(rows_of(session, added, contract).groupBy(contract.day_column).count().collect())
+
+
+def _lacking_rows(contract: Contract) -> str:
+    """The query of the rows of `stands` whose day and key `comes` lacks."""
+    by = dict.fromkeys((contract.day_column, *contract.key))
+    keys = [f"{comparable(contract.column(c))} AS __key_{i}" for i, c in enumerate(by)]
+    same = " AND ".join(
+        f"stood.__key_{i} IS NOT DISTINCT FROM came.__key_{i}" for i in range(len(keys))
+    )
+    return (
+        f"SELECT {', '.join(map(quoted, contract.column_names))} "
+        f"FROM (SELECT *, {', '.join(keys)} FROM stands) AS stood "
+        f"ANTI JOIN (SELECT {', '.join(keys)} FROM comes) AS came ON {same}"
+    )

@@ -5,19 +5,18 @@ A query is written once, for DuckDB. Not here: the queries (`pipeline.transforms
 profiles of days.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from backfill_assets.engines.auditor import is_for_engine, rows_of
+from backfill_assets.engines.engine_sql import EngineRows
+from backfill_assets.engines.engine_sql import Found as Found
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.tables.embedded import AT_ONCE, connection, file_batches, selection
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.audit import count_rows
 from backfill_assets.kernel.write.model import Table
-
-Found = tuple[list[str], list[tuple[Any, ...]]]  # the names of the columns, and the rows
-SPARKS_NAMES = {"epoch_us": "unix_micros"}  # of functions that sqlglot does not know
 
 
 def rows_by(
@@ -45,9 +44,8 @@ def numbers(
     if table.counts_alike and files and is_for_engine(lake_session, contract, files):
         session = lake_session.spark()
         frames = {f"side_{n}": rows_of(session, side, contract) for n, side in enumerate(sides)}
-        text = in_spark(query(*(f"SELECT * FROM {name} WHERE {where}" for name in frames)), frames)
-        found = session.sql(text, None, **frames)
-        yield found.columns, [tuple(row) for row in found.collect()]
+        rows = (f"SELECT * FROM {name} WHERE {where}" for name in frames)
+        yield EngineRows(session, **frames).found(query(*rows))
         return
     paths = [{f.path for f in side} for side in sides]
     for batch in file_batches([path for side in paths for path in sorted(side)], contract, at_once):
@@ -57,35 +55,3 @@ def numbers(
                 query(*(f"SELECT * FROM ({part}) WHERE {where}" for part in parts))
             )
             yield [column[0] for column in result.description or ()], result.fetchall()
-
-
-def in_spark(query: str, frames: Collection[str]) -> str:
-    """DuckDB's query, whose first column is the day, as Spark's over frames of these names.
-    Quantiles, of one column and discrete, are taken by rank: the engine spills a sort, and holds
-    all values that its own function has seen."""
-    import sqlglot
-    from sqlglot import exp
-
-    parsed = sqlglot.parse_one(query, read="duckdb")
-    for called in parsed.find_all(exp.Anonymous):
-        called.set("this", SPARKS_NAMES.get(called.name.lower(), called.name))
-    for quantile in list(parsed.find_all(exp.PercentileDisc)):
-        select, value = quantile.parent_select, quantile.this.sql("duckdb")
-        if isinstance(select, exp.Select) and not select.find(exp.Window):
-            of_day = f"OVER (PARTITION BY {select.expressions[0].sql('duckdb')}"
-            ranks = (
-                f"row_number() {of_day} ORDER BY {value}) AS place",
-                f"count({value}) {of_day}) AS known",
-            )
-            select.from_(
-                exp.select("*", *ranks, dialect="duckdb")
-                .from_(select.args["from_"].this)
-                .subquery(),
-                copy=False,
-            )
-        ranked = f"max(CASE WHEN place = ceil(known * {quantile.expression}) THEN {value} END)"
-        quantile.replace(expression=sqlglot.parse_one(ranked, read="duckdb"))
-    text = parsed.sql("spark", identify=True).replace("{", "{{").replace("}", "}}")
-    for name in frames:
-        text = text.replace(f"`{name}`", f"{{{name}}}")
-    return text

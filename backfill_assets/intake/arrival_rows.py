@@ -1,9 +1,7 @@
-"""The rows of the ledger `arrivals` as SQL, one text for DuckDB and Spark, and who runs it where
-raw's files lie.
+"""The rows of the ledger `arrivals` as SQL of DuckDB, and who runs it where raw's files lie.
 
-Not here: which days a load touches, and their commit (`arrivals`). What the two engines write
-differently, hashes and times, each computes for itself of every delivery; all other text is over
-these columns.
+That is DuckDB, or the lake's engine by a translation (`engines.engine_sql`). Not here: which days a
+load touches, and their commit (`arrivals`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,15 +10,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines import engine_fingerprints
 from backfill_assets.engines.auditor import is_for_engine, rows_of
+from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
-from backfill_assets.kernel.tables import fingerprints
 from backfill_assets.kernel.tables.embedded import connection, materialized
-from backfill_assets.kernel.tables.fingerprints import PIECES
+from backfill_assets.kernel.tables.fingerprints import PIECES, part_hashes, pieces, row_hash
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, filling
 from backfill_assets.kernel.write.audit import ROW
@@ -69,16 +66,21 @@ class RawDeliveries:
 
     def of(self, rows: str) -> str:
         """A query for the deliveries of a query for rows of raw: key, arrival and event day, how
-        late, and the pieces of the hash of each set of columns as `piece_0`, …"""
+        late, and the pieces of the hash of each set of columns as `piece_0`, … The event time of a
+        delete is ignored."""
         delivered = [c for c in self.raw.columns if c.name not in LANDED]
-        hashes = {
-            ROW: fingerprints.row_hash(delivered),
-            **fingerprints.part_hashes(self.raw, self.parts),
-        }
-        pieces = [p for name in hashes for p in fingerprints.pieces(name)]
+        hashes = {ROW: row_hash(delivered), **part_hashes(self.raw, self.parts)}
         hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
-        of_row = _of_row("make_timestamp(epoch_us(event_ts))", "epoch_us", self.by_key, pieces)
-        return f"SELECT {', '.join(of_row)} FROM (SELECT *, {hashed} FROM ({rows}))"
+        numbered = enumerate(piece for name in hashes for piece in pieces(name))
+        of_hashes = ", ".join(f"{piece} AS piece_{i}" for i, piece in numbered)
+        event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
+        lateness = "epoch_us(arrival_ts) - epoch_us(event_ts)"
+        return (
+            "SELECT event_key, arrival_date, "
+            f"coalesce(CASE WHEN op = 'upsert' THEN {event_day} END, {self.by_key}) AS event_date, "
+            f"CASE WHEN op = 'upsert' THEN {lateness} END AS late, {of_hashes} "
+            f"FROM (SELECT *, {hashed} FROM ({rows}))"
+        )
 
     def fetched(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -107,38 +109,25 @@ class RawDeliveriesThere(RawDeliveries):
         altered: bool = False,
         kept: bool = False,
     ) -> Iterator[str]:
-        """As `RawDeliveries.rows`; the query names frames in braces."""
+        """As `RawDeliveries.rows`; the query selects from frames of this object."""
         files = self.lake.store.files(self.raw, version, days, altered=altered)
         frame = f"deliveries_{len(self.frames)}"
-        self.frames[frame] = self._of_rows(rows_of(self.lake_session.spark(), files, self.raw))
-        yield narrow(f"SELECT * FROM {{{frame}}}")
-
-    def _of_rows(self, rows: "DataFrame") -> "DataFrame":
-        """As `RawDeliveries.of`."""
-        delivered = [c for c in self.raw.columns if c.name not in LANDED]
-        hashes = {
-            ROW: engine_fingerprints.row_hash(delivered),
-            **engine_fingerprints.part_hashes(self.raw, self.parts),
-        }
-        # A sum of some of them has more than 64 bits.
-        pieces = [
-            f"CAST({p} AS DECIMAL(20, 0))" for p in engine_fingerprints.pieces(hashes).values()
-        ]
-        hashed = rows.selectExpr("*", *(f"{text} AS {name}" for name, text in hashes.items()))
-        return hashed.selectExpr(*_of_row("event_ts", "unix_micros", self.by_key, pieces))
+        self.frames[frame] = rows_of(self.lake_session.spark(), files, self.raw)
+        yield narrow(self.of(f"SELECT * FROM {frame}"))
 
     def fetched(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        return [tuple(row) for row in self._frame(query).collect()]
+        return self._engine_rows().fetched(query)
 
     def stage(self, ledger: Contract, query: str) -> Staged:
         """The rows of a query, staged."""
         with filling(self.lake, ledger) as staged:
-            copy_batches(self.lake, ledger, self._frame(query).toArrow().to_reader(), staged)
+            batches = self._engine_rows().frame(query).toArrow().to_reader()
+            copy_batches(self.lake, ledger, batches, staged)
         return staged
 
-    def _frame(self, query: str) -> "DataFrame":
-        return self.lake_session.spark().sql(query, None, **self.frames)
+    def _engine_rows(self) -> EngineRows:
+        return EngineRows(self.lake_session.spark(), **self.frames)
 
 
 def deliveries_of(
@@ -154,18 +143,6 @@ def deliveries_of(
     files = lake_session.lake.store.files(raw, version, days, altered=True)
     made = RawDeliveriesThere if is_for_engine(lake_session, raw, files) else RawDeliveries
     return made(lake_session, raw, parts, by_key)
-
-
-def _of_row(utc: str, micros: str, by_key: str, pieces: Sequence[str]) -> list[str]:
-    """The expressions of a delivery's columns, by an engine's words for its event time without zone
-    and for microseconds. The event time of a delete is ignored."""
-    return [
-        "event_key",
-        "arrival_date",
-        f"coalesce(CASE WHEN op = 'upsert' THEN CAST({utc} AS DATE) END, {by_key}) AS event_date",
-        f"CASE WHEN op = 'upsert' THEN {micros}(arrival_ts) - {micros}(event_ts) END AS late",
-        *(f"{p} AS piece_{i}" for i, p in enumerate(pieces)),
-    ]
 
 
 def ledger_rows(

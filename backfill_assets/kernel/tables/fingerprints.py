@@ -1,5 +1,5 @@
-"""The content fingerprint and the histograms of a day as SQL of DuckDB: any changed cell is
-noticed, order is not.
+"""The content fingerprint and the histograms of a day as SQL of DuckDB, which `engines.engine_sql`
+translates for other engines: any changed cell is noticed, order is not.
 
 Not here: running them (`audit`), what follows from a difference (`replace`), and comparing
 histograms (`kernel.core.profiles`). The frequent texts of a column with many values cost an
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.kernel.core.column_types import ColumnType
+from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT, REST, VALUES_KEPT, Bucket
 from backfill_assets.kernel.core.readings import Sets
@@ -52,8 +52,8 @@ def _infinity(kind: str, bits: int) -> str:
 
 
 _TEXTS = {
-    "STRING": "concat(strlen({0}), ':', {0})",
-    "TIMESTAMP": f"cast(coalesce(epoch_us({{0}}), {_infinity('TIMESTAMP', 64)}) as varchar)",
+    "STRING": "concat(cast(strlen({0}) as varchar), ':', {0})",
+    "TIMESTAMP": f"cast(coalesce(epoch_us({{0}}), {_infinity('TIMESTAMPTZ', 64)}) as varchar)",
     "DATE": f"cast(coalesce(date_diff('day', DATE '1970-01-01', {{0}}), {_infinity('DATE', 32)}) "
     "as "
     "varchar)",
@@ -129,16 +129,22 @@ def bucket(column: Column) -> str:
 def _whole(column: Column) -> str:
     """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
     n, kind = quoted(column.name), column.kind.kind
-    if kind == "BOOLEAN":
-        return f"CAST({n} AS INT)"
-    if kind in ("INT", "BIGINT"):
-        return n
-    if kind == "DOUBLE":
+    if kind == "DOUBLE":  # NULL is named: an engine's `isnan` says no of it
         n = (
-            f"CASE WHEN NOT isnan({n}) THEN greatest(least({n}, {BEYOND_BUCKETS!r}), "
-            f"-{BEYOND_BUCKETS!r}) END"
+            f"trunc(CASE WHEN {n} IS NOT NULL AND NOT isnan({n}) "
+            f"THEN greatest(least({n}, {BEYOND_BUCKETS!r}), -{BEYOND_BUCKETS!r}) END)"
         )
-    return f"CAST(trunc({n}) AS BIGINT)"
+    if kind == DECIMAL:  # toward 0, which a cast does in some engines only
+        n = f"CASE WHEN {n} < 0 THEN ceil({n}) ELSE floor({n}) END"
+    return f"CAST({n} AS BIGINT)"
+
+
+def comparable(column: Column) -> str:
+    """A column as a key of groups: engines differ on -0.0, which has the text of 0.0, and on
+    NaN."""
+    kind, value = column.kind, quoted(column.name)
+    is_plain = kind.kind != "DOUBLE" and kind.element is None
+    return value if is_plain else _cell(value, kind)
 
 
 def distinct(column: str, row_hash: str) -> str:

@@ -3,10 +3,10 @@ JVM.
 
 Not here: judging the figures (`kernel.write.gates`) and the text of a fingerprint (`fingerprints`).
 An embedded columnar engine (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are
-written once, in Spark SQL.
+written once, in Spark SQL; the queries once, in DuckDB's (`Counter`), whoever runs them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -28,6 +28,7 @@ from backfill_assets.kernel.tables.embedded import (
 )
 from backfill_assets.kernel.tables.fingerprints import (
     PIECES,
+    Counted,
     Found,
     bucket,
     distinct,
@@ -44,6 +45,7 @@ from backfill_assets.kernel.write.gates import NOT_NULL, UNIQUE_KEY, check_of
 from backfill_assets.kernel.write.rules import breaking, breaking_groups
 
 Profiles = Mapping[date | None, DayProfile]
+Figures = dict[date | None, dict[str, Any]]  # per day (None: rows without one) by their names
 SAMPLE_KEYS = 10
 ROW = "__row"  # the hash of a row
 SAMPLE_KEY_CHARS = 200
@@ -63,27 +65,89 @@ def audit(
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What an auditor counted in files, per day (None: rows without a day)."""
+class Counter:
+    """Queries over the rows of some files of a table, and who runs them."""
 
-    figures: Mapping[date | None, Mapping[str, Any]]  # as `_aggregates` names them
-    repeated: Mapping[date | None, int]  # rows beyond the first of each key
-    groups: Mapping[str, Mapping[date | None, int]]  # by rule of groups: groups that break it
-    most: Mapping[str, Mapping[date | None, int]]  # by name of a key: rows of the most frequent one
-    texts: Mapping[str, Found]  # by column: rows of frequent texts
+    fetched: Callable[[str], list[tuple[Any, ...]]]  # the rows of a query in DuckDB's SQL
+    rows: str  # the query of the files' rows
+    contract: Contract
+    parts: Sets
+    described: Sequence[str]  # the columns whose frequent texts receipts keep
+    as_key: Callable[[Column], str]  # a column as a part of a key that groups rows
 
-    def profiles(self, contract: Contract, parts: Sets) -> Profiles:
-        """The profile of each day, as receipts keep it."""
+    @property
+    def hashed(self) -> str:
+        """The query of the rows with the hash of each, and those of the column sets."""
+        hashes = {ROW: row_hash(self.contract.columns), **part_hashes(self.contract, self.parts)}
+        named = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
+        return f"SELECT *, {named} FROM ({self.rows})"
+
+    def day_figures(self, more: Mapping[str, str]) -> Figures:
+        """Per day (None: rows without one) its figures by their names, with those of `more`
+        aggregates of one's own."""
+        figures = {**_aggregates(self.contract, self.parts, self.described), **more}
+        texts = ", ".join(f"{text} AS figure_{i}" for i, text in enumerate(figures.values()))
+        day = quoted(self.contract.day_column)
+        found = self.fetched(f"SELECT {day}, {texts} FROM ({self.hashed}) GROUP BY 1")
+        return {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
+
+    def counted_texts(self, figures: Figures) -> Counted:
+        """Per described column and day the rows that are not NULL, and about how many texts a
+        sample of them has."""
+        return {
+            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in figures.items()}
+            for c in self.described
+        }
+
+    def profiles(self, figures: Figures, texts: Mapping[str, Found]) -> Profiles:
+        """The profile of each day, as receipts keep it, from its figures and the rows of frequent
+        texts by column. Here the groups are counted, each by a narrow query."""
+        repeated = self._per_day(self._repeated_keys()) if self.contract.key else {}
+        broken = {name: self._per_day(query) for name, query in self._broken_groups().items()}
+        most = {key_name(k): self._per_day(self._frequent_key(k)) for k in self.contract.read_by}
         profiles: dict[date | None, DayProfile] = {}
-        for on, figures in self.figures.items():
-            broken = {rule: counts[on] for rule, counts in self.groups.items() if on in counts}
-            profile = _profile(figures, contract, parts, self.repeated.get(on, 0), broken)
-            frequent = {c: of_day[on] for c, of_day in self.texts.items() if on in of_day}
-            most = {key: counts.get(on, 0) for key, counts in self.most.items()}
+        for on, of_day in figures.items():
+            groups = {rule: counts[on] for rule, counts in broken.items() if on in counts}
+            profile = _profile(of_day, self.contract, self.parts, repeated.get(on, 0), groups)
+            frequent = {c: found[on] for c, found in texts.items() if on in found}
             profiles[on] = replace(
-                profile, histograms={**profile.histograms, **frequent}, most=most
+                profile,
+                histograms={**profile.histograms, **frequent},
+                most={key: counts.get(on, 0) for key, counts in most.items()},
             )
         return profiles
+
+    def _per_day(self, query: str) -> dict[date | None, int]:
+        return {day: int(n) for day, n in self.fetched(query)}
+
+    def _groups(self, columns: Iterable[str], having: str, n: str, where: str = "true") -> str:
+        """Query of the day `d` and the number `n` of each group of a day's rows which has something
+        in common."""
+        day = self.contract.day_column
+        by = (self.as_key(self.contract.column(c)) for c in dict.fromkeys((day, *columns)))
+        return (
+            f"SELECT {quoted(day)} AS d, {n} AS n FROM ({self.rows}) WHERE {where} "
+            f"GROUP BY {', '.join(by)} HAVING {having}"
+        )
+
+    def _repeated_keys(self) -> str:
+        """Query of the rows per day beyond the first of each key."""
+        groups = self._groups(self.contract.key, "count(*) > 1", "count(*) - 1")
+        return f"SELECT d, CAST(sum(n) AS BIGINT) FROM ({groups}) GROUP BY 1"
+
+    def _frequent_key(self, key: Sequence[str]) -> str:
+        """Query of the rows per day of the most frequent key without a NULL."""
+        known = " AND ".join(f"{quoted(c)} IS NOT NULL" for c in key)
+        return f"SELECT d, max(n) FROM ({self._groups(key, 'true', 'count(*)', known)}) GROUP BY 1"
+
+    def _broken_groups(self) -> dict[str, str]:
+        """Per rule of groups the query that counts the groups which break it, per day."""
+        broken = breaking_groups(self.contract)
+        return {
+            rule.name: "SELECT d, count(*) FROM "
+            f"({self._groups(rule.per, broken[rule.name][1], '1')}) GROUP BY 1"
+            for rule in self.contract.group_rules
+        }
 
 
 def described_columns(lake: Lake, contract: Contract) -> list[str]:
@@ -92,59 +156,46 @@ def described_columns(lake: Lake, contract: Contract) -> list[str]:
 
 
 def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
-    hashes = {ROW: row_hash(contract.columns), **part_hashes(contract, parts)}
-    described = described_columns(lake, contract)
-    figures = _aggregates(contract, hashes, described)
-    day, rows = quoted(contract.day_column), selection(files, contract)
-    query = (
-        f"SELECT {day}, {', '.join(figures.values())} FROM "
-        f"(SELECT *, {', '.join(f'{h} AS {n}' for n, h in hashes.items())} FROM ({rows})) GROUP "
-        "BY 1"
-    )
+    rows, measured = selection(files, contract), map(contract.column, contract.measured_columns)
+    histograms = {f"histogram {c.name}": f"histogram({bucket(c)})" for c in measured}
     with explaining_unreadable(contract), connection(lake) as engine:
-        found = engine.execute(query).fetchall()
-        repeated = (
-            dict(engine.execute(_repeated(contract, rows)).fetchall()) if contract.key else {}
+        counter = Counter(
+            lambda query: engine.execute(query).fetchall(),
+            rows,
+            contract,
+            parts,
+            described_columns(lake, contract),
+            as_key=lambda column: quoted(column.name),
         )
-        groups = {
-            rule: dict(engine.execute(q).fetchall())
-            for rule, q in _broken_groups(contract, rows).items()
-        }
-        most = {
-            key_name(k): dict(engine.execute(_most_frequent_key(contract, rows, k)).fetchall())
-            for k in contract.read_by
-        }
-        days = {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
-        counted = {
-            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in days.items()}
-            for c in described
-        }
-        texts = frequent_texts(engine, partial(texts_of_rows, rows, contract.day_column), counted)
-    return Measured(days, repeated, groups, most, texts).profiles(contract, parts)
+        figures = counter.day_figures(histograms)
+        by_text = partial(texts_of_rows, rows, contract.day_column)
+        texts = frequent_texts(engine, by_text, counter.counted_texts(figures))
+        return counter.profiles(figures, texts)
 
 
-def _exact_number(name: str, has_scale: bool) -> str:
-    """The column as a number whose sum is exact."""
-    return quoted(name) if has_scale else f"CAST({quoted(name)} AS HUGEINT)"
-
-
-def _aggregates(
-    contract: Contract, hashes: Collection[str], described: Collection[str]
-) -> dict[str, str]:
-    """The aggregates of a day by their names."""
-    numbers = map(contract.column, contract.summed_columns)
+def _aggregates(contract: Contract, parts: Sets, described: Collection[str]) -> dict[str, str]:
+    """The aggregates of a day by their names, over rows with their hashes."""
+    hashes = (ROW, *part_hashes(contract, parts))
     figures = {"rows": "count(*)"}
     figures |= {f"{h} {i}": f"sum({piece})" for h in hashes for i, piece in enumerate(pieces(h))}
     figures |= {f"nulls {c}": f"count(*) - count({quoted(c)})" for c in contract.column_names}
-    figures |= {
-        f"sum {c.name}": f"sum({_exact_number(c.name, bool(c.kind.scale))})" for c in numbers
-    }
+    summed = map(contract.column, contract.summed_columns)
+    figures |= {f"sum {c.name}": f"sum({_exact_number(c)})" for c in summed}
     figures |= {
         f"breaks {rule}": f"count(*) FILTER (WHERE {b})" for rule, b in breaking(contract).items()
     }
-    figures |= {f"distinct {c}": distinct(c, ROW) for c in described}
-    measured = map(contract.column, contract.measured_columns)
-    return figures | {f"histogram {c.name}": f"histogram({bucket(c)})" for c in measured}
+    return figures | {f"distinct {c}": distinct(c, ROW) for c in described}
+
+
+def _exact_number(column: Column) -> str:
+    """The column as a number whose sum is exact."""
+    wide = f"DECIMAL(38, {column.kind.scale})" if column.kind.scale else "HUGEINT"
+    return f"CAST({quoted(column.name)} AS {wide})"
+
+
+def _exact_sum(column: Column, total: Any) -> Any:
+    """A sum as receipts keep it: a whole number, or a decimal of the column's scale."""
+    return total or 0 if column.kind.scale else int(total or 0)
 
 
 def _profile(
@@ -167,7 +218,9 @@ def _profile(
         fingerprint=fingerprint(ROW),
         nulls=counts("nulls", contract.column_names),
         duplicates=duplicates,
-        sums={c: figures[f"sum {c}"] or 0 for c in contract.summed_columns},
+        sums={
+            c: _exact_sum(contract.column(c), figures[f"sum {c}"]) for c in contract.summed_columns
+        },
         broken={**counts("breaks", [r.name for r in contract.row_rules]), **groups},
         histograms={c: h for c in contract.measured_columns if (h := figures[f"histogram {c}"])},
         parts={name: fingerprint(f"__part_{i}") for i, name in enumerate(parts)},
@@ -255,38 +308,6 @@ def count_rows(
             for s in selected
             for r in engine.execute(f"SELECT {by}, count(*) FROM ({s}) GROUP BY ALL").fetchall()
         ]
-
-
-def _repeated(contract: Contract, rows: str) -> str:
-    """Query of the rows per day beyond the first of each key: a narrow grouping, apart from the
-    wide one."""
-    keys = ", ".join(map(quoted, dict.fromkeys((contract.day_column, *contract.key))))
-    per_key = f"SELECT {keys}, count(*) AS times FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
-    return (
-        f"SELECT {quoted(contract.day_column)}, CAST(sum(times - 1) AS BIGINT) FROM ({per_key}) "
-        "GROUP BY 1"
-    )
-
-
-def _most_frequent_key(contract: Contract, rows: str, key: Sequence[str]) -> str:
-    """Query of the rows per day of the most frequent key: a narrow grouping as well."""
-    day, columns = quoted(contract.day_column), [quoted(c) for c in key]
-    known = " AND ".join(f"{c} IS NOT NULL" for c in columns)
-    per_key = (
-        f"SELECT {day} AS d, count(*) AS n FROM ({rows}) WHERE {known} GROUP BY "
-        f"{', '.join([day, *columns])}"
-    )
-    return f"SELECT d, max(n) FROM ({per_key}) GROUP BY 1"
-
-
-def _broken_groups(contract: Contract, rows: str) -> dict[str, str]:
-    """Per rule of groups the query that counts the groups which break it, per day."""
-    day = quoted(contract.day_column)
-    return {
-        rule: f"SELECT {day}, count(*) FROM (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING "
-        f"{broken}) GROUP BY 1"
-        for rule, (by, broken) in breaking_groups(contract).items()
-    }
 
 
 def sample_keys(

@@ -58,22 +58,21 @@ def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
     }
 
 
-def broken_on_engine(contract: Contract, rule: Rule) -> str:
-    """The condition in Spark SQL under which a row, or a group, breaks the rule; empty where an
-    engine may judge it in another way than DuckDB. Alike are `IS NULL` and comparisons of a column
-    with columns of its type and literals, of whole numbers, decimals of up to 18 digits and plain
-    texts, and of groups those of `count(*)`. A DOUBLE is compared in several ways (-0.0 may be less
-    than 0.0). Raises BackfillError naming a bad rule."""
+def is_judged_alike(contract: Contract, rule: Rule) -> bool:
+    """Whether every engine judges the rule as DuckDB does. Alike are `IS NULL` and comparisons of a
+    column with columns of its type and literals, of whole numbers, decimals of up to 18 digits and
+    plain texts, and of groups those of `count(*)`. A DOUBLE is compared in several ways (-0.0 may
+    be less than 0.0). Raises BackfillError naming a bad rule."""
     from sqlglot import exp
 
-    parsed = _parsed_rule(contract, rule)
+    nodes = list(_parsed_rule(contract, rule).walk())
     compared = {exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between}
     joined = {exp.And, exp.Or, exp.Not, exp.Paren, exp.Is, exp.Neg, exp.Literal, exp.Null}
     named = {exp.Count, exp.Star} if rule.per else {exp.Column, exp.Identifier}
-    nodes = list(parsed.walk())
-    alike = {*map(type, nodes)} <= compared | joined | named
-    alike = alike and all(_compares_alike(contract, n) for n in nodes if type(n) in compared)
-    return f"NOT ({parsed.sql('spark')})" if alike else ""
+    comparisons = [n for n in nodes if type(n) in compared]
+    return {*map(type, nodes)} <= compared | joined | named and all(
+        _compares_alike(contract, n) for n in comparisons
+    )
 
 
 def _compares_alike(contract: Contract, comparison: "exp.Expr") -> bool:

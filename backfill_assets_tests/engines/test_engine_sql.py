@@ -1,5 +1,6 @@
-"""Texts, bits and buckets of single values by the engine, as the words of
-`kernel.tables.fingerprints` say them. Not here: whole tables against DuckDB (`test_auditor`)."""
+"""Texts, bits and pieces of single values by the engine, as the words of
+`kernel.tables.fingerprints` say them. Not here: whole tables against DuckDB (`test_auditor`,
+`test_numbers`, `intake.test_arrival_rows`)."""
 
 import hashlib
 import math
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from backfill_assets.engines.engine_fingerprints import comparable, pieces, row_hash
+from backfill_assets.engines.engine_sql import EngineRows, in_spark
 from backfill_assets.kernel.core.contracts import Column
 from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.fingerprints import comparable, pieces, row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +30,9 @@ def asked(
     table = pa.table(
         {"place": range(len(values)), column.name: pa.array(values, arrow_type(column.kind))}
     )
-    found = spark.createDataFrame(table).selectExpr("place", *expressions).collect()
-    return [tuple(row)[1:] for row in sorted(found, key=lambda row: row[0])]
+    rows = EngineRows(spark, given=spark.createDataFrame(table))
+    found = rows.fetched(f"SELECT place, {', '.join(expressions)} FROM given")
+    return [row[1:] for row in sorted(found, key=lambda row: row[0])]
 
 
 def test_the_text_of_a_double_is_the_number_that_its_bits_are_at_every_power_of_two(
@@ -51,13 +54,16 @@ def test_the_pieces_of_a_row_are_those_of_the_md5_of_its_text(spark: "SparkSessi
     frame = spark.createDataFrame(
         pa.table({"total": pa.array([Decimal("-12.50")], pa.decimal128(18, 2))})
     )
-    hashed = frame.selectExpr(f"{row_hash([column])} AS h")
-    assert [tuple(row) for row in hashed.selectExpr(*pieces(["h"]).values()).collect()] == [
-        expected
-    ]
-    assert [*pieces(["h"])] == ["h_0", "h_1"]
+    hashed = f"SELECT {row_hash([column])} AS h FROM given"
+    query = f"SELECT {', '.join(pieces('h'))} FROM ({hashed})"
+    assert EngineRows(spark, given=frame).fetched(query) == [expected]
 
 
 def test_only_keys_that_engines_compare_in_several_ways_become_texts() -> None:
-    assert comparable(Column("a b", "BIGINT", "k")) == "`a b`"
-    assert comparable(Column("k", "ARRAY<INT>", "k")).startswith("CASE WHEN `k` IS NULL")
+    assert comparable(Column("a b", "BIGINT", "k")) == '"a b"'
+    assert comparable(Column("k", "ARRAY<INT>", "k")).startswith('CASE WHEN "k" IS NULL')
+
+
+def test_names_of_frames_and_braces_of_texts_come_through() -> None:
+    found = in_spark("""SELECT '{x}' AS "side one" FROM side WHERE "a`b" = 1""", ["side"])
+    assert found == "SELECT '{{x}}' AS `side one` FROM {side} WHERE `a``b` = 1"
