@@ -117,7 +117,7 @@ DECIDES_NO_ROW = {
     "kernel.write.writing",
 }
 PINNED = {
-    "raw 1": "0773188a8db4642471513e5cff949fb3",
+    "raw 1": "c567cd6d973aefe37e6e2858fcd04338",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

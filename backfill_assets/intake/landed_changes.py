@@ -17,9 +17,8 @@ from backfill_assets.intake.content_store import VERSION, StoredFile, copies, id
 from backfill_assets.intake.declared import DeclaredTotals, name_of, of_contents, read_declared
 from backfill_assets.intake.files import Hashes, LandedFile
 from backfill_assets.intake.landings import table_of
-from backfill_assets.intake.ledger import KEYED, FileRecord, read_files, reads_by_position
+from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.listing import Listing, RefusedFile
-from backfill_assets.intake.paths import is_read_otherwise
 from backfill_assets.intake.select import uses_path
 from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.table_changes import (
@@ -206,7 +205,7 @@ def compared(
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake_session.lake.settings)
-    wanted = [(r, counted_by(today, r, declared.get(r.sha256, ()))) for r in live]
+    wanted = [(r, counted_by(today, declared.get(r.sha256, ()))) for r in live]
     uncounted = [(r, by) for r, by in wanted if r.counted_by != by or _is_scanned_too_early(r, now)]
     to_recount = {id(r) for r, _ in uncounted}
     if to_scan and isinstance(listing, TableListing) and not comparison.held:
@@ -338,17 +337,10 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
     )  # the content's name may contain its path
 
 
-def counted_by(today: str, record: FileRecord, declared: Sequence[DeclaredTotals]) -> str:
-    """Name of the rules that count a content: the digest of `today`'s settings, how the record
-    reads its path where that matters, and a digest of the totals that manifests declare for it."""
-    keyed = KEYED if KEYED in record.counted_by and is_read_otherwise(record.path) else ""
-    return " ".join(filter(None, (today + keyed, name_of(declared))))
-
-
-def path_rule(records: Sequence[FileRecord]) -> str:
-    """How new files of the source read days from their paths: KEYED, or as its ledger of an earlier
-    release does."""
-    return "" if reads_by_position(records) else KEYED
+def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
+    """Name of the rules that count a content: the digest of `today`'s settings, and a digest of the
+    totals that manifests declare for it."""
+    return " ".join(filter(None, (today, name_of(declared))))
 
 
 def copied_from(

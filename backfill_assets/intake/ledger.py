@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.intake.content_store import identity
-from backfill_assets.intake.paths import day_by_position, day_of, is_read_otherwise
+from backfill_assets.intake.paths import day_of
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.scans import OF_DUMP, OF_TOTALS
@@ -22,7 +22,7 @@ from backfill_assets.kernel.tables.store import TableStore
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
 LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the file
-KEYED = "+"  # in `counted_by`, where `is_read_otherwise`: `day_of` its path is its day
+KEYED = "+"  # in `counted_by` of releases before 0.3, beside some paths; it says nothing more
 LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 
 FILES = Contract(
@@ -150,13 +150,13 @@ class FileRecord:
 
     @property
     def path_day(self) -> date | None:
-        """The day that its path names, as the release read it that first counted the file."""
-        return day_of(self.path) if KEYED in self.counted_by else day_by_position(self.path)
+        """The day that its path names."""
+        return day_of(self.path)
 
     @property
     def counted_under(self) -> str:
         """The digest of the settings that counted it."""
-        return self.counted_by.partition(" ")[0].removesuffix(KEYED)
+        return self.counted_by.partition(" ")[0]
 
     @property
     def as_input(self) -> str:
@@ -262,24 +262,11 @@ def _newest_record(rows: list[dict[str, Any]]) -> FileRecord:
         },
         days=days,
         withdrawn=event["event"] == WITHDRAWN,
-        counted_by=last.get("counted_by")
-        or "",  # older lakes lack this column and count their files again
+        counted_by=last["counted_by"].replace(KEYED, ""),
         refused=None if is_loaded else last["note"],
         contradicted=last["note"].removeprefix(LOADED_BEFORE) if is_loaded else "",
         recorded_at=event["recorded_at"],
     )
-
-
-def reads_by_position(records: Iterable[FileRecord]) -> list[str]:
-    """The paths whose days an earlier release read by position, and took for other days than
-    today's rule does. While a source has one, new files of such paths are read so, too: a
-    correction must not seem to arrive before its row.
-    """
-    return [
-        r.path
-        for r in records
-        if r.counted_by and KEYED not in r.counted_by and is_read_otherwise(r.path)
-    ]
 
 
 def dumps_of(records: Iterable[FileRecord]) -> dict[date, frozenset[str]]:

@@ -54,11 +54,6 @@ _DAY_KEYS = frozenset(
         "snapshot",
     }
 )
-# The first three numbers that may be a day, whatever the keys beside them.
-_BY_POSITION = re.compile(
-    r"(?:^|[^0-9])([0-9]{4})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:-|/(?:\w+=)?)([0-9]{1,2})(?:[^0-9]|$)",
-    re.ASCII,
-)
 # The last run of digits in the file's own name, if it is a whole number that leaves room for a
 # row's: no part of a longer one and no fraction. Without look-around, which not every engine's
 # regular expressions have.
@@ -85,21 +80,6 @@ def day_of(path: str) -> date | None:
         *_days_in_parts([*folders[-2:], name.partition(".")[0]]),
     }
     return found.pop() if len(found) == 1 else None
-
-
-def day_by_position(path: str) -> date | None:
-    """The day that releases up to 0.2 read from a path: its first three numbers that may be one, so
-    that `year=2024/region=12/store=7` was December 7. Ledgers of such releases keep it
-    (`intake.ledger.FileRecord.path_day`).
-    """
-    found = _BY_POSITION.search(path)
-    return _day(*found.groups()) if found else None
-
-
-def is_read_otherwise(path: str) -> bool:
-    """Whether releases up to 0.2 read another day from this path, or one where today's read
-    none."""
-    return day_of(path) != day_by_position(path)
 
 
 def are_numbered(paths: Iterable[str]) -> bool:

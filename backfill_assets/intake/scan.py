@@ -41,7 +41,6 @@ from backfill_assets.intake.landed_changes import (
     counted_by,
     counting_digest,
     delivered_by,
-    path_rule,
     scanned_too_early,
 )
 from backfill_assets.intake.ledger import (
@@ -219,7 +218,7 @@ class _Rules:
 
     def of(self, record: FileRecord) -> str:
         """The ledger's name of the rules of this content."""
-        return counted_by(self.today, record, self.declared.get(record.sha256, ()))
+        return counted_by(self.today, self.declared.get(record.sha256, ()))
 
     def may_differ(self, record: FileRecord, beside_others: bool) -> bool:
         """Whether the same rules may count it otherwise now: its first scan was early, or new dumps
@@ -267,7 +266,6 @@ def _recorded(
     )
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
     seen = {r.sha256: r.first_scan for r in believed}
-    start, read = settings.start_date, path_rule(records)
     new = [
         FileRecord(
             f.name,
@@ -275,9 +273,8 @@ def _recorded(
             f.size,
             f.mtime_ns,
             seen.get(i.sha256, moment),
-            start,
+            settings.start_date,
             {},
-            counted_by=read,
         )
         for f, i in intakes
     ]

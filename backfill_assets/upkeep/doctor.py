@@ -26,10 +26,8 @@ from backfill_assets.engines.server import engine_named, server_status
 from backfill_assets.erasure.forgotten import doubts
 from backfill_assets.intake.landed_changes import Comparison, compared, delivered_by
 from backfill_assets.intake.landings import is_in_bucket
-from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord, reads_by_position
+from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord
 from backfill_assets.intake.listing import Listing
-from backfill_assets.intake.paths import day_by_position
-from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous
 from backfill_assets.kernel.core.engines import THEIRS
@@ -253,7 +251,6 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         return
     yield from _changed_files(name, comparison, listing)
     yield from _disputed_files(name, records)
-    yield from _misdated_files(name, lake, records)
     if listing.refused:
         paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
         yield odd(
@@ -287,20 +284,6 @@ def _disputed_files(name: str, records: Iterable[FileRecord]) -> Iterator[Diagno
         paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
-
-
-def _misdated_files(name: str, lake: Lake, records: Iterable[FileRecord]) -> Iterator[Diagnosis]:
-    """The files among `records` of the landing `name` whose days come from a place in their path,
-    which `lake` does not name."""
-    if "arrival_ts" in names_of(lake.settings.source.select):
-        return
-    if by_position := reads_by_position(records):
-        paths = first_names(f"{plain(path)} as {day_by_position(path)}" for path in by_position)
-        what = f"an earlier release read days by position from {len(by_position)} path(s): {paths}"
-        advice = (
-            f"Name arrival_ts in {section_of(lake.source)} select, which makes these days outdated"
-        )
-        yield odd(name, what, advice)
 
 
 def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:

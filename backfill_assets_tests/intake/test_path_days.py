@@ -1,5 +1,5 @@
-"""Days that paths name, from the scan to raw; a lake keeps the days that an earlier release read
-from its paths. Not here: the reading (`intake.test_paths`)."""
+"""Days that paths name, from the scan to raw, also of files that an earlier release counted. Not
+here: the reading (`intake.test_paths`)."""
 
 import hashlib
 from datetime import UTC, date, datetime
@@ -12,14 +12,12 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.content_store import identity
 from backfill_assets.intake.landed_changes import counting_digest
 from backfill_assets.intake.ledger import FILES, LANDED, read_files
-from backfill_assets.intake.scan import accept, scan
-from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.pipeline.tables import tables
-from backfill_assets.upkeep.doctor import doctor
+from backfill_assets.intake.scan import scan
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.lakes import Delivery, backfill, content, delivery, land, make_lake
 
-START, MARCH, DECEMBER = date(2024, 2, 1), date(2024, 3, 1), date(2024, 12, 7)
+START, MARCH = date(2024, 2, 1), date(2024, 3, 1)
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 STORE = "year=2024/region=12/store=7/2024-03-01.jsonl"
 SELECT = "seq, version_ts, event_ts, event_key, op, entity, value, flag"
@@ -61,54 +59,31 @@ def test_a_new_lake_reads_only_days_that_a_path_says(lake: Lake) -> None:
 
 
 def counted_by_an_earlier_release(lake: Lake) -> None:
-    """The ledger of a scan that read the day of STORE by position."""
+    """The ledger of a scan that noted with a `+` which paths another release had read otherwise."""
     path = lake.root / "landing" / STORE
     seen, content = path.stat(), hashlib.sha256(path.read_bytes()).hexdigest()
     record = {
         "event": LANDED,
         "path": STORE,
         "sha256": identity(content, STORE),
-        "arrival_date": DECEMBER,
+        "arrival_date": MARCH,
         "rows": 1,
         "bad_rows": 0,
         "usable_rows": 1,
         "size": seen.st_size,
         "mtime_ns": seen.st_mtime_ns,
         "first_scan": NOW,
-        "home_day": DECEMBER,
+        "home_day": MARCH,
         "recorded_at": NOW,
-        "counted_by": counting_digest(lake.settings),
+        "counted_by": f"{counting_digest(lake.settings)}+",
         "note": None,
     }
     write_rows(lake.table_place(FILES.name).local(), FILES, [record], receipt(FILES.name, {}))
 
 
-def test_a_lake_of_an_earlier_release_keeps_its_days_and_corrections_follow_them(
-    lake: Lake,
-) -> None:
+def test_files_that_an_earlier_release_counted_are_not_counted_again(lake: Lake) -> None:
     counted_by_an_earlier_release(lake)
     scan(LakeSession(lake))
-    assert days_of(lake)[STORE] == [DECEMBER]
-    assert numbers(lake, DECEMBER, DECEMBER) == [1]
-    land(lake, STORE, [row(1, 1), row(4, 4)])
-    accept(LakeSession(lake), "resent", [STORE])
-    land(lake, "year=2024/region=12/store=7/2024-03-05.jsonl", [row(5, 5)])
-    scan(LakeSession(lake))
-    assert days_of(lake) == {
-        STORE: [DECEMBER],
-        "year=2024/region=12/store=7/2024-03-05.jsonl": [DECEMBER],
-        "dt=2024-03-02/a.jsonl": [date(2024, 3, 2)],
-    }
-    assert numbers(lake, DECEMBER, DECEMBER) == [1, 4, 5]
-    told = [d for d in doctor(lake.root, tables) if "by position" in d.what]
-    assert [(f"{STORE} as {DECEMBER}" in d.what, "Name arrival_ts" in d.advice) for d in told] == [
-        (True, True)
-    ]
-    text = (lake.root / "lake.toml").read_text()
-    arrival = "to_timestamp(regexp_extract(_file, '([0-9-]{10})', 1)) AS arrival_ts"
-    (lake.root / "lake.toml").write_text(
-        text.replace("seq, version_ts", f"seq, {arrival}, version_ts")
-    )
-    scan(LakeSession(open_lake(lake.root)))
-    assert days_of(lake)[STORE] == [MARCH], "once select says it"
-    assert not [d for d in doctor(lake.root, tables) if "by position" in d.what]
+    (known,) = [r for r in read_files(lake.store) if r.path == STORE]
+    assert (known.recorded_at, [*known.days]) == (NOW, [MARCH])
+    assert numbers(lake, MARCH, MARCH) == [1]

@@ -2,8 +2,8 @@
 else is equal.
 
 Tested here: what a path says by itself, and what rows get from it; keys that name their event day,
-and a lake that promises it, loaded in any order. Not tested here: lakes whose
-days an earlier release read (`intake.test_path_days`).
+and a lake that promises it, loaded in any order. Not tested here: such days from the scan to raw
+(`intake.test_path_days`).
 """
 
 import random
@@ -21,7 +21,6 @@ from backfill_assets.intake.paths import (
     are_numbered,
     day_of,
     day_text,
-    is_read_otherwise,
 )
 from backfill_assets.intake.select import arrival_of, expressions, number_of, uses_path
 from backfill_assets.kernel.core.days import DayRange
@@ -33,7 +32,7 @@ from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.oracle import TABLES, Row, Rules, delivery, expected, unruly
 
 MARCH = date(2024, 3, 1)
-AS_BEFORE = {
+PLAIN = {
     **dict.fromkeys(
         (
             "dt=2024-03-01/part-0.csv",
@@ -54,7 +53,7 @@ AS_BEFORE = {
     "orders.csv": None,
     "12024-03-01.csv": None,
 }
-OTHERWISE = {
+AMBIGUOUS = {
     **dict.fromkeys(
         (
             "year=2024/region=12/store=7/2024-03-01.csv",
@@ -81,11 +80,11 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize(("path", "day"), [*AS_BEFORE.items(), *OTHERWISE.items()])
+@pytest.mark.parametrize(("path", "day"), [*PLAIN.items(), *AMBIGUOUS.items()])
 def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(
     path: str, day: date | None
 ) -> None:
-    assert (day_of(path), is_read_otherwise(path)) == (day, path in OTHERWISE)
+    assert day_of(path) == day
 
 
 @pytest.mark.parametrize(
