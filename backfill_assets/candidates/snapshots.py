@@ -25,7 +25,7 @@ from backfill_assets.kernel.core.days import DayRange, contiguous
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.receipts import Built, DayEntry
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, read_json, size
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, SNAPSHOTS

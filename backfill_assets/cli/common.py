@@ -26,7 +26,8 @@ from backfill_assets.kernel.core.days import (
 )
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
-from backfill_assets.kernel.core.texts import json_of, plain
+from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.core.texts import plain
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome

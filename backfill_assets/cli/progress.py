@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from backfill_assets.cli.drawing import remark
 from backfill_assets.kernel.core.days import DayRange, ranges
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 
 
 @dataclass(frozen=True)

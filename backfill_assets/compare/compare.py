@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import find_version, versions_seen

@@ -21,8 +21,8 @@ from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import from_inclusive
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import writes_of

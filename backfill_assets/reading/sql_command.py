@@ -35,8 +35,9 @@ from backfill_assets.export.export import export_all
 from backfill_assets.kernel.core.addresses import CATALOG_NAME
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import raise_first
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import json_of, plain
+from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.versions import NEVER_MADE, versions_seen
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.reading.fitness import unfit_text, without

@@ -34,7 +34,7 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.place.port import read_json, write_json
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder

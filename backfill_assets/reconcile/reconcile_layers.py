@@ -19,8 +19,8 @@ from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.contracts import Contract, InputKind, first_reading, versions_of
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.tables.embedded import selection
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake

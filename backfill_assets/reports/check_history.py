@@ -31,8 +31,8 @@ from backfill_assets.kernel.core.profiles import (
     with_warning,
 )
 from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import MAX_DRIFT, PROFILE, gates_of
 from backfill_assets.kernel.write.judging import judged_by_receipts

@@ -12,8 +12,8 @@ from typing import Any
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.core.view import LakeView, Source
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore

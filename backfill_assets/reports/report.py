@@ -19,8 +19,8 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view

@@ -22,8 +22,8 @@ from backfill_assets.kernel.core.needs import first_unready, needed_days
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, target_of
 from backfill_assets.kernel.core.receipts import KEPT, Built, Receipt
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.model import Pipeline

@@ -19,8 +19,8 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, ranges
 from backfill_assets.kernel.core.downstream import will_change
 from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.texts import json_of
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.data_files import altered_text, columns
 from backfill_assets.kernel.tables.home import Lake

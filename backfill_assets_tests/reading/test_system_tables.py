@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import record

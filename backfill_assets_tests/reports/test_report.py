@@ -12,7 +12,7 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import named
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
-from backfill_assets.kernel.core.texts import json_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline

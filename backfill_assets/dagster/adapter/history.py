@@ -18,7 +18,8 @@ from backfill_assets.dagster.adapter.context import table_made_by
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG, days_of, records_of
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import ALSO
-from backfill_assets.kernel.core.texts import json_of, one_line, scrub
+from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.core.texts import one_line, scrub
 
 NEWEST_RUNS = 50
 

@@ -23,7 +23,7 @@ from typing import Any
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, reads
 from backfill_assets.kernel.core.keys import parse_keys
 from backfill_assets.kernel.core.payload import MACHINERY
-from backfill_assets.kernel.core.receipts import Columns, DayEntry, kept_columns
+from backfill_assets.kernel.core.receipts import Columns, DayEntry, shared_mapping
 from backfill_assets.kernel.core.view import LakeView, Source
 
 NAME_CHARS = 12
@@ -120,9 +120,7 @@ def columns_again(source: Source, raw: Contract) -> set[date]:
 
 def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
     """The names and types of the contract's columns, except `without`."""
-    return kept_columns(
-        tuple((c.name, c.type) for c in contract.columns if c.name not in {*without})
-    )
+    return shared_mapping({c.name: c.type for c in contract.columns if c.name not in {*without}})
 
 
 def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:

@@ -11,27 +11,23 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT, SCHEME, DayProfile
+from backfill_assets.kernel.core.records import UnknownWord, json_of, record_of
 
 SCHEMA = 1
 SPREAD = "spread"  # the tag with the choices of the contract against skew
 KEPT = "kept"  # the count of a merged day: rows that stood there and that its inputs do not give
-UNCHANGED_FIELDS = (
-    "write_id",
-    "table",
-    "reason",
-    "run_id",
-    "note",
-    "seconds",
-    "cpu_seconds",
-    "start_seconds",
-    "bytes",
+# Fields of a receipt that its text has by the same names.
+SAME_FIELDS = (
+    *("write_id", "table", "reason", "run_id", "note", "frontier", "inputs", "tags"),
+    *("seconds", "cpu_seconds", "start_seconds", "bytes"),
 )
 # The scheme of receipts from before they named it: never called equal to one of ours.
 UNNUMBERED = 1
+V = TypeVar("V")
 Columns = Mapping[str, str]  # the type of each column by its name
 
 
@@ -131,38 +127,60 @@ class Receipt:
         return max((self.seconds or 0.0) - (self.start_seconds or 0.0), 0.0)
 
     def to_json(self) -> str:
-        """The text for `userMetadata`: compact, keys sorted, days as `[rows, fingerprint, digest,
-        built]`; `schemes`: by day, where the fingerprint's scheme is not `scheme`. `columns` are
-        the distinct columns of days, `columns_of` their numbers by day where it is not 0 (null: not
-        known)."""
-        schemas = list(
-            dict.fromkeys(
-                tuple(e.columns.items()) for e in self.days.values() if e.columns is not None
-            )
-        )
-        numbers = {
-            d: None if e.columns is None else schemas.index(tuple(e.columns.items()))
-            for d, e in self.days.items()
-        }
-        body = {name: getattr(self, name) for name in UNCHANGED_FIELDS} | {
-            "backfill_assets": SCHEMA,
-            "code": self.code_digest,
-            "settings": self.settings_digest,
-            "frontier": self.frontier.isoformat() if self.frontier else None,
-            "inputs": dict(self.inputs),
-            "tags": dict(self.tags),
-            "days": {
-                str(d): [e.rows, e.fingerprint, e.input_digest, e.built]
-                for d, e in self.days.items()
-            },
-            "counts": {str(d): dict(e.counts) for d, e in self.days.items() if e.counts},
-            "parts": {str(d): dict(e.parts) for d, e in self.days.items() if e.parts},
-            "columns": [dict(schema) for schema in schemas],
-            "columns_of": {str(d): number for d, number in numbers.items() if number != 0},
-            "scheme": SCHEME,
-            "schemes": {str(d): e.scheme for d, e in self.days.items() if e.scheme != SCHEME},
-        }
-        return json.dumps(body, sort_keys=True, separators=(",", ":"))
+        """The text for `userMetadata`: compact, keys sorted."""
+        return json.dumps(json_of(_text_of(self)), sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(slots=True)  # not frozen: that takes longer to make
+class _ReceiptText:
+    """The form of a receipt in its text. Releases before this one lack the keys with defaults."""
+
+    write_id: str
+    table: str
+    reason: str
+    run_id: str
+    note: str
+    code: str
+    settings: str
+    frontier: datetime | None
+    inputs: Mapping[str, int]
+    tags: Mapping[str, str]
+    days: Mapping[date, tuple[int, str, str, Built]]  # rows, fingerprint, input digest, built
+    backfill_assets: int = SCHEMA
+    counts: Mapping[date, Mapping[str, int]] = field(default_factory=dict)  # of days with some
+    parts: Mapping[date, Mapping[str, str]] = field(default_factory=dict)  # of days with some
+    columns: tuple[Mapping[str, str], ...] = ()  # the distinct ones of all days
+    # The number of a day's among `columns` where it is not 0; None: not known.
+    columns_of: Mapping[date, int | None] = field(default_factory=dict)
+    scheme: int = UNNUMBERED
+    schemes: Mapping[date, int] = field(default_factory=dict)  # of days whose is not `scheme`
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+    start_seconds: float | None = None
+    bytes: int | None = None
+
+
+def _text_of(receipt: Receipt) -> _ReceiptText:
+    days = receipt.days
+    columns = list(
+        dict.fromkeys(tuple(e.columns.items()) for e in days.values() if e.columns is not None)
+    )
+    numbers = {
+        d: None if e.columns is None else columns.index(tuple(e.columns.items()))
+        for d, e in days.items()
+    }
+    return _ReceiptText(
+        **{name: getattr(receipt, name) for name in SAME_FIELDS},
+        code=receipt.code_digest,
+        settings=receipt.settings_digest,
+        days={d: (e.rows, e.fingerprint, e.input_digest, e.built) for d, e in days.items()},
+        counts={d: e.counts for d, e in days.items() if e.counts},
+        parts={d: e.parts for d, e in days.items() if e.parts},
+        columns=tuple(dict(found) for found in columns),
+        columns_of={d: number for d, number in numbers.items() if number != 0},
+        scheme=SCHEME,
+        schemes={d: e.scheme for d, e in days.items() if e.scheme != SCHEME},
+    )
 
 
 def parse_receipt(text: str | None) -> Receipt | None:
@@ -180,8 +198,10 @@ def parse_receipt(text: str | None) -> Receipt | None:
             raise _newer(body)
         if schema != SCHEMA:
             return None
-        return _from_body(body)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _receipt_of(record_of(_ReceiptText, body))
+    except UnknownWord:
+        raise _newer(body) from None
+    except (ValueError, TypeError, IndexError, RecursionError):
         return None
 
 
@@ -194,66 +214,40 @@ def _newer(body: Mapping[str, Any]) -> BackfillError:
     )
 
 
-def _built(value: Any, body: Mapping[str, Any]) -> Built:
-    if isinstance(value, str) and value not in Built.__members__.values():
-        raise _newer(body)
-    return Built(value)
-
-
-def _from_body(body: Mapping[str, Any]) -> Receipt:
-    parts = body.get("parts", {})  # receipts of earlier versions have neither these nor counts
-    counts = _shared(
-        {
-            day: {str(k): int(n) for k, n in found.items()}
-            for day, found in body.get("counts", {}).items()
-        }
-    )
-    nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
-    scheme, schemes = int(body.get("scheme", UNNUMBERED)), body.get("schemes", {})
-    schemas = [
-        kept_columns(tuple((str(n), str(t)) for n, t in c.items())) for c in body.get("columns", ())
-    ]
-    numbers = body.get("columns_of", {})
-    days = {
-        date.fromisoformat(day): DayEntry(
-            int(rows),
-            str(fingerprint),
-            str(digest),
-            _built(built, body),
-            counts.get(day, nothing),
-            int(schemes.get(day, scheme)),
-            {str(k): str(fingerprint) for k, fingerprint in parts[day].items()}
-            if day in parts
-            else nothing,
-            schemas[number] if schemas and (number := numbers.get(day, 0)) is not None else None,
-        )
-        for day, (rows, fingerprint, digest, built) in body["days"].items()
-    }
-    times = {name: body.get(name) for name in ("seconds", "cpu_seconds", "start_seconds")}
-    measured: dict[str, Any] = {
-        name: None if time is None else float(time) for name, time in times.items()
-    }
+def _receipt_of(text: _ReceiptText) -> Receipt:
     return Receipt(
-        days=days,
-        **{name: body[name] for name in ("write_id", "table", "reason", "run_id", "note")},
-        code_digest=body["code"],
-        settings_digest=body["settings"],
-        frontier=datetime.fromisoformat(body["frontier"]) if body["frontier"] else None,
-        inputs=dict(body["inputs"]),
-        tags=dict(body["tags"]),
-        **measured,
-        bytes=int(size) if (size := body.get("bytes")) is not None else None,
+        **{name: getattr(text, name) for name in SAME_FIELDS},
+        code_digest=text.code,
+        settings_digest=text.settings,
+        days=_entries_of(text),
     )
+
+
+def _entries_of(text: _ReceiptText) -> dict[date, DayEntry]:
+    columns = [shared_mapping(found) for found in text.columns]
+    nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
+    entries = {}
+    for day, (rows, fingerprint, digest, built) in text.days.items():
+        number = text.columns_of.get(day, 0 if columns else None)
+        entries[day] = DayEntry(
+            rows,
+            fingerprint,
+            digest,
+            built,
+            shared_mapping(text.counts.get(day, nothing)),
+            text.schemes.get(day, text.scheme),
+            text.parts.get(day, nothing),
+            None if number is None else columns[number],
+        )
+    return entries
+
+
+def shared_mapping(found: Mapping[str, V]) -> Mapping[str, V]:
+    """A mapping with these keys and values in this order, the same object for equal ones, which
+    saves memory. Callers do not change it."""
+    return _shared_mapping(tuple(found.items()))
 
 
 @lru_cache(maxsize=1024)
-def kept_columns(columns: tuple[tuple[str, str], ...]) -> Columns:
-    """These names and types as a mapping, the same object for equal ones, which saves memory.
-    Callers do not change it."""
-    return dict(columns)
-
-
-def _shared(counts: dict[str, dict[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """The counts of each day; days with equal counts share one mapping, which saves memory."""
-    known: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    return {day: known.setdefault(tuple(found.items()), found) for day, found in counts.items()}
+def _shared_mapping(items: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    return dict(items)

@@ -1,17 +1,12 @@
-"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes and secrets,
-records as JSON.
+"""Values made fit to print: texts from elsewhere (file names, reasons) without escapes and secrets.
 
-Not here: quoting for a shell (`shlex.quote`), HTML (the templates escape), formats of files that
-are read back.
+Not here: records as JSON (`kernel.core.records`), quoting for a shell (`shlex.quote`), and HTML
+(the templates escape).
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
-from datetime import date
 from difflib import get_close_matches
-from enum import Enum
-from math import isfinite
 from typing import Any
 
 _KEY = r"(?:access|account|api|private|sas|secret|shared|storage)[-_.]?(?:access[-_.]?)?key"
@@ -117,28 +112,6 @@ def known_names(name: str, known: Iterable[str]) -> str:
     choices = list(known)
     listed = f"Choose one of {', '.join(choices)}" if choices else "There is none yet"
     return f"{did_you_mean(name, choices)}{listed}"
-
-
-def json_of(value: Any) -> Any:
-    """Return JSON values: fields of records by name (or their `to_dict`), days and instants in ISO
-    8601, bytes in hexadecimal digits, and what JSON lacks of numbers as `inf`, `-inf` and `nan`."""
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if is_dataclass(value):
-        return json_of(vars(value))
-    if isinstance(value, Mapping):
-        return {str(json_of(key)): json_of(item) for key, item in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [json_of(item) for item in value]
-    return value
 
 
 def shown_setting(key: str, value: object) -> str:

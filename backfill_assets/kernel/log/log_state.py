@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.frontier import frontiers_in
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.profiles import counted_nulls
 from backfill_assets.kernel.core.readings import PARAMETERS
-from backfill_assets.kernel.core.receipts import Columns, DayEntry, Receipt, kept_columns
+from backfill_assets.kernel.core.receipts import Columns, DayEntry, Receipt, shared_mapping
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.listed_logs import ListedLogs, commit_with_digest
@@ -332,8 +332,8 @@ def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
     """The columns of files, their types not known. Of a column whose values did not reach the day a
     receipt counts no NULLs, though there are some."""
     counted = counted_nulls(entry.counts)
-    return kept_columns(
-        tuple((c, "") for c, n in sorted(nulls.items()) if not (n and counted and c not in counted))
+    return shared_mapping(
+        {c: "" for c, n in sorted(nulls.items()) if not (n and counted and c not in counted)}
     )
 
 

@@ -16,7 +16,7 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, kept_columns
+from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, shared_mapping
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
 from backfill_assets.kernel.place.port import AlreadyThere, Place, read
@@ -162,7 +162,7 @@ def _state_of(content: Content) -> TableView:
             values
         )
         counted = shared.setdefault(tuple(counts.items()), counts)
-        known = None if columns is None else kept_columns(tuple(columns.items()))
+        known = None if columns is None else shared_mapping(columns)
         entry = DayEntry(rows, fingerprint, digest, Built(built), counted, scheme, parts, known)
         latest[date.fromisoformat(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
     frontier = content["frontier"]

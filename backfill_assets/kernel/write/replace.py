@@ -24,7 +24,13 @@ from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagree
 from backfill_assets.kernel.core.errors import DaysHeld, Superseded
 from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns
-from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt, kept_columns
+from backfill_assets.kernel.core.receipts import (
+    Built,
+    DayEntry,
+    Provenance,
+    Receipt,
+    shared_mapping,
+)
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
@@ -189,7 +195,7 @@ def _with_columns(write: Write, day: date, kept: DayEntry | None) -> DayEntry:
     entry = write.entries[day]
     columns = columns_of(write.contract) if entry.columns is None else entry.columns
     if kept is not None and kept.columns is not None:
-        columns = kept_columns(tuple((n, kind) for n, kind in kept.columns.items() if n in columns))
+        columns = shared_mapping({n: kind for n, kind in kept.columns.items() if n in columns})
     return replace(entry, columns=columns)
 
 

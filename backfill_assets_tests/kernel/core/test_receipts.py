@@ -5,7 +5,7 @@ Tested here: `kernel.core.receipts`. Not tested here: finding receipts in a log
 """
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from backfill_assets.kernel.core.profiles import SCHEME, DayProfile
 from backfill_assets.kernel.core.receipts import (
     SCHEMA,
     UNNUMBERED,
+    Built,
     DayEntry,
     Receipt,
     parse_receipt,
@@ -64,6 +65,44 @@ BROKEN: dict[str, dict[str, Any]] = {
     "inputs as a number": {"inputs": 4},
     "tags as a text": {"tags": "late"},
 }
+
+
+TEXT = (
+    '{"backfill_assets":1,"bytes":90,"code":"c","columns":[{"entity":"STRING"},{"cents":"INT"}],'
+    '"columns_of":{"2024-02-28":1,"2024-02-29":null},"counts":{"2024-02-27":{"null cents":2}},'
+    '"cpu_seconds":null,"days":{"2024-02-27":[3,"A","d","complete"],'
+    '"2024-02-28":[0,"B","e","pending"],"2024-02-29":[1,"C","f","held"]},'
+    '"frontier":"2024-03-01T00:00:00+00:00","inputs":{"raw":4},"note":"","parts":'
+    '{"2024-02-28":{"some":"P"}},"reason":"stale","run_id":"r","scheme":2,'
+    '"schemes":{"2024-02-29":1},"seconds":1.5,"settings":"s","start_seconds":null,'
+    '"table":"staging","tags":{"engine":"spark"},"write_id":"w"}'
+)
+
+
+def test_the_text_of_a_receipt_stays_the_same_byte_for_byte() -> None:
+    entity, cents = {"entity": "STRING"}, {"cents": "INT"}
+    written = Receipt(
+        "w",
+        "staging",
+        "stale",
+        {
+            date(2024, 2, 27): DayEntry(3, "A", "d", counts={"null cents": 2}, columns=entity),
+            date(2024, 2, 28): DayEntry(
+                0, "B", "e", Built.PENDING, parts={"some": "P"}, columns=cents
+            ),
+            date(2024, 2, 29): DayEntry(1, "C", "f", Built.HELD, scheme=1),
+        },
+        "r",
+        code_digest="c",
+        settings_digest="s",
+        frontier=datetime(2024, 3, 1, tzinfo=UTC),
+        inputs={"raw": 4},
+        tags={"engine": "spark"},
+        seconds=1.5,
+        bytes=90,
+    )
+    assert written.to_json() == TEXT
+    assert parse_receipt(TEXT) == written
 
 
 @given(receipts)

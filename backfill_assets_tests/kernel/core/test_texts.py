@@ -3,19 +3,14 @@
 Tested here: `kernel.core.texts`. Not tested here: that commands use it (`cli`).
 """
 
-import json
 import time
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.core.texts import json_of, plain, scrub, shortened, shown_setting
+from backfill_assets.kernel.core.texts import plain, scrub, shortened, shown_setting
 from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 
@@ -40,40 +35,6 @@ def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(
     cut = shortened(text, most)
     assert len(cut) <= most
     assert cut == text or cut.endswith("…")
-
-
-@dataclass(frozen=True)
-class Inner:
-    day: date
-    state: State
-
-
-@dataclass(frozen=True)
-class Outer:
-    at: datetime
-    rows: int | None
-    inner: tuple[Inner, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"outer": json_of(vars(self))}
-
-
-def test_records_become_objects_of_plain_values() -> None:
-    day = date(2024, 3, 1)
-    outer = Outer(datetime(2024, 3, 1, 2, tzinfo=UTC), None, (Inner(day, State.STALE),))
-    numbers = [float("inf"), float("-inf"), float("nan"), 0.5]
-    inner = [{"day": "2024-03-01", "state": "stale"}]
-    found = json_of(
-        {day: outer, "names": {"a"}, "text": "as it is", "numbers": numbers, "bytes": b"\x00\xff"}
-    )
-    assert found == {
-        "2024-03-01": {"outer": {"at": "2024-03-01T02:00:00+00:00", "rows": None, "inner": inner}},
-        "names": ["a"],
-        "text": "as it is",
-        "numbers": ["inf", "-inf", "nan", 0.5],
-        "bytes": "00ff",
-    }
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
