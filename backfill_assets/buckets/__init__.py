@@ -5,6 +5,13 @@ Uses the kernel. Adds places by scheme and errors of stores. Not here: which add
 (`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
 """
 
-from backfill_assets.kernel.core.rooms import Room
+from backfill_assets.kernel.core.rooms import Command, Room
 
-ROOM = Room(name="buckets")
+ROOM = Room(
+    name="buckets",
+    commands={
+        "copy-lake": Command(
+            "buckets.copy_command:copy_lake", "Keep", "A lake to another folder or bucket."
+        ),
+    },
+)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from backfill_assets.cli.findings import Diagnosis, broken, fine
 from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place, exists, read
-from backfill_assets.upkeep.doctor_tables import Diagnosis, broken, fine
 
 WRITERS, RACES = 8, 3
 TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store

@@ -25,9 +25,12 @@ from backfill_assets.kernel.core.days import (
     parse_span,
 )
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.tables.home import Lake, open_lake
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
@@ -240,7 +243,6 @@ def overrides() -> Overrides:
 
 def named_lake() -> "Lake":
     """Open the chosen lake; raises SettingsError if there is none."""
-    from backfill_assets.kernel.tables.home import open_lake
 
     return open_lake(lake_root())
 
@@ -314,3 +316,13 @@ def _landed(lake: "Lake") -> bool:
     except BackfillError:
         return True
     return any(listing.files or listing.refused for listing in listings)
+
+
+def names_of(listed: str | None) -> list[str] | None:
+    """Return the names in a comma-separated list; None for None."""
+    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def provenance() -> Provenance:
+    """The provenance of a command: the current user."""
+    return Provenance("", tags={BY: whoami()})

@@ -16,6 +16,7 @@ from shlex import quote
 import dagster as dg
 import sqlalchemy as sa
 
+from backfill_assets.cli.findings import Diagnosis, first_names, odd
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.ownership import foreign_owners
@@ -24,7 +25,6 @@ from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.upkeep.doctor import NAMES_A_STORAGE, OUR_EVENT_STORAGE
-from backfill_assets.upkeep.doctor_tables import Diagnosis, first_names, odd
 
 FILE = "dagster.yaml"
 UI_MODULE = "backfill_assets.definitions"

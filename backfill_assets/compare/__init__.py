@@ -20,5 +20,12 @@ ROOM = Room(
             "Trust",
             "Recompute days on the other engine.",
         ),
+        "prove": Command(
+            "compare.prove_command:prove",
+            "Trust",
+            "Recompute days in another order.",
+        ),
     },
+    standing=("compare.proofs:proof_lines",),
+    checks=("compare.proofs:checked_proofs",),
 )

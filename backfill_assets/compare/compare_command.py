@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import days_options, opened, target_option
+from backfill_assets.cli.common import days_options, names_of, opened, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.compare.compare import CompareReport, CompareRequest, Moment, of_plan
@@ -133,11 +133,6 @@ def _comparisons(
     return [
         (replace(request, meant=meant), before, after) for request, before, after in comparisons
     ]
-
-
-def names_of(listed: str | None) -> list[str] | None:
-    """Return the names in a comma-separated list; None for None."""
-    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:

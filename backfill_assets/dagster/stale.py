@@ -27,7 +27,7 @@ from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reconcile.standing import keep_attention
+from backfill_assets.reading.attention import keep_attention
 
 IDENTITY_CHARS = 10
 SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities

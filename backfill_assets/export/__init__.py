@@ -4,6 +4,13 @@ Uses the kernel and `reading`. Adds the command `export`. Not here: reading a la
 (`reading`). Guide: as-others-write.
 """
 
-from backfill_assets.kernel.core.rooms import Room
+from backfill_assets.kernel.core.rooms import Command, Room
 
-ROOM = Room(name="export")
+ROOM = Room(
+    name="export",
+    commands={
+        "export": Command(
+            "export.export_command:export", "Keep", "Changed days to a folder or database."
+        ),
+    },
+)

@@ -14,7 +14,6 @@ from posixpath import normpath
 from typing import Any
 
 from backfill_assets.buckets.leases import patience
-from backfill_assets.export.postgres import DATABASE, connected, text_with_nul
 from backfill_assets.kernel.core.addresses import SCHEMES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -27,6 +26,7 @@ from backfill_assets.kernel.tables.embedded import connection, literal, selectio
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.reading.postgres import DATABASE, connected, text_with_nul
 
 # Beside a folder's days; readers of Parquet leave out names that begin with _.
 NOTES = "_exported.json"

@@ -5,6 +5,21 @@ Uses the kernel and `engines`. Adds the commands `adopt` and `locate`. Not here:
 source of deliveries (`intake.source_log`). Guide: tables-of-others.
 """
 
-from backfill_assets.kernel.core.rooms import Room
+from backfill_assets.kernel.core.rooms import Command, Room
 
-ROOM = Room(name="foreign")
+ROOM = Room(
+    name="foreign",
+    commands={
+        "adopt": Command(
+            "foreign.adopt_command:adopt",
+            "Load",
+            "A Delta table becomes one of the lake.",
+        ),
+        "locate": Command(
+            "foreign.catalog_command:locate", "Load", "Where a catalog has a table of others."
+        ),
+        "register": Command(
+            "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
+        ),
+    },
+)

@@ -20,10 +20,5 @@ ROOM = Room(
             "Load",
             "Accept altered or missing files.",
         ),
-        "adopt": Command(
-            "intake.landing_command:adopt",
-            "Load",
-            "A Delta table becomes one of the lake.",
-        ),
     },
 )

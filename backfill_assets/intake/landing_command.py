@@ -7,40 +7,30 @@ Not here: comparing folder and ledger (`intake.scan`), and what is adopted or re
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from pathlib import Path
 
 import click
 
 from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
-    lake_root,
     named_lake,
     opened,
     say_unusable,
 )
 from backfill_assets.cli.drawing import number, remark
 from backfill_assets.cli.output import answer
-from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_apart
-from backfill_assets.foreign.adopting import adopt as adopt_table
 from backfill_assets.foreign.adopting import is_followed
-from backfill_assets.foreign.external import place_of
 from backfill_assets.foreign.observing import observe_each
 from backfill_assets.intake.landed_changes import joined, landed_each
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first
 from backfill_assets.kernel.core.scans import ScanReport, shown
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.tables.folder import readers_of
-from backfill_assets.kernel.tables.home import Lake, access_of, look_at
-from backfill_assets.kernel.tables.settings import AccessSettings
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 UNDISPUTED = (
     "neither altered nor missing, and no scan found that it contradicts its declared totals"
@@ -212,56 +202,3 @@ def _refused_for_totals(lake: Lake) -> dict[str, str]:
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
     refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
     return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in refused}
-
-
-@click.command()
-@click.argument("table", type=TEXT)
-@click.option(
-    "--from",
-    "place",
-    required=True,
-    metavar="PLACE",
-    type=TEXT,
-    help="Its folder, or its address in a bucket.",
-)
-@click.option(
-    "--day", required=True, metavar="COLUMN", type=TEXT, help="Its column with a row's day."
-)
-@click.option(
-    "--key", default="", metavar="COLUMNS", type=TEXT, help="Unique within a day and never NULL."
-)
-@click.option("--note", default="", type=TEXT, help="Why; it is kept in the receipt.")
-@json_and_lake
-def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
-    """Make a daily Delta table that others wrote a table of the lake, in its place: TABLE is its
-    name there.
-
-    No data file is touched or copied. One commit to the table's own log gives each day a receipt;
-    from then on days are rebuilt, put back, compared and watched as of any table, and readers of
-    the folder see them. Where there is no lake, one is made. Killed at any moment, the same command
-    goes on. Tables that cannot be kept so are refused by name.
-    """
-    if not NAME.fullmatch(table):
-        raise click.BadParameter(
-            "use small letters, digits and _, a letter first", param_hint="TABLE"
-        )
-    columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
-    wanted = Adoption(table, place_of(table, place, Path.cwd()), day, columns, note)
-    refuse_apart(wanted, address_of(lake_root()))
-    start = first_day(wanted)
-    is_far = wanted.there.is_store
-    lake = lake_for(
-        lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
-    )
-    with access_of(lake):
-        adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
-        lake = look_at(lake.root)  # which knows now where the table lies
-        pipeline = chosen_pipeline(lake)
-        record(lake, pipeline.contracts, f"adopt {table}")
-    maker = pipeline.table(table).contract.made_by
-    who = (
-        f"the asset {maker} makes its days, by a LakeIOManager"
-        if maker
-        else "the lake makes its days"
-    )
-    answer(adopted, [adopted, f"from now on {who}"])

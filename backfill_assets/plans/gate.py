@@ -25,8 +25,8 @@ from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.plans.model import Plan, PlanChunk
 from backfill_assets.plans.progress import Progress, held_against
 from backfill_assets.reading.account import accounts
+from backfill_assets.reconcile.outcomes import ControlOutcome
 from backfill_assets.reconcile.reconcile import controls_over, judge_controls
-from backfill_assets.reconcile.standing import ControlOutcome
 
 SHOWN = 5
 

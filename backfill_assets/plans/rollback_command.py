@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import TEXT, days_options, json_and_lake, opened
+from backfill_assets.cli.common import TEXT, days_options, json_and_lake, opened, provenance
 from backfill_assets.cli.output import answer, given_options, options_of
 from backfill_assets.kernel.core.days import DayRange, contiguous
-from backfill_assets.kernel.core.ownership import BY, whoami
-from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.plans.files import plan_ids
 from backfill_assets.plans.policy import PutBack, Undone
 from backfill_assets.plans.rollback import RollbackRequest, preview, roll_back, spans
@@ -82,11 +80,6 @@ def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     if yes and asked.plan in plan_ids(lake):  # a publication has no plan of its own
         lines.append(f"Make them again with: backfill-assets run {asked.plan}")
     answer({"done": yes, "tables": spans(found)}, lines)
-
-
-def provenance() -> Provenance:
-    """The provenance of a command: the current user."""
-    return Provenance("", tags={BY: whoami()})
 
 
 def _refuse_contradictions(asked: RollbackRequest) -> None:

@@ -18,19 +18,16 @@ __all__ = ["ReadersWait", "open_lake"]
 ROOM = Room(
     name="reading",
     commands={
-        "locate": Command(
-            "reading.sql_command:locate", "Load", "Where a catalog has a table of others."
-        ),
         "sql": Command("reading.sql_command:sql", "Look", "A SELECT over the lake's tables."),
-        "export": Command(
-            "reading.sql_command:export", "Keep", "Changed days to a folder or database."
-        ),
         "attach": Command(
             "reading.sql_command:attach", "Keep", "Tables by name for DuckDB, Polars, Spark."
         ),
-        "register": Command(
-            "reading.sql_command:register", "Keep", "Tables by name in Spark's own catalog."
-        ),
+    },
+    tables={
+        "checks": "reading.system_tables:CHECKS",
+        "rejected": "reading.system_tables:REJECTED",
+        "landed": "reading.system_tables:LANDED",
+        "columns": "reading.system_tables:COLUMNS",
     },
 )
 

@@ -148,9 +148,9 @@ def _with_system_tables(
 ) -> str:
     """Make the system tables of a query known to the engine; return the query with the names that
     they have there. Raises BackfillError for one without `states`, of the past."""
-    from backfill_assets.reading.system_tables import SYSTEM_TABLES, LakeLook, system_table
+    from backfill_assets.reading.system_tables import LakeLook, system_table, system_tables
 
-    query, names = with_system_tables(query, SYSTEM_TABLES)
+    query, names = with_system_tables(query, system_tables())
     if not names:
         return query
     if states is None:

@@ -17,10 +17,8 @@ from urllib.parse import unquote
 import click
 
 from backfill_assets.cli.common import (
-    SPAN,
     TEXT,
     json_and_lake,
-    named_lake,
     newest_option,
     opened,
     say_why_readers_wait,
@@ -30,11 +28,6 @@ from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.output import answer
 from backfill_assets.compare.compare_command import LAKE_MOMENT
 from backfill_assets.engines.confs import S3Address
-from backfill_assets.export.export import export as export_table
-from backfill_assets.export.export import export_all
-from backfill_assets.kernel.core.addresses import CATALOG_NAME
-from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import raise_first
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import plain
@@ -229,60 +222,6 @@ def attach(reader: str, newest: bool) -> None:
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
 
 
-@click.command()
-@click.option(
-    "--schema",
-    metavar="NAME",
-    type=TEXT,
-    help="SCHEMA or CATALOG.SCHEMA; else register_in of lake.toml.",
-)
-@json_and_lake
-def register(schema: str | None) -> None:
-    """Give each table of the lake its name in the catalog of the lake's Spark: Hive, Glue, Unity as
-    it knows them.
-
-    Who reads by the name sees the newest version. A name that belongs to another table is refused,
-    the others get theirs. With register_in below [access] in lake.toml a table gets its name with
-    its first commit; a catalog that fails then is a warning, and this command tries again.
-    """
-    from backfill_assets.engines.lake_session import LakeSession
-    from backfill_assets.foreign.catalog import register as register_tables
-
-    lake, pipeline = opened()
-    if not (chosen := schema or lake.settings.access.register_in):
-        raise click.UsageError(
-            "name a schema: --schema NAME, or register_in below [access] in lake.toml"
-        )
-    made = [
-        t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)
-    ]
-    named, failed = register_tables(LakeSession(lake), made, chosen)
-    answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
-    raise_first(failed)
-
-
-@click.command()
-@click.argument("name", type=TEXT)
-@json_and_lake
-def locate(name: str) -> None:
-    """Ask the catalog of the lake's Spark where the Delta table NAME of others lies, and record it
-    in the lake.
-
-    NAME is SCHEMA.TABLE or CATALOG.SCHEMA.TABLE. From then on it means that place in `table` of a
-    source, `external` of a table and in external_table, also for sensors and commands without an
-    engine. Work whose session finds that the name leads to another table is refused by name; this
-    command lets the lake follow it.
-    """
-    from backfill_assets.engines.lake_session import LakeSession
-    from backfill_assets.foreign.catalog import locate as locate_table
-
-    if not CATALOG_NAME.fullmatch(name):
-        raise click.BadParameter("use SCHEMA.TABLE or CATALOG.SCHEMA.TABLE", param_hint="NAME")
-    place, before = locate_table(LakeSession(named_lake()), name)
-    moved = f" (before: {before})" if before not in ("", place) else ""
-    answer({"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"])
-
-
 def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
     """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
     own lies."""
@@ -309,38 +248,3 @@ def _lacking(states: States) -> dict[str, dict[date, str]]:
         for t, days in words.items()
         if (found := {d: text for d, text in days.items() if text})
     }
-
-
-@click.command()
-@click.argument("name", default="")
-@click.option(
-    "--to",
-    metavar="PLACE",
-    help="A folder, s3://BUCKET/NAME, or postgresql://HOST/DATABASE#TABLE. NAME is a table then.",
-)
-@click.option(
-    "--days", type=SPAN, help="The first and the last day, both included: A..B. [default: all]"
-)
-@newest_option
-@json_and_lake
-def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> None:
-    """Replace the days that changed since the last export: of the table NAME in the place --to, or
-    of the export NAME in `[exports]` of lake.toml; without NAME of all exports there. All are of
-    the newest lake version.
-
-    Days that are missing, stale, incomplete or pending stay in the place as they are. Stopped at
-    any moment, the place holds whole days; the next export goes on.
-    """
-    if to is None and days is not None:
-        raise click.UsageError("--days needs --to: an export of lake.toml brings all days")
-    if to is not None and not name:
-        raise click.UsageError("--to needs the name of a table")
-    lake, pipeline = opened()
-    if not newest:
-        say_why_readers_wait(lake)
-    if to:
-        done = [export_table(lake, pipeline, name, to, days, newest)]
-    else:
-        done = export_all(lake, pipeline, [name] if name else [], newest)
-    none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
-    answer(done, done, none)

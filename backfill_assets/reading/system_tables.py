@@ -5,8 +5,7 @@ Not here: the queries over them (`sql`), and the figures of reports. A row is a 
 a field of it, whose annotation holds its type and its description.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from enum import Enum
@@ -15,16 +14,11 @@ from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.days import parse_day
 from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reconcile.standing import EQUAL, PASSED_OVER, last_outcomes, proofs, unproven
-from backfill_assets.reports.check_history import checked_days
-from backfill_assets.reports.lateness import read_lateness
-from backfill_assets.reports.report import DayAudit, TableWrite, audit, writes
-from backfill_assets.reports.status import DayStatus, day_rows, known_days
 
 
 @dataclass(frozen=True)
@@ -38,6 +32,14 @@ class LakeLook:
     def holds(self, table: str, version: int) -> bool:
         """Whether the look has this version of the table, or a later one."""
         return version <= self.states.view.table(table).version
+
+
+@dataclass(frozen=True)
+class SystemTable:
+    """A table below `system.`: the kind of its records, and a function that gives them."""
+
+    kind: type
+    rows: Callable[[LakeLook], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -83,34 +85,6 @@ class LandedRows:
 
 
 @dataclass(frozen=True)
-class LateRows:
-    """Loaded upserts of one source, by the day on which they arrived and the day of their
-    events."""
-
-    source: Annotated[str, "the source; empty where the lake has one"]
-    arrival_day: Annotated[date, "the day on which they arrived (UTC)"]
-    event_day: Annotated[date, "the day of their events (UTC)"]
-    days_late: Annotated[int, "arrival day minus event day; 0 where they came before their day"]
-    rows: Annotated[int, "how many they are"]
-
-
-@dataclass(frozen=True)
-class TableRun:
-    """A run that committed something, by the receipts that name it. Of other runs only Dagster
-    knows."""
-
-    run_id: Annotated[str, "the run of Dagster, or of a command"]
-    by: Annotated[str, "who asked for it"]
-    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
-    first: Annotated[datetime, "its first commit"]
-    last: Annotated[datetime, "its last commit"]
-    tables: Annotated[tuple[str, ...], "the tables that it wrote, in that order"]
-    days: Annotated[int, "days of tables that it wrote"]
-    changed: Annotated[int, "of these the ones whose rows changed"]
-    rows: Annotated[int, "rows of these days"]
-
-
-@dataclass(frozen=True)
 class DescribedColumn:
     """A column of a system table."""
 
@@ -120,33 +94,10 @@ class DescribedColumn:
     about: Annotated[str, "what it holds"]
 
 
-def _days(look: LakeLook) -> Iterator[DayStatus]:
-    days = known_days(look.states.view)
-    return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
-
-
-def _writes(look: LakeLook) -> Iterator[TableWrite]:
-    return (w for w in writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
-
-
-def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
-    return (w for w in audit(look.lake, look.pipeline) if look.holds(w.table, w.version))
-
-
 def _checks(look: LakeLook) -> Iterator[CheckedDay]:
-    for table, found in checked_days(look.lake, look.states):
-        outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
-        yield CheckedDay(table, found.check, found.day, outcome, found.message)
-    newest = {(p.table, p.day): p for p in proofs(look.lake) if p.outcome != PASSED_OVER}
-    failed = {
-        (p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found
-    }
-    for key, proof in newest.items():
-        if proof.outcome == EQUAL or key in failed:
-            outcome = "fail" if key in failed else "pass"
-            yield CheckedDay(proof.table, "proof", parse_day(proof.day), outcome, str(proof))
-    for o in last_outcomes(look.lake):
-        yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
+    for room in rooms():
+        for checked in room.checks:
+            yield from resolve(checked)(look)
 
 
 def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
@@ -174,52 +125,29 @@ def _landed(look: LakeLook) -> Iterator[LandedRows]:
                 yield LandedRows(source.name, r.path, r.sha256, *counts)
 
 
-def _lateness(look: LakeLook) -> Iterator[LateRows]:
-    for source in look.states.view.sources.values():
-        if source.loaded_version >= 0:
-            for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
-                yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
-
-
-def _runs(look: LakeLook) -> Iterator[TableRun]:
-    runs: dict[str, list[DayAudit]] = defaultdict(list)
-    for write in _day_writes(look):
-        if write.run_id:
-            runs[write.run_id].append(write)
-    for run_id, found in runs.items():
-        tables, changed = (
-            tuple(dict.fromkeys(w.table for w in reversed(found))),
-            sum(w.changed for w in found),
-        )
-        counts = len(found), changed, sum(w.rows or 0 for w in found)
-        first, last = min(w.at for w in found), max(w.at for w in found)
-        yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
-
-
 def _columns(_: LakeLook) -> Iterator[DescribedColumn]:
-    for name, (kind, _rows) in SYSTEM_TABLES.items():
-        for column, (type_, about) in columns_of(kind).items():
+    for name, table in system_tables().items():
+        for column, (type_, about) in columns_of(table.kind).items():
             yield DescribedColumn(name, column, str(type_), about)
 
 
-SYSTEM_TABLES: Mapping[str, tuple[type, Callable[[LakeLook], Iterable[Any]]]] = {
-    "days": (DayStatus, _days),
-    "writes": (TableWrite, _writes),
-    "day_writes": (DayAudit, _day_writes),
-    "checks": (CheckedDay, _checks),
-    "rejected": (RejectedRows, _rejected),
-    "landed": (LandedRows, _landed),
-    "lateness": (LateRows, _lateness),
-    "runs": (TableRun, _runs),
-    "columns": (DescribedColumn, _columns),
-}
+CHECKS = SystemTable(CheckedDay, _checks)
+REJECTED = SystemTable(RejectedRows, _rejected)
+LANDED = SystemTable(LandedRows, _landed)
+COLUMNS = SystemTable(DescribedColumn, _columns)
+
+
+def system_tables() -> dict[str, SystemTable]:
+    """Return the system tables of all rooms by their names, without `system.`."""
+    named = {name: reference for room in rooms() for name, reference in room.tables.items()}
+    return {name: resolve(reference) for name, reference in named.items()}
 
 
 def system_table(look: LakeLook, name: str) -> Any:
     """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown
     name."""
-    kind, rows = SYSTEM_TABLES[name]
-    return arrow_of(kind, rows(look))
+    table = system_tables()[name]
+    return arrow_of(table.kind, table.rows(look))
 
 
 def columns_of(kind: type) -> dict[str, tuple[Any, str]]:

@@ -15,5 +15,12 @@ ROOM = Room(
             "Trust",
             "A table against another side, by key.",
         ),
+        "controls": Command(
+            "reconcile.controls_command:controls",
+            "Trust",
+            "Known totals against the tables.",
+        ),
     },
+    standing=("reconcile.outcomes:broken_controls",),
+    checks=("reconcile.outcomes:checked_controls",),
 )

@@ -28,7 +28,6 @@ from backfill_assets.compare.matched_columns import (
     parse_tolerances,
 )
 from backfill_assets.compare.matching import Matching
-from backfill_assets.export.postgres import DATABASE
 from backfill_assets.kernel.core.addresses import with_addresses
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
@@ -40,8 +39,10 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
 from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.postgres import DATABASE
 from backfill_assets.reading.queries import QUERY
 from backfill_assets.reading.sql import known_tables, own_engine
+from backfill_assets.reconcile.outcomes import ControlOutcome, keep_outcomes, tables_read
 from backfill_assets.reconcile.reconcile_sides import (
     LAKE,
     NOTHING,
@@ -52,7 +53,6 @@ from backfill_assets.reconcile.reconcile_sides import (
     refuse_lacking,
     unreadable,
 )
-from backfill_assets.reconcile.standing import ControlOutcome, keep_outcomes, tables_read
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

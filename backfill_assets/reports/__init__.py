@@ -24,20 +24,23 @@ ROOM = Room(
         "report": Command("reports.report_command:report", "Look", "The whole lake on one page."),
         "audit": Command("reports.report_command:audit", "Look", "Every write: who, when, why."),
         "lateness": Command("reports.lateness_command:lateness", "Look", "How late rows arrive."),
-        "controls": Command(
-            "reports.checks_command:controls",
-            "Trust",
-            "Known totals against the tables.",
-        ),
-        "prove": Command(
-            "reports.checks_command:prove",
-            "Trust",
-            "Recompute days in another order.",
-        ),
         "drift": Command(
             "reports.checks_command:drift",
             "Trust",
             "Days whose values are off, ranked.",
         ),
+        "checklist": Command(
+            "reports.checklist_command:checklist",
+            "Look",
+            "What makes this lake trustworthy, computed.",
+        ),
     },
+    tables={
+        "days": "reports.system_tables:DAYS",
+        "writes": "reports.system_tables:WRITES",
+        "day_writes": "reports.system_tables:DAY_WRITES",
+        "lateness": "reports.system_tables:LATENESS",
+        "runs": "reports.system_tables:RUNS",
+    },
+    checks=("reports.system_tables:checked_gates",),
 )

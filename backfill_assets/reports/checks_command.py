@@ -7,42 +7,15 @@ differs (`compare`), and `doctor`.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from backfill_assets.cli.common import days_options, opened
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
-from backfill_assets.compare.compare_command import names_of, recomputed
-from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange, contiguous
-from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reconcile.reconcile import judge_controls
-from backfill_assets.reconcile.standing import unproven
 from backfill_assets.reports.check_history import ColumnDrift, DriftReport, measure_drift
 from backfill_assets.reports.plots import drift_figures
-
-
-@click.command()
-@click.argument("names", nargs=-1)
-@reporting()
-def controls(names: tuple[str, ...]) -> Output:
-    """Judge the controls NAMES of `[controls]` in lake.toml; without names all of them.
-
-    Exit code 1 if one is broken, or cannot be judged because its query fails or what it expects is
-    gone.
-    """
-    lake, pipeline = opened()
-    outcomes = judge_controls(lake, pipeline, names)
-    none = (
-        "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
-    )
-    return Output(
-        outcomes, [*map(str, outcomes)] or [none], failed=not all(o.holds for o in outcomes)
-    )
-
 
 SHOWN = 20
 
@@ -127,55 +100,3 @@ def _greatest(drift: "ColumnDrift") -> float:
 
 def _index(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-@click.command()
-@days_options(default="all that were made")
-@click.option(
-    "--random",
-    type=click.IntRange(min=1),
-    default=None,
-    help="Prove this many days, drawn by --seed.",
-)
-@click.option("--seed", default="0", help="Which days are drawn. [default: 0]")
-@click.option("--tables", help="Which tables, comma-separated. [default: all]")
-@click.option(
-    "--chunk",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Compute this many days at once. [default: 1]",
-)
-@click.option(
-    "--due",
-    is_flag=True,
-    help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.",
-)
-@reporting()
-def prove(tables: str | None, due: bool, **options: Any) -> Output:
-    """Compute days again from the inputs that their receipts pin, in another order, and compare
-    fingerprints.
-
-    Inputs come in another physical order, rows are grouped in another number of partitions, days
-    are computed alone. Nothing is committed. Exit code 1 where a day differs or a table could not
-    be computed.
-    """
-    from backfill_assets.compare.prove import ProofRequest, keep_proof
-    from backfill_assets.compare.prove import prove as prove_days
-
-    lake, pipeline = opened()
-    if due:
-        return _prove_due(lake, pipeline)
-    options["random"] = options["random"] or 0
-    proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **options))
-    keep_proof(lake, pipeline, proof)
-    return Output(proof, recomputed("proof", proof), failed=bool(proof.differing or proof.refused))
-
-
-def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
-    """Prove the days of today, unless none is due; exit code 1 where one fails."""
-    from backfill_assets.compare.prove import prove_days, waits
-
-    why = waits(lake, pipeline)
-    proofs = [] if why else prove_days(lake, pipeline, utc_today())
-    lines = [f"No proof is due: {why}"] if why else map(str, proofs)
-    return Output({"waits": why, "proofs": proofs}, lines, failed=bool(unproven(lake, pipeline)))

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from statistics import quantiles
 from typing import Annotated, Any
 
+from backfill_assets.compare.proofs import Proof, proofs
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous
 from backfill_assets.kernel.core.errors import BackfillError
@@ -34,7 +35,7 @@ from backfill_assets.reading.account import (
 )
 from backfill_assets.reading.readable import readable
 from backfill_assets.reading.rejected import NEWEST_DAYS, refused_rows
-from backfill_assets.reconcile.standing import ControlOutcome, Proof, last_outcomes, proofs
+from backfill_assets.reconcile.outcomes import ControlOutcome, last_outcomes
 from backfill_assets.reports.check_history import CheckHistory, check_history
 from backfill_assets.reports.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.reports.status import StatusReport, status_of, with_unread

@@ -32,9 +32,9 @@ from backfill_assets.kernel.core.receipts import SPREAD, Built
 from backfill_assets.kernel.core.states import State
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.files import held_back
+from backfill_assets.reading.attention import left_for_a_person
 from backfill_assets.reading.readable import without_tables
 from backfill_assets.reading.rejected import kinds, unusable
-from backfill_assets.reconcile.standing import left_for_a_person
 from backfill_assets.reports.show import DayReport, InputDay, find
 from backfill_assets.reports.show import show as day_report
 from backfill_assets.reports.status import STUCK, DayStatus, StatusReport, in_cells

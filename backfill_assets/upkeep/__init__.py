@@ -10,9 +10,6 @@ from backfill_assets.kernel.core.rooms import Command, Room
 ROOM = Room(
     name="upkeep",
     commands={
-        "checklist": Command(
-            "upkeep.doctor_command:checklist", "Look", "What makes this lake trustworthy, computed."
-        ),
         "doctor": Command(
             "upkeep.doctor_command:doctor", "Trust", "Find what is wrong with a lake."
         ),
@@ -22,9 +19,6 @@ ROOM = Room(
         "mend": Command("upkeep.doctor_command:mend", "Trust", "Mend a table's damaged log."),
         "maintain": Command(
             "upkeep.doctor_command:maintain", "Keep", "Delete what nothing needs any more."
-        ),
-        "copy-lake": Command(
-            "upkeep.doctor_command:copy_lake", "Keep", "A lake to another folder or bucket."
         ),
     },
 )

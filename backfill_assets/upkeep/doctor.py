@@ -16,6 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.buckets.doctor_store import estimate, examine_store
+from backfill_assets.cli.findings import (
+    Check,
+    Diagnosis,
+    Level,
+    broken,
+    finding_of,
+    fine,
+    first_names,
+    odd,
+    run_checks,
+)
 from backfill_assets.compare.prove import examine_engine
 from backfill_assets.engines.cache import delta_coordinate, present_jars
 from backfill_assets.engines.jvm import find_java
@@ -47,20 +58,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Table, pipeline_of
 from backfill_assets.reading.account import accounts
 from backfill_assets.reading.rejected import ledgers_of, undeclared
-from backfill_assets.upkeep.doctor_tables import (
-    Check,
-    Diagnosis,
-    Level,
-    broken,
-    examine_rows,
-    examine_snapshots,
-    examine_table,
-    finding_of,
-    fine,
-    first_names,
-    odd,
-    run_checks,
-)
+from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 
 # A variable of Dagster's daemon.
 KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"

@@ -7,31 +7,32 @@ damage (`upkeep.inspection`) and the files that can be deleted (`upkeep.maintain
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.buckets.copy_lake import copy_lake as do
-from backfill_assets.cli.common import days_options, json_and_lake, json_option, lake_root, opened
+from backfill_assets.cli.common import (
+    days_options,
+    json_and_lake,
+    lake_root,
+    names_of,
+    opened,
+    provenance,
+)
 from backfill_assets.cli.drawing import STYLES, say
 from backfill_assets.cli.output import Output, answer, reporting
-from backfill_assets.compare.compare_command import names_of
 from backfill_assets.intake.too_late import too_late_contract
-from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.chosen import tables_at
-from backfill_assets.plans.rollback_command import provenance
 from backfill_assets.reading.rejected import ledgers_of
 from backfill_assets.upkeep import inspection
 
 if TYPE_CHECKING:
-    from backfill_assets.reports.checklist import Item
-    from backfill_assets.upkeep.doctor_tables import Diagnosis
+    from backfill_assets.cli.findings import Diagnosis
 
 HANG = 6  # characters: the level and a space
 
@@ -135,33 +136,6 @@ def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
 
 
 @click.command()
-@reporting()
-def checklist() -> Output:
-    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its
-    newest plan.
-
-    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0,
-    whatever holds.
-    """
-    from backfill_assets.reports.checklist import checklist as judged
-
-    items = judged(*opened())
-    return Output({"items": items}, [partial(_draw_items, items)])
-
-
-def _draw_items(items: "Sequence[Item]") -> None:
-    for about, together in groupby(items, key=lambda item: item.about):
-        click.echo(f"{about}:")
-        for item in together:
-            click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
-            say(f"    {item.evidence}", 4)
-            if item.fix:
-                say(f"    -> {item.fix}", 7)
-        click.echo()
-    click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")
-
-
-@click.command()
 @click.option(
     "--tables", "named", default="", help="Tables and ledgers, comma-separated. [default: all]"
 )
@@ -185,21 +159,3 @@ def maintain(named: str, yes: bool) -> None:
     if found.lines() and not yes:
         lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
     answer(found, lines)
-
-
-@click.command("copy-lake")
-@click.argument("source", metavar="FROM")
-@click.argument("target", metavar="TO")
-@json_option
-def copy_lake(source: str, target: str) -> None:
-    """Copy the lake FROM to the empty folder or prefix TO (`s3://BUCKET/PREFIX`), and compare every
-    byte.
-
-    TO gets its lake.toml last: it is a lake once it holds all. Stopped, the same command goes on. A
-    lake that is written meanwhile is copied as of one moment after the last write, or refused. FROM
-    stays; landing folders elsewhere stay where they are; Dagster's runs, locks and scratch are not
-    copied. No link is followed: one in FROM or in TO is refused by name, as is a TO that others own
-    or may write.
-    """
-    copied = do(open_lake(local_root(source)), local_root(target))
-    answer(copied, [copied])

@@ -24,12 +24,13 @@ from deltalake import DeltaTable
 
 from backfill_assets.candidates.candidates import discard_candidate
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
+from backfill_assets.cli.findings import Level
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
 from backfill_assets.reports.status import status
-from backfill_assets.upkeep.doctor_tables import Level, examine_snapshots
+from backfill_assets.upkeep.doctor_tables import examine_snapshots
 from backfill_assets.upkeep.maintain import maintain
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld

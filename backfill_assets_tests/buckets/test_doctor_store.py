@@ -9,13 +9,13 @@ import pytest
 
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.buckets.doctor_store import estimate, examine_store
+from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, Token
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.upkeep.doctor import doctor
-from backfill_assets.upkeep.doctor_tables import Level
 from backfill_assets_tests.files import SMALLEST
 
 CREATES, REPLACES = (

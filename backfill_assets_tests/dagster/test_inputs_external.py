@@ -22,7 +22,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reconcile.standing import attention
+from backfill_assets.reading.attention import attention
 from backfill_assets_tests.dagster.projects import cause, materialize, rows
 
 D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))

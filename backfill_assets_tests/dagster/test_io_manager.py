@@ -16,12 +16,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from backfill_assets.cli.findings import Level
 from backfill_assets.dagster import lake_checks
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
-from backfill_assets.upkeep.doctor_tables import Level
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,

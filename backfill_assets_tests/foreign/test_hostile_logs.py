@@ -24,6 +24,7 @@ from deltalake import write_deltalake
 from backfill_assets.candidates.kept_files import keep_files
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.cli.app import app
+from backfill_assets.cli.findings import Level
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.export.export import export
 from backfill_assets.foreign.adoptable import Adoption
@@ -45,7 +46,6 @@ from backfill_assets.reports.show import show
 from backfill_assets.reports.status import status
 from backfill_assets.testing import new_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, doctor, has_errors, verify
-from backfill_assets.upkeep.doctor_tables import Level
 from backfill_assets_tests.tables import SELECT
 
 D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))

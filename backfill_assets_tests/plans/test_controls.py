@@ -22,8 +22,8 @@ from backfill_assets.plans.files import held_back, resume
 from backfill_assets.plans.progress import progress
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.run import run_plan
+from backfill_assets.reconcile.outcomes import last_outcomes
 from backfill_assets.reconcile.reconcile import controls_over
-from backfill_assets.reconcile.standing import last_outcomes
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.planning import (
     DAYS,

@@ -22,7 +22,7 @@ from backfill_assets.reading.sql_command import write_csv
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
 from backfill_assets_tests.files import write_json
-from backfill_assets_tests.planned import DAYS, Planned
+from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.readable_lake import readable_lake
 
 if TYPE_CHECKING:
@@ -123,24 +123,6 @@ def test_what_cannot_be_answered_is_one_line_and_exit_code_1(lake: Path) -> None
         run("sql", "SELECT 1", "--at", "2024-01-01", "--snapshot", "x", "--lake", lake).exit_code
         == 2
     )
-
-
-def test_a_table_goes_to_a_place_and_the_outcome_is_one_line(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
-    told = run("export", "staging", "--to", tmp_path / "out", on=made).stdout
-    assert "written (8 rows), 0 day(s) as they were" in " ".join(told.split())
-    [again] = read(run("export", "staging", "--to", tmp_path / "out", "--json", on=made))
-    assert (again["replaced"], again["same"]) == ([], DAYS)
-
-
-def test_a_lake_without_exports_says_so_and_words_that_do_not_fit_are_usage(tmp_path: Path) -> None:
-    made = Planned(tmp_path / "lake")
-    assert "no exports" in run("export", on=made).stdout
-    assert run("export", "--to", "out", on=made).exit_code == 2
-    assert run("export", "staging", "--days", "2024-03-01..2024-03-02", on=made).exit_code == 2
-    unknown = run("export", "nobody", on=made)
-    assert unknown.exit_code == 1
-    assert "lake.toml has no such export" in unknown.stderr
 
 
 @pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])

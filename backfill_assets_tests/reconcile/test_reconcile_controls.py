@@ -12,13 +12,13 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reconcile.reconcile import judge_controls
-from backfill_assets.reconcile.standing import (
+from backfill_assets.reconcile.outcomes import (
     OUTCOMES,
     ControlOutcome,
     broken_controls,
     last_outcomes,
 )
+from backfill_assets.reconcile.reconcile import judge_controls
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.readable_lake import TABLE, readable_lake
 

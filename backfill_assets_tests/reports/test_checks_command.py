@@ -5,12 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.output import draw
-from backfill_assets.compare.compare_command import recomputed
-from backfill_assets.compare.matching import DayDifference, SampleRow
-from backfill_assets.compare.prove import EngineReport
-from backfill_assets.compare.recompute import Recomputed, RecomputeVerdict
-from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.readable_lake import readable_lake
@@ -30,40 +24,7 @@ def test_the_outcome_is_one_line_and_the_exit_code_0(
     assert (done.exit_code, told in done.stdout) == (0, True), done.output
 
 
-def test_a_broken_control_names_what_was_expected_and_ends_with_exit_code_1(tmp_path: Path) -> None:
-    readable_lake(tmp_path)
-    (tmp_path / "totals.csv").write_text("day,value\n2024-03-01,9\n")
-    with (tmp_path / "lake.toml").open("a") as toml:
-        query = "SELECT event_date AS day, count(*) AS value FROM staging GROUP BY 1"
-        toml.write(f'[controls.versions]\nquery = "{query}"\nexpected = "totals.csv"\n')
-    done = run("controls", "--lake", tmp_path)
-    assert (done.exit_code, "expected 9" in done.output) == (1, True), done.output
-    assert "control versions: " in run("status", "--lake", tmp_path).stdout
-
-
 LOST = "files of version 1 of staging are gone"
-
-
-def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    days = (
-        Recomputed(day(0), 1, 1),
-        Recomputed(day(1), 1, 1, equal=False),
-        Recomputed(day(2), 1, passed_over=LOST),
-    )
-    differing = (DayDifference(day(1), 1, 1, 0, 0, 1, {"value": 1}),)
-    samples = (SampleRow(day(1), "changed", "A", {"value": "1"}, {"value": "2"}),)
-    report = EngineReport(
-        (RecomputeVerdict("features", days, differing, samples),),
-        (("labels", "refused by name"),),
-        "sail",
-    )
-    draw(recomputed("sail", report))
-    told = capsys.readouterr().out
-    assert "sail: 2 day(s) of tables computed again, 1 differ" in told
-    assert "value=2" in told
-    assert f"features: 1 day(s) from {day(2)} passed over: {LOST}" in told
-    assert "labels was not computed: refused by name" in told
-    assert "A day of landed rows differs where an engine reads a value otherwise" in told
 
 
 @pytest.mark.parametrize(

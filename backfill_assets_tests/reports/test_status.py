@@ -22,7 +22,6 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
-from backfill_assets.reconcile.standing import attention, keep_attention
 from backfill_assets.reports.show import holds
 from backfill_assets.reports.status import column_changes, irreproducible_days, status
 from backfill_assets_tests.builders import STAGING, Story, day, make_commit, write_rows
@@ -104,18 +103,6 @@ def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_p
         lake.table_place(FILES.name).local(), FILES, [more], Receipt("f", FILES.name, "scan", {})
     )
     assert why_raw(lake, pipeline, START + ONE_DAY) == CHANGED.format(2)
-
-
-def test_what_every_sensor_of_every_instance_found_stands_there_until_it_is_over(
-    tmp_path: Path,
-) -> None:
-    keep_attention(tmp_path, "home-1", "landing", {"altered files": "a is altered"})
-    keep_attention(
-        tmp_path, "home-2", "landing", {"altered files": "a is altered", "scan": "in vain"}
-    )
-    assert attention(tmp_path) == ["a is altered", "in vain"]
-    keep_attention(tmp_path, "home-2", "landing", {})
-    assert attention(tmp_path) == ["a is altered"]
 
 
 def test_days_that_were_others_before_are_named_until_a_newer_receipt_says_otherwise() -> None:

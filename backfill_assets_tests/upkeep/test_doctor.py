@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.engines.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY
@@ -25,7 +26,6 @@ from backfill_assets.upkeep.doctor import (
     doctor,
     examine_daemons,
 )
-from backfill_assets.upkeep.doctor_tables import Diagnosis, Level
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.own import TWO_SOURCES
 from backfill_assets_tests.strangers import give_away

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets_tests.cli.typed import read, run
+from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
-from backfill_assets_tests.late_lake import late_lake
 from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.synthetic import START, synthetic_lake
 
@@ -30,22 +29,6 @@ def test_doctor_ends_with_one_when_something_is_broken(tmp_path: Path) -> None:
     shown = run("verify", "--lake", tmp_path, "--tables", "staging")
     assert (shown.exit_code, shown.stdout.splitlines()[-1]) == (1, "2 checks, 2 found something")
     assert f"backfill --force --from {START} --to {START} --tables staging`" in shown.stdout
-
-
-def test_each_item_is_ticked_or_names_what_mends_it(tmp_path: Path) -> None:
-    lake, _ = late_lake(tmp_path / "lake")
-    result = run("checklist", "--lake", lake.root)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert lines[0] == "loads:"
-    assert "[x] a load is seen whole or not at all" in lines
-    assert (
-        lines[lines.index("[ ] a rerun changes nothing") + 2]
-        == "    -> backfill-assets prove --random 3"
-    )
-    assert lines[-1].endswith(" of 12 hold")
-    document = read(run("checklist", "--json", "--lake", lake.root))
-    assert [i["holds"] for i in document["items"]].count(True) == int(lines[-1].split()[0])
 
 
 def test_the_upkeep_is_shown_first_and_deletes_only_with_yes(made: Planned) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
@@ -24,21 +25,13 @@ from backfill_assets.reading.fitness import differing_days
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.upkeep import doctor_tables
 from backfill_assets.upkeep.doctor import VerifyRequest, doctor, verify
-from backfill_assets.upkeep.doctor_tables import (
-    Diagnosis,
-    Level,
-    examine_rows,
-    examine_snapshots,
-    examine_table,
-    odd,
-)
+from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 from backfill_assets.upkeep.inspection import Inspection
 from backfill_assets_tests.builders import CODE, STAGING, day
 from backfill_assets_tests.candidates.test_snapshots import keep, rebuilt_and_vacuumed
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.foreign.test_observing import D1, D4, Others, orders
 from backfill_assets_tests.readable_lake import readable_lake
-from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 pytestmark = pytest.mark.usefixtures("storages")
 WHOLE = VerifyRequest(rows=True, deep=True)
@@ -220,9 +213,3 @@ def test_days_of_others_equal_their_receipts_beside_a_later_column_and_rows_with
     assert differing_days(
         others.lake, contracts[0], {D1: replace(stated, fingerprint="1")}, {}
     ) == [D1]
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_no_finding_holds_a_secret(form: str) -> None:
-    found = odd(f"the source {form}", f"it says {form}", f"Look at {form}")
-    assert SECRET not in f"{found}{found.object}{found.what}{found.advice}"

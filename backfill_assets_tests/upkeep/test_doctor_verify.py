@@ -14,13 +14,13 @@ import pytest
 from deltalake import write_deltalake
 
 from backfill_assets.buckets.copy_lake import copy_lake
+from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
-from backfill_assets.upkeep.doctor_tables import Diagnosis, Level
 from backfill_assets.upkeep.inspection import mend
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.copies import keep

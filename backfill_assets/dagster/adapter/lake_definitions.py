@@ -16,6 +16,7 @@ import dagster as dg
 from dagster_pyspark import PySparkResource
 from pydantic import Field
 
+from backfill_assets.compare.proofs import Proof, proof_alarms, unproven
 from backfill_assets.compare.prove import Prover, prove, prove_days, waits
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.alerts import alert_sensors, report_alarms
@@ -49,7 +50,6 @@ from backfill_assets.learn.example_lakes import days_until, sample_settings
 from backfill_assets.plans.plan_job import backfill_job, plans_sensor
 from backfill_assets.reading.queries import named_tables
 from backfill_assets.reconcile.reconcile import judge_controls
-from backfill_assets.reconcile.standing import Proof, proof_alarms, unproven
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 

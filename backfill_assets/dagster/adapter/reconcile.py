@@ -44,7 +44,7 @@ from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.place.port import write_json
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.reconcile.standing import keep_attention
+from backfill_assets.reading.attention import keep_attention
 
 RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
 DAYS_PER_CALL = 100  # of all tables: a second; the next call goes on

@@ -40,7 +40,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.table_places import home_of
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import days_of_active_plans
-from backfill_assets.reconcile.standing import keep_attention
+from backfill_assets.reading.attention import keep_attention
 
 # A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
 INTERVAL_SECONDS = 10

@@ -30,11 +30,17 @@ class Command:
 class Room:
     """One capability in one folder of the package, and what it adds. Every reference is text.
 
-    `commands`: by their names on the command line.
+    `commands`: by their names on the command line. `standing`: functions of a lake and its pipeline
+    that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
+    `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
+    that yield rows of `system.checks`.
     """
 
     name: str
     commands: Mapping[str, Command] = field(default_factory=dict)
+    standing: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
 
 
 @cache

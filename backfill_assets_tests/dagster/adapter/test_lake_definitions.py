@@ -13,6 +13,7 @@ import pytest
 from dagster_pyspark import PySparkResource
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.compare.proofs import proof_alarms
 from backfill_assets.compare.prove import ProofRequest
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.dagster.adapter.assemble import assemble
@@ -31,8 +32,9 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.reading.attention import attention
+from backfill_assets.reconcile.outcomes import broken_controls
 from backfill_assets.reconcile.reconcile import judge_controls
-from backfill_assets.reconcile.standing import attention, broken_controls, proof_alarms
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.lakes import make_lake, toy
 from backfill_assets_tests.processes import run_python

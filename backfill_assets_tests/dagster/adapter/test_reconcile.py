@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reconcile.standing import attention
+from backfill_assets.reading.attention import attention
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import Made, seen
 from backfill_assets_tests.dagster.projects import DAYS as PARTITIONS

@@ -26,7 +26,7 @@ from backfill_assets.kernel.log.run_markers import BEAT, ELSEWHERE, live_runs
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reconcile.standing import attention
+from backfill_assets.reading.attention import attention
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import (
     Made,

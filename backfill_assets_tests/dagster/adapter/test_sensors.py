@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reconcile.standing import attention
+from backfill_assets.reading.attention import attention
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.sinks import Hook
 from backfill_assets_tests.dagster.adapter.ticking import Made, day, stale

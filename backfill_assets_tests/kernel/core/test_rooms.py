@@ -32,6 +32,12 @@ def test_a_commands_reference_leads_to_the_command(name: str) -> None:
     assert command.name == name
 
 
+def test_what_rooms_leave_for_a_person_and_check_leads_to_functions() -> None:
+    named = [r for room in rooms() for r in (*room.standing, *room.checks)]
+    assert len(named) == len(set(named)) > 0
+    assert all(callable(resolve(reference)) for reference in named)
+
+
 def test_a_reference_that_leads_nowhere_is_an_error() -> None:
     with pytest.raises(AttributeError):
         resolve("cli.app:no_such_name")

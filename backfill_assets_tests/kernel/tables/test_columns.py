@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import ContractBroken
@@ -30,7 +31,7 @@ from backfill_assets.kernel.tables.columns import (
 from backfill_assets.kernel.tables.data_files import columns
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_as_written, audit_table
-from backfill_assets.upkeep.doctor_tables import Level, examine_rows
+from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets.upkeep.inspection import inspect
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables import committer, store
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged
-from backfill_assets.upkeep.doctor_tables import Level, examine_table
+from backfill_assets.upkeep.doctor_tables import examine_table
 from backfill_assets.upkeep.inspection import mend
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables import committer
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.upkeep.doctor_tables import Level, examine_table
+from backfill_assets.upkeep.doctor_tables import examine_table
 from backfill_assets.upkeep.inspection import mend
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.kernel.tables.test_commit_steps import (

@@ -10,24 +10,17 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.matching import DayDifference
+from backfill_assets.compare.proofs import EQUAL, PROOFS, Proof, proof_alarms, unproven
 from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.sections import ControlSettings, ProofSettings
+from backfill_assets.kernel.tables.sections import ProofSettings
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.reconcile.standing import (
-    EQUAL,
-    PROOFS,
-    Proof,
-    attention,
-    proof_alarms,
-    tables_read,
-    unproven,
-)
+from backfill_assets.reading.attention import attention
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
 from backfill_assets_tests.reports.test_check_history import PIPELINE, TABLE
@@ -107,22 +100,3 @@ def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: La
     assert waits(lake, PIPELINE)
     write(lake, [2], 101.0)
     assert not waits(lake, PIPELINE)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected", "tables"),
-    [
-        (
-            "SELECT count(*) AS value FROM raw",
-            "duckdb:SELECT count(*) AS value FROM staging",
-            {"raw", "staging"},
-        ),
-        ("SELECT count(*) AS value FROM raw", "staging@7", {"raw", "staging"}),
-        ("SELECT FROM FROM", "staging", None),
-        ("SELECT count(*) AS value FROM raw", "duckdb:SELECT FROM FROM", None),
-    ],
-)
-def test_a_control_reads_the_tables_of_both_sides_or_who_knows_which(
-    query: str, expected: str, tables: set[str] | None
-) -> None:
-    assert tables_read(ControlSettings(query=query, expected=expected)) == tables

@@ -6,8 +6,8 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from backfill_assets.export.postgres import _passwords, connected, text_with_nul
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.reading.postgres import _passwords, connected, text_with_nul
 from backfill_assets_tests.builders import STAGING
 
 

@@ -1,0 +1,50 @@
+"""What waits for a person: alarms that sensors left in small files of the lake, and what rooms find
+by themselves.
+
+Not here: sensors (`dagster.adapter`), what a room finds (its `standing`), and what receipts answer:
+stale days and gates. Imports no engine: `status` reads it.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.port import read_json, write_json
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+
+FOLDER = ".attention"
+
+
+BEFORE = (
+    "engines ",
+    "lake ",
+)  # files of earlier versions: receipts, proofs and outcomes say it since
+
+
+def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
+    """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its
+    file."""
+    lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
+    if not alarms:
+        lake.delete(name)
+    elif read_json(lake, name) != alarms:
+        write_json(lake, name, alarms)
+
+
+def attention(root: Path) -> list[str]:
+    """Return the alarms that sensors keep in the lake at `root`, a line each."""
+    lake = place_at(root)
+    names = (n for n in lake.names(FOLDER) if n.endswith(".json") and not n.startswith(BEFORE))
+    found = [read_json(lake, f"{FOLDER}/{name}") for name in sorted(names)]
+    return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
+
+
+def left_for_a_person(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a line per alarm of a sensor, and per finding of a room (`Room.standing`), such as a
+    day that no proof could confirm or a broken control."""
+    yield from attention(lake.root)
+    for room in rooms():
+        for finds in room.standing:
+            yield from resolve(finds)(lake, pipeline)

@@ -1,0 +1,109 @@
+"""What the last judgement of each control found, in a small file of the lake.
+
+Not here: judging (`reconcile`). Imports no engine: `status` reads it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.place.port import LOCKS, read_json, write_json
+from backfill_assets.kernel.tables.folder import RECONCILED
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.sections import ControlSettings
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.queries import QUERY, named_tables
+
+if TYPE_CHECKING:
+    from backfill_assets.reading.system_tables import CheckedDay, LakeLook
+
+OUTCOMES = "controls.json"
+SECOND = timedelta(seconds=1)  # outcomes are dated to the second
+
+
+@dataclass(frozen=True)
+class ControlOutcome:
+    """The outcome of a control."""
+
+    name: str
+    holds: bool
+    broken: int = 0  # number of values that differ; all expected ones where the query has none
+    words: str = ""  # the first of them
+    error: str = ""  # why it could not be judged; "": it was
+    at: str = ""
+
+    def __str__(self) -> str:
+        """The outcome as one line."""
+        return f"control {self.name}: {self.message}"
+
+    @property
+    def message(self) -> str:
+        """The outcome without the control's name."""
+        if self.error:
+            return f"could not be judged: {self.error}"
+        return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
+
+
+def last_outcomes(lake: Lake) -> list[ControlOutcome]:
+    """Return the newest outcome of every control that was judged and is still declared; reads one
+    small file."""
+    outcomes = (
+        ControlOutcome(**o) for o in read_json(lake.place, f"{RECONCILED}/{OUTCOMES}").values()
+    )
+    return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
+
+
+def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
+    """Keep the newest outcome of each control."""
+    with lake.place.lock(
+        f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"
+    ):  # another process may judge others
+        newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
+        write_json(
+            lake.place, f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()}
+        )
+
+
+def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a line per control that did not hold when it was last judged: when that was, and
+    whether a table that it reads was written since."""
+    for outcome in (o for o in last_outcomes(lake) if not o.holds):
+        at, read = (
+            datetime.fromisoformat(outcome.at),
+            tables_read(lake.settings.controls[outcome.name]),
+        )
+        tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
+        newer = ", ".join(t for t in tables if _last_write(lake, t, at) >= at + SECOND)
+        since = (
+            f", before the last write of {newer}: `backfill-assets controls` judges again"
+            if newer
+            else ""
+        )
+        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
+
+
+def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
+    """The time of the newest commit that wrote days or is another program's; `since` without
+    any."""
+    writes = (c.at for c in lake.store.newest_commits(table) if c.receipt is None or c.receipt.days)
+    return next(writes, since)
+
+
+def tables_read(control: ControlSettings) -> frozenset[str] | None:
+    """Return the names of tables in a control's two sides; None where they cannot be parsed."""
+    query, expected = named_tables(control.query), control.expected
+    side = (
+        named_tables(expected.removeprefix(QUERY))
+        if expected.startswith(QUERY)
+        else {expected.partition("@")[0]}
+    )
+    return None if query is None or side is None else query | side
+
+
+def checked_controls(look: "LakeLook") -> Iterator["CheckedDay"]:
+    """Yield a row of `system.checks` per control that was judged."""
+    from backfill_assets.reading.system_tables import CheckedDay
+
+    for o in last_outcomes(look.lake):
+        yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)

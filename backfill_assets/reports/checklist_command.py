@@ -1,0 +1,47 @@
+"""`backfill-assets checklist`: what makes a lake trustworthy, an item a line.
+
+Not here: judging the items (`checklist`).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.common import (
+    opened,
+)
+from backfill_assets.cli.drawing import say
+from backfill_assets.cli.output import Output, reporting
+
+if TYPE_CHECKING:
+    from backfill_assets.reports.checklist import Item
+
+
+@click.command()
+@reporting()
+def checklist() -> Output:
+    """Compute the checklist of a lake that can be trusted: six items of its loads, six of its
+    newest plan.
+
+    Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0,
+    whatever holds.
+    """
+    from backfill_assets.reports.checklist import checklist as judged
+
+    items = judged(*opened())
+    return Output({"items": items}, [partial(_draw_items, items)])
+
+
+def _draw_items(items: "Sequence[Item]") -> None:
+    for about, together in groupby(items, key=lambda item: item.about):
+        click.echo(f"{about}:")
+        for item in together:
+            click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+            say(f"    {item.evidence}", 4)
+            if item.fix:
+                say(f"    -> {item.fix}", 7)
+        click.echo()
+    click.echo(f"{sum(item.holds for item in items)} of {len(items)} hold")

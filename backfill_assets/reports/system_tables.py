@@ -1,0 +1,95 @@
+"""The system tables `days`, `writes`, `day_writes`, `runs` and `lateness`, and the rows of gates in
+`system.checks`.
+
+Not here: how records become columns (`reading.system_tables`), and the figures themselves
+(`status`, `report`, `lateness`, `check_history`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated
+
+from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
+from backfill_assets.reports.check_history import checked_days
+from backfill_assets.reports.lateness import read_lateness
+from backfill_assets.reports.report import DayAudit, TableWrite, audit, writes
+from backfill_assets.reports.status import DayStatus, day_rows, known_days
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """Loaded upserts of one source, by the day on which they arrived and the day of their
+    events."""
+
+    source: Annotated[str, "the source; empty where the lake has one"]
+    arrival_day: Annotated[date, "the day on which they arrived (UTC)"]
+    event_day: Annotated[date, "the day of their events (UTC)"]
+    days_late: Annotated[int, "arrival day minus event day; 0 where they came before their day"]
+    rows: Annotated[int, "how many they are"]
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """A run that committed something, by the receipts that name it. Of other runs only Dagster
+    knows."""
+
+    run_id: Annotated[str, "the run of Dagster, or of a command"]
+    by: Annotated[str, "who asked for it"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    first: Annotated[datetime, "its first commit"]
+    last: Annotated[datetime, "its last commit"]
+    tables: Annotated[tuple[str, ...], "the tables that it wrote, in that order"]
+    days: Annotated[int, "days of tables that it wrote"]
+    changed: Annotated[int, "of these the ones whose rows changed"]
+    rows: Annotated[int, "rows of these days"]
+
+
+def _days(look: LakeLook) -> Iterator[DayStatus]:
+    days = known_days(look.states.view)
+    return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
+
+
+def _writes(look: LakeLook) -> Iterator[TableWrite]:
+    return (w for w in writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
+
+
+def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
+    return (w for w in audit(look.lake, look.pipeline) if look.holds(w.table, w.version))
+
+
+def _lateness(look: LakeLook) -> Iterator[LateRows]:
+    for source in look.states.view.sources.values():
+        if source.loaded_version >= 0:
+            for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
+                yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
+
+
+def _runs(look: LakeLook) -> Iterator[TableRun]:
+    runs: dict[str, list[DayAudit]] = defaultdict(list)
+    for write in _day_writes(look):
+        if write.run_id:
+            runs[write.run_id].append(write)
+    for run_id, found in runs.items():
+        tables, changed = (
+            tuple(dict.fromkeys(w.table for w in reversed(found))),
+            sum(w.changed for w in found),
+        )
+        counts = len(found), changed, sum(w.rows or 0 for w in found)
+        first, last = min(w.at for w in found), max(w.at for w in found)
+        yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
+
+
+def checked_gates(look: LakeLook) -> Iterator[CheckedDay]:
+    """Yield a row of `system.checks` per gate of today over each written day."""
+    for table, found in checked_days(look.lake, look.states):
+        outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
+        yield CheckedDay(table, found.check, found.day, outcome, found.message)
+
+
+DAYS = SystemTable(DayStatus, _days)
+WRITES = SystemTable(TableWrite, _writes)
+DAY_WRITES = SystemTable(DayAudit, _day_writes)
+LATENESS = SystemTable(LateRows, _lateness)
+RUNS = SystemTable(TableRun, _runs)

@@ -1,0 +1,30 @@
+"""Controls: whose writes make an outcome old.
+
+Tested here: `reconcile.outcomes`. Not tested here: judging (`test_reconcile_controls.py`).
+"""
+
+import pytest
+
+from backfill_assets.kernel.tables.sections import ControlSettings
+from backfill_assets.reconcile.outcomes import tables_read
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "tables"),
+    [
+        (
+            "SELECT count(*) AS value FROM raw",
+            "duckdb:SELECT count(*) AS value FROM staging",
+            {"raw", "staging"},
+        ),
+        ("SELECT count(*) AS value FROM raw", "staging@7", {"raw", "staging"}),
+        ("SELECT FROM FROM", "staging", None),
+        ("SELECT count(*) AS value FROM raw", "duckdb:SELECT FROM FROM", None),
+    ],
+)
+def test_a_control_reads_the_tables_of_both_sides_or_who_knows_which(
+    query: str, expected: str, tables: set[str] | None
+) -> None:
+    assert tables_read(ControlSettings(query=query, expected=expected)) == tables
