@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.plans import PLAN_REASON
+from backfill_assets.kernel.core.plans import MODE_TAG, PLAN_REASON
 from backfill_assets.kernel.core.profiles import kept_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.core.write_mode import WriteMode
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.query_files import keep_rows
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.derived import as_merged
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.kernel.write.writing import keep_rows
 from backfill_assets.plans.files import keep_plan
 from backfill_assets.plans.model import Plan, TableImpact
 from backfill_assets.plans.plan import PlanRequest, make_plan
@@ -117,11 +116,7 @@ def write_by_hand(
     cells: list[Cells] = [row for day in days for row in rows(day)]
     staged = stage_by_hand(lake, contract, cells)
     version = states.view.table("staging").version
-    kept = (
-        keep_rows(lake, contract, staged, version, days)
-        if WriteMode.of_tags(tags).keeps_standing_rows
-        else {}
-    )
+    kept = keep_rows(lake, contract, staged, version, days) if tags.get(MODE_TAG) else {}
     found = audit(lake, staged.paths, contract)
     entries = {
         d: as_merged(

@@ -333,7 +333,8 @@ def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lie
         "staging",
         "store",
         "too_late",
-        "writing",
+        "query_files",
+        "table_frames",
         "committer",
         "kept_files",
         "adoptable",
@@ -368,7 +369,7 @@ def test_frames_are_written_only_where_their_rows_are_counted() -> None:
     counted = {
         "engines/workers",
         "engines/foreign",
-        "kernel/write/writing",
+        "engines/frame_files",
         "assets/given_rows",
         "intake/landed_rows",
     }

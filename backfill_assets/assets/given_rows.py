@@ -32,19 +32,14 @@ from backfill_assets.assets.given_columns import (
 )
 from backfill_assets.engines.engine_paths import S3, engine_path, refuse_blind, refuse_lost
 from backfill_assets.engines.foreign import why_elsewhere, write_parquet
+from backfill_assets.engines.frame_files import INSTANTS, WHOLE, WIDENING, stage_more
 from backfill_assets.engines.session import conf_value, written_rows
-from backfill_assets.intake.mapping import quoted
+from backfill_assets.kernel.core.column_types import sparks_name
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.query_files import fill_by_batches
 from backfill_assets.kernel.tables.staging import Staged, filling
-from backfill_assets.kernel.write.writing import (
-    INSTANTS,
-    WHOLE,
-    WIDENING,
-    copy_batches,
-    write_there,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,11 +123,11 @@ class GivenRows:
                 is_there = _is_there(self.rows.sparkSession, lake, staged)
                 if is_there and _is_as_stored(self.rows, contract):
                     cast = (
-                        f"CAST({quoted(c.name)} AS {c.kind.spark}) AS {quoted(c.name)}"
+                        f"CAST({sparks_name(c.name)} AS {c.kind.spark}) AS {sparks_name(c.name)}"
                         for c in contract.columns
                     )
                     staged.files = tuple(
-                        write_there(self.rows.selectExpr(*cast), lake, contract, staged)
+                        stage_more(self.rows.selectExpr(*cast), lake, contract, staged)
                     )
                     return staged
                 batches = _batches_of_files(_written(self.rows, staged, is_there))
@@ -141,7 +136,7 @@ class GivenRows:
             stream = _Stream(contract, batches)
             if stream.first is not None:
                 _refuse(what, differences)
-                copy_batches(lake, contract, stream.reader(), staged)
+                fill_by_batches(lake, contract, stream.reader(), staged)
             stream.refuse(what)
             staged.table.delete_below(f"{staged.name}/{WHOLE}")
         return staged

@@ -18,6 +18,7 @@ import dagster as dg
 from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
 from backfill_assets.dagster.lakes import lake_for
+from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.foreign.external import (
     ExternalTable,
     declaration_of,
@@ -32,7 +33,7 @@ from backfill_assets.kernel.core.commands import materializing
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
-from backfill_assets.kernel.tables.data_files import PlainFiles, read_plain
+from backfill_assets.kernel.tables.data_files import PlainFiles
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -76,10 +77,8 @@ class InputDays(Readable):
                 session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), "")
             )
         else:
-            days = sorted(pinned.days)
-            frame = self.lake.store.frame(
-                session, contract.name, self.version, contract.day_column, days
-            )
+            name, day_column, days = contract.name, contract.day_column, sorted(pinned.days)
+            frame = read_frame(session, self.lake, name, self.version, day_column, days)
         return frame.select(*self.columns) if self.columns else frame
 
 

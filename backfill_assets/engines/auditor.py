@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.mapping import quoted as sparks_name
-from backfill_assets.kernel.core.column_types import ColumnType
+from backfill_assets.engines.table_frames import read_plain
+from backfill_assets.kernel.core.column_types import ColumnType, sparks_name
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
 from backfill_assets.kernel.core.profiles import VALUES_KEPT
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles, read_plain
+from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles
 from backfill_assets.kernel.tables.embedded import connection
 from backfill_assets.kernel.tables.fingerprints import (
     Found,

@@ -1,8 +1,8 @@
 """Upserts: rows that stand, and whose keys the new rows lack, come along, by whoever counts their
 files (`auditor`).
 
-Not here: the same by DuckDB (`writing.keep_rows`), and whether a merge may keep rows
-(`kernel.write.derived`).
+Not here: the same by DuckDB (`kernel.tables.query_files.keep_rows`), and whether a merge may keep
+rows (`kernel.write.derived`).
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,12 @@ from datetime import date
 
 from backfill_assets.engines.auditor import is_for_engine, rows_of
 from backfill_assets.engines.engine_sql import EngineRows
+from backfill_assets.engines.frame_files import stage_more
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.tables.fingerprints import comparable, quoted
+from backfill_assets.kernel.tables.query_files import keep_rows
 from backfill_assets.kernel.tables.staging import Staged
-from backfill_assets.kernel.write.writing import keep_rows, write_there
 
 
 def kept_rows(
@@ -24,8 +25,8 @@ def kept_rows(
     version: int,
     days: Sequence[date],
 ) -> dict[date, int]:
-    """As `writing.keep_rows`, which adds the rows where DuckDB counts; else the engine does, where
-    the files lie."""
+    """As `query_files.keep_rows`, which adds the rows where DuckDB counts; else the engine does,
+    where the files lie."""
     lake = lake_session.lake
     stands = lake.store.files(contract, version, days, altered=True) if version >= 0 else []
     if not stands or not is_for_engine(lake_session, contract, [*staged.files, *stands]):
@@ -34,7 +35,7 @@ def kept_rows(
     sides = {"stands": rows_of(session, stands, contract)}
     sides["comes"] = rows_of(session, staged.files, contract)
     lacking = EngineRows(session, **sides).frame(_lacking_rows(contract))
-    added = write_there(lacking, lake, contract, staged, len(days))
+    added = stage_more(lacking, lake, contract, staged, len(days))
     staged.files = (*staged.files, *added)
     return dict(rows_of(session, added, contract).groupBy(contract.day_column).count().collect())
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
+from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.engines.server import (
     begin_server,
@@ -36,6 +37,7 @@ from backfill_assets.engines.steadiness import (
     transformed_frame,
 )
 from backfill_assets.engines.supervisor import ServerFolder
+from backfill_assets.engines.table_frames import read_frame
 from backfill_assets.foreign.located import refuse_moved
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
@@ -44,6 +46,7 @@ from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.model import Chunk, Table
 
 if TYPE_CHECKING:
@@ -242,7 +245,12 @@ class LakeSession:
         """The rows of some days (all if None) of a table, pinned at a version. A project's own
         session only needs to see the lake's folder."""
         wanted = None if days is None else sorted(set(days))
-        return self.lake.store.frame(self.for_reading(), table, version, day_column, wanted)
+        return read_frame(self.for_reading(), self.lake, table, version, day_column, wanted)
+
+    def write(self, contract: Contract, frame: "DataFrame", days: int) -> Staged:
+        """Compute a frame of at most so many `days` once, conformed to the contract, to a staging,
+        which the caller owns. Raises ContractBroken for other columns or types."""
+        return stage_frame(self.lake, contract, conformed_frame(frame, contract), days)
 
 
 @dataclass(frozen=True)

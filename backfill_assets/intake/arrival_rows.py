@@ -19,9 +19,9 @@ from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, S
 from backfill_assets.kernel.tables.embedded import connection, materialized
 from backfill_assets.kernel.tables.fingerprints import PIECES, part_hashes, pieces, row_hash
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.query_files import fill_by_batches, stage_query
 from backfill_assets.kernel.tables.staging import Staged, filling
 from backfill_assets.kernel.write.audit import ROW
-from backfill_assets.kernel.write.writing import copy_batches, stage_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +123,7 @@ class RawDeliveriesThere(RawDeliveries):
         """The rows of a query, staged."""
         with filling(self.lake, ledger) as staged:
             batches = self._engine_rows().frame(query).toArrow().to_reader()
-            copy_batches(self.lake, ledger, batches, staged)
+            fill_by_batches(self.lake, ledger, batches, staged)
         return staged
 
     def _engine_rows(self) -> EngineRows:

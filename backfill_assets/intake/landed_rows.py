@@ -34,10 +34,10 @@ from backfill_assets.intake.batches import (
     shown,
 )
 from backfill_assets.intake.content_store import StoredFile, refuse_replaced
-from backfill_assets.intake.mapping import quoted
 from backfill_assets.intake.parquet_files import grouped, read_micros
 from backfill_assets.intake.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, OF_COMMITS
 from backfill_assets.intake.text_lines import Limits, Unreadable
+from backfill_assets.kernel.core.column_types import sparks_name
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import exists
 
@@ -198,8 +198,8 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
         )
     is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
-    own = frame.select(*(quoted(c) for c in frame.columns if c not in ours)).schema.fields
-    columns = [(f.name, F.col(quoted(f.name)), f) for f in own]
+    own = frame.select(*(sparks_name(c) for c in frame.columns if c not in ours)).schema.fields
+    columns = [(f.name, F.col(sparks_name(f.name)), f) for f in own]
     of_texts = (item for f in (files if alike.fields else files[:1]) for item in f.types.items())
     types = {n: t.lower() for n, t in of_texts if t != FRACTIONAL}
     return frame.select(
@@ -231,7 +231,7 @@ def _too_long(fields: "Sequence[StructField]") -> "Column":
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
     most, why = Limits.max_row_bytes, "{} has a value of %d bytes, more than the limit of {}"
     reasons: list[Column] = []
-    for name, size in ((name, F.octet_length(quoted(name))) for name in texts):
+    for name, size in ((name, F.octet_length(sparks_name(name))) for name in texts):
         reason = F.format_string(why.format(shown(name).replace("%", "%%"), most), size)
         reasons.append(F.when(size > most, reason))
     return F.coalesce(F.lit(None).cast("string"), *reasons)

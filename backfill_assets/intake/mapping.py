@@ -36,7 +36,7 @@ from backfill_assets.intake.select import (
     spelled_out,
 )
 from backfill_assets.intake.session_free import fault, freed, session_names
-from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.column_types import ColumnType, read_type, sparks_name
 from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
@@ -229,7 +229,7 @@ def _watched(
 
     types = delivery_types(chosen.payload)
     texts = [n for n, kind in frame.dtypes if kind == "string" and not n.startswith("__")]
-    given = {n: F.when(F.trim(F.col(quoted(n))) != "", F.col(quoted(n))) for n in texts}
+    given = {n: F.when(F.trim(F.col(sparks_name(n))) != "", F.col(sparks_name(n))) for n in texts}
     frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()} | given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
@@ -248,11 +248,6 @@ def _is_delete() -> "Column":
     from pyspark.sql import functions as F
 
     return F.col("op").eqNullSafe(F.lit("delete"))
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark quotes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:

@@ -34,7 +34,6 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.writing import conform, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -276,11 +275,7 @@ def _staged_parts(
         with request.phases.phase("write"):
             lake_session.refuse_changed_settings(f"the table {wanted[0][0].name}")
             for contract, frame in wanted:
-                staged = (
-                    stage(lake_session.lake, contract, conform(frame, contract), days)
-                    if frame
-                    else None
-                )
+                staged = lake_session.write(contract, frame, days) if frame else None
                 made.append(PlacedPart(contract, staged))
         with request.phases.phase("audit"):
             raw, late, quarantine = (_audited(lake_session, part) for part in made)

@@ -13,7 +13,6 @@ from datetime import date, datetime, timedelta
 from backfill_assets.buckets.store_errors import StoreRefused
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
-from backfill_assets.engines.taking import taken_by_engine
 from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
 from backfill_assets.erasure.forgotten import is_forgotten
 from backfill_assets.intake.column_kinds import note_kinds
@@ -59,6 +58,7 @@ from backfill_assets.intake.table_changes import (
     note_scanned,
     waiting,
 )
+from backfill_assets.intake.taking import taken_by_engine
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import (
     BackfillError,

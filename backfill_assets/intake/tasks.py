@@ -2,7 +2,7 @@
 store by themselves.
 
 Not here: parsing and proving (`ingest`, `content_store`), and whoever starts the tasks
-(`engines.taking`). Engines run them in Python on their machines, so this module imports little and
+(`intake.taking`). Engines run them in Python on their machines, so this module imports little and
 no Spark.
 """
 

@@ -21,8 +21,10 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
+    MODE_TAG,
     PLAN_TAG,
     DayMove,
+    keep_good_tags,
 )
 from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
@@ -223,8 +225,10 @@ class Plan:
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""
+        mode = {MODE_TAG: str(self.policy.mode)} if self.policy.mode else {}
         code = {CODE_TAG: str(self.code)} if self.code is not None else {}
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **self.policy.mode.tags, **code}
+        good = keep_good_tags(self.policy.keep_good_days)
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code, **good}
 
 
 @cache

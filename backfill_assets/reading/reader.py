@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.candidates.snapshots import KeptTable, Snapshot, file_of, find_snapshot
 from backfill_assets.compare.compare import Moment, whole_files
 from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous, day_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
-from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of, read_plain
+from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of
 from backfill_assets.kernel.tables.embedded import new_engine, selection
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
@@ -237,14 +238,13 @@ class TableReader(Readable):
         return PinnedRows(contract, view.version, files, days)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
-        store, contract = self.lake.store, self.contract
+        contract = self.contract
         if pinned.version is None or pinned.version < 0:
             raise BackfillError(
                 f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first"
             )
-        return store.frame(
-            session, contract.name, pinned.version, contract.day_column, sorted(pinned.days)
-        )
+        day_column, days = contract.day_column, sorted(pinned.days)
+        return read_frame(session, self.lake, contract.name, pinned.version, day_column, days)
 
 
 def instant_of(time: datetime | str | None) -> datetime | None:

@@ -13,16 +13,18 @@ from datetime import date, datetime
 from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
+from backfill_assets.engines.loss import failing_alone
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, ranges
 from backfill_assets.kernel.core.downstream import will_change
+from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView
-from backfill_assets.kernel.tables.data_files import altered_text, columns
+from backfill_assets.kernel.tables.data_files import columns, refuse_altered_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
@@ -256,10 +258,26 @@ def _altered(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
     contracts, known = states.contracts.values(), states.view.tables
     for contract in (*contracts, *ledgers_of(contracts)):
-        if text := altered_text(
-            lake, contract, known[contract.name].version if contract.name in known else None
-        ):
+        version = known[contract.name].version if contract.name in known else None
+        if text := altered_text(lake, contract, version):
             yield f"{contract.name}: {text}"
+
+
+def altered_text(lake: Lake, contract: Contract, version: int | None = None) -> str:
+    """Return which data files of a version (None: the newest) are gone or altered, and the remedy;
+    empty if none is.
+
+    Also empty if the log cannot be opened, which `inspection.inspect` reports.
+    """
+    try:
+        with failing_alone(f"the table {contract.name}"):
+            refuse_altered_version(lake, contract, version)
+    except TransientError:
+        raise
+    except BackfillError as error:
+        # Also of names and logs that others wrote: the other tables are told of, too.
+        return f"{error.culprit}. {error.fix}"
+    return ""
 
 
 def known_days(view: LakeView) -> DayRange | None:

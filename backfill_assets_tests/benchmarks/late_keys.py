@@ -24,10 +24,10 @@ from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.columns import duckdb_name
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.query_files import stage_query
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.kernel.write.writing import stage_query
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.pipeline.built_in import contracts
 

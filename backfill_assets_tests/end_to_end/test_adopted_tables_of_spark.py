@@ -106,7 +106,7 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
     assert result.success, cause(result)
     assert spark.table(table).where(f"day = '{D2}'").count() == 1
     opened = look_at(lake)
-    frame = opened.store.frame(LakeSession(opened).for_reading(), "orders", version, "day")
+    frame = LakeSession(opened).read("orders", version, "day")
     assert sorted(map(tuple, frame.select("id", "at", "cents").collect()), key=str) == sorted(
         ((r.id, r.at, r.cents) for r in before), key=str
     )

@@ -26,6 +26,7 @@ from backfill_assets.engines import foreign
 from backfill_assets.engines.auditor import auditor_of
 from backfill_assets.engines.cache import present_jars, s3a_jars
 from backfill_assets.engines.confs import s3a_confs
+from backfill_assets.engines.frame_files import WHOLE
 from backfill_assets.engines.jvm import find_java, launch_options
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import drop_session
@@ -47,7 +48,6 @@ from backfill_assets.kernel.tables.restore import (
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import writing
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.writing import WHOLE
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders

@@ -53,9 +53,8 @@ import backfill_assets.kernel.write.replace as replace_module
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.write.writing import conform
+from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.kernel.write.writing import stage
 from backfill_assets_tests.engine_choice import FOR_SERVERS
 from backfill_assets_tests.lakes import ECHO
 
@@ -65,9 +64,9 @@ rows = lake_session.spark().sql(f"SELECT 'orphan' event_key, id value, DATE'{day
 sign = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'began') is not null"
 wait = f"(reflect('java.lang.Thread', 'sleep', {pause}L) is not null or value > 0)"
 done = f"reflect('org.apache.spark.util.Utils', 'createTempDir', '{sys.argv[4]}', 'ended') is not null"
-slow = conform(rows.where(f"{sign} and {wait} and {done}"), ECHO)
+slow = conformed_frame(rows.where(f"{sign} and {wait} and {done}"), ECHO)
 write = replace_module.Write(
-    ECHO, stage(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, LOGS.state(path, "event_date").version,
+    ECHO, stage_frame(lake, ECHO, slow), {day: DayEntry(1, "orphan", "older")}, LOGS.state(path, "event_date").version,
     replace_module.Provenance("test"))
 print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=True)
 """
@@ -76,7 +75,7 @@ print(replace_module.replace_days(lake, write, lambda days: {}).write_id, flush=
 SERVER_KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-import backfill_assets.kernel.write.computing as build_module
+import backfill_assets.engines.lake_session as build_module
 from backfill_assets.kernel.core.errors import EngineLost
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.engines.server import server_status
@@ -102,8 +101,8 @@ def killing(module, name):
     setattr(module, name, real)
 
 backfill(lake, *sys.argv[2:], ["raw"], toy())
-killing(build_module, "conform")
-killing(build_module, "stage")
+killing(build_module, "conformed_frame")
+killing(build_module, "stage_frame")
 backfill(lake, *sys.argv[2:], ["echo"], toy())
 """
 KILLED_BEFORE_RAW = """

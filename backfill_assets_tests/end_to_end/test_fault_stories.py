@@ -61,7 +61,7 @@ COMMITTING = (
     "kernel/tables/staging",
     "kernel/tables/committer",
     "kernel/tables/store",
-    "kernel/write/writing",
+    "kernel/tables/query_files",
     "kernel/tables/restore",
     "upkeep/inspection",
     "kernel/place/folder",

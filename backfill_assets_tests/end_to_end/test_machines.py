@@ -20,13 +20,13 @@ from typing import IO
 
 import pytest
 
+from backfill_assets.engines.frame_files import stage_frame
 from backfill_assets.engines.jvm import find_java, launch_options
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import drop_session
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.write.writing import stage
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, make_world, span
@@ -99,7 +99,7 @@ def test_a_worker_that_sees_another_folder_is_named_at_once_or_by_its_first_writ
         frame = rows.selectExpr(
             "id AS event_key", "DATE '2024-03-01' + CAST(id % 4 AS INT) AS event_date"
         )
-        stage(lake_session.lake, STAGING, frame).drop()
+        stage_frame(lake_session.lake, STAGING, frame).drop()
         machines.join(
             "unshare", "-m", "sh", "-c", f'mount -t tmpfs none {root} && exec "$@"', "blind"
         )
@@ -120,7 +120,7 @@ def test_a_worker_that_sees_another_folder_is_named_at_once_or_by_its_first_writ
 def refused(lake_session: LakeSession, frame: DataFrame, refusals: list[str]) -> list[str]:
     """Why rows were not staged; empty where they were."""
     try:
-        stage(lake_session.lake, STAGING, frame).drop()
+        stage_frame(lake_session.lake, STAGING, frame).drop()
     except SettingsError as refusal:
         refusals.append(str(refusal))
     return refusals

@@ -20,6 +20,7 @@ from backfill_assets.cli.backfill import run_if_needed
 from backfill_assets.dagster.adapter.backfill_requests import work_of
 from backfill_assets.dagster.adapter.io_manager import RebuildIOManager
 from backfill_assets.dagster.adapter.metadata import day_metadata
+from backfill_assets.engines.frame_files import write_frame
 from backfill_assets.intake.raw import load
 from backfill_assets.kernel.tables.committer import commit_files
 from backfill_assets.kernel.tables.home import Lake
@@ -28,7 +29,6 @@ from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.derived import build
 from backfill_assets.kernel.write.gates import judge
 from backfill_assets.kernel.write.replace import replace_days_locked
-from backfill_assets.kernel.write.writing import write
 from backfill_assets.pipeline.transforms.staging import staging as transform
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.homes import make_home
@@ -47,7 +47,7 @@ STOPS: Mapping[str, CodeType] = {  # each with the code of the function whose ca
     "run": work_of.__code__,
     "rebuild": build.__code__,
     "compute": transform.__code__,
-    "stage": write.__code__,
+    "stage": write_frame.__code__,
     "audit": audit.__code__,
     "judge": judge.__code__,
     "hand over": RebuildIOManager.handle_output.__code__,

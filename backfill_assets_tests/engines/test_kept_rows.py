@@ -1,5 +1,5 @@
 """An upsert by the lake's engine keeps the rows that one by DuckDB keeps. Not here: what a merge
-keeps, and why (`test_writing_upsert`)."""
+keeps, and why (`test_query_files`)."""
 
 from typing import Any, Literal
 

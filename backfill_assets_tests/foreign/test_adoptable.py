@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.engines.table_frames import read_frame
 from backfill_assets.foreign.adoptable import Adoption, contract_there, refuse_apart
 from backfill_assets.foreign.adopting import Adopted, adopt
 from backfill_assets.foreign.external import open_external
@@ -303,7 +304,7 @@ def test_an_engine_takes_the_day_of_files_that_hold_it_from_their_folders(
     world: Plain, spark: "SparkSession"
 ) -> None:
     version = world.adopt().version
-    frame = world.lake.store.frame(spark, "orders", version, "day")
+    frame = read_frame(spark, world.lake, "orders", version, "day")
     assert sorted(map(tuple, frame.collect())) == [
         (D1, "a", 1, None),
         (D1, "b", 2, None),

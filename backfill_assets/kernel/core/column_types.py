@@ -1,4 +1,5 @@
-"""The types of columns: parsed from Spark's SQL words, written in one spelling.
+"""The types of columns: parsed from Spark's SQL words, written in one spelling; and the names
+of columns in Spark's SQL.
 
 Not here: the names of types in engines and file formats (`kernel.tables.columns`), and the columns
 of a table (`contracts`, `payload`).
@@ -114,3 +115,8 @@ def read_type(text: str) -> ColumnType:
         return ColumnType(ARRAY, element=read_type(inner[1]))
     hint = OTHER_WORDS.get(word.partition("(")[0])
     raise ValueError(f"{text!r} is no type; write {hint or ALL_TYPES}")
+
+
+def sparks_name(column: str) -> str:
+    """The name of a column as Spark's SQL quotes it."""
+    return "`" + column.replace("`", "``") + "`"

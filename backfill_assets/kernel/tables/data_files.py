@@ -1,44 +1,29 @@
-"""Data files of a table version: their sizes, which are gone or altered, and frames of their rows.
+"""Data files of a table version: their sizes, which are gone or altered, and which of them alone
+give its rows.
 
 Not here: bytes that changed without a change of size (`inspection`), rows as Python values
-(`store`). Frames come from the plain Parquet files: Delta's own reader replays the log with three
-to six Spark jobs per version, more than a query on thin days costs; it reads only what other
-programs gave a table.
+(`store`), and frames of the rows (`engines.table_frames`).
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache, partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.engines.engine_paths import engine_path, linked
-from backfill_assets.engines.foreign import delta_frame
-from backfill_assets.engines.loss import failing_alone
-from backfill_assets.engines.session import OwnServer, engine_of, own_server
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.errors import (
-    Altered,
-    BackfillError,
-    ContractBroken,
-    TransientError,
-)
+from backfill_assets.kernel.core.errors import Altered, ContractBroken
 from backfill_assets.kernel.log.file_names import OTHERS, file_fault, is_adopted_there
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place, sizes
-from backfill_assets.kernel.tables.columns import kinds_of, read_footer, type_of_arrow
+from backfill_assets.kernel.tables.columns import kinds_of
 from backfill_assets.kernel.tables.folder import LakeFolder
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
@@ -164,24 +149,15 @@ def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
-def altered_text(lake: LakeFolder, contract: Contract, version: int | None = None) -> str:
-    """Describe which data files of a version (None: the newest) are gone or altered, and the
-    remedy; empty if none is.
-
-    Also empty if the log cannot be opened, which `inspection.inspect` reports.
-    """
-    path, altered = lake.table_place(contract.name), list[tuple[LiveFile, int | None]]()
-    try:
-        with failing_alone(f"the table {contract.name}"), suppress(DeltaError):
-            if (seen := version or LOGS.head(path)) >= 0:
-                altered = _altered(path, files_of(lake, contract, seen))
-    except TransientError:
-        raise
-    except (
-        BackfillError
-    ) as error:  # of names and logs that others wrote: the other tables are told of, too
-        return f"{error.culprit}. {error.fix}"
-    return ". ".join(_in_words(path, altered)) if altered else ""
+def refuse_altered_version(
+    lake: LakeFolder, contract: Contract, version: int | None = None
+) -> None:
+    """Raise Altered as `refuse_altered` for the files of a version of a table (None: the newest);
+    nothing where there is no table, or where its log cannot be opened."""
+    place = lake.table_place(contract.name)
+    with suppress(DeltaError):
+        if (seen := version or LOGS.head(place)) >= 0:
+            refuse_altered(place, files_of(lake, contract, seen))
 
 
 def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
@@ -249,41 +225,6 @@ class PlainFiles:
     partition_column: str  # "": none, and the files may hold rows of other days
 
 
-def read_frame(
-    session: "SparkSession",
-    table: Place,
-    version: int,
-    day_column: str,
-    days: Sequence[date] | None = None,
-) -> "DataFrame":
-    """The rows of some days (None: all) of a table at a version, by Delta's reader in Spark where
-    the plain files do not give them. Raises BackfillError if the engine has no such reader, Altered
-    for a file that is gone or altered."""
-    plain = plain_files(table, version, day_column, days, partial(engine_path, session, table))
-    if plain is not None:
-        return _of_days(
-            read_plain(session, plain), day_column, None if plain.partition_column else days
-        )
-    if not (engine := engine_of(session)).reads_delta:
-        raise BackfillError(
-            f"the table {table.name}",
-            f"another program gave it what {engine.name} cannot read",
-            "It was not read",
-            'Set engine = "embedded" for this lake',
-        )
-    refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    return _of_days(delta_frame(session, engine_path(session, table), version), day_column, days)
-
-
-def _of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
-    if days is None:
-        return frame
-    # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts:
-    # delta).
-    listed = ", ".join(f"DATE'{d.isoformat()}'" for d in sorted(set(days)))
-    return frame.where(f"`{day_column}` IN ({listed})") if days else frame.limit(0)
-
-
 def plain_files(
     table: Place,
     version: int,
@@ -317,72 +258,3 @@ def plain_files(
     if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
         return None
     return PlainFiles(paths, columns, "".join(laid_out))
-
-
-def read_plain(
-    session: "SparkSession",
-    plain: PlainFiles,
-    server_of: "Callable[[SparkSession], OwnServer | None]" = own_server,
-) -> "DataFrame":
-    """The rows of the files; their paths hold the partition's value.
-    `server_of`: the server behind a session that may be given links to files (None: it may not)."""
-    if not plain.paths:
-        nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
-        return session.sql("SELECT 1").where("false").selectExpr(*nulls)
-    server, frames = server_of(session) if plain.partition_column else None, list["DataFrame"]()
-    for alike in [plain] if engine_of(session).casts_files else _by_types(plain):
-        read = (
-            _read_links(session, alike, server.scratch)
-            if server
-            else _read_with_day_of_path(session, alike)
-        )
-        cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
-        frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
-    return reduce(lambda one, other: one.union(other), frames)
-
-
-def _by_types(plain: PlainFiles) -> list[PlainFiles]:
-    """The files in groups whose columns have the same types: older ones may have a narrower one."""
-    groups = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
-    for path in plain.paths:
-        kinds = _types_of(path)
-        groups[tuple((name, kinds.get(name, kind)) for name, kind in plain.columns)].append(path)
-    return [
-        replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()
-    ]
-
-
-@lru_cache(maxsize=4096)
-def _types_of(path: str) -> dict[str, str]:
-    """Spark's names of the types that the columns of a file have; a data file never changes."""
-    kinds = ((f.name, type_of_arrow(f.type)) for f in read_footer(Path(path)).schema)
-    return {name: kind.spark for name, kind in kinds if kind is not None}
-
-
-def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
-    """The rows by an engine that may not see folders of this machine; it takes the day of each row
-    from its file."""
-    from pyspark.sql import functions as F
-
-    day = plain.partition_column
-    stored = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns if name != day)
-    frame = session.read.schema(stored).option("recursiveFileLookup", "true").parquet(*plain.paths)
-    if not day:
-        return frame
-    named = F.substring_index(
-        F.substring_index(F.col("_metadata.file_path"), f"{day}=", -1), "/", 1
-    ).cast("date")
-    return frame.select(
-        *(named.alias(day) if name == day else F.col(f"`{name}`") for name, _ in plain.columns)
-    )
-
-
-def _read_links(session: "SparkSession", plain: PlainFiles, scratch: Path) -> "DataFrame":
-    """Read the rows by an engine of ours from a folder of links, whose partitions it reads once per
-    file: taking the day from the file name of each row cost a twelfth of the CPU of a long
-    range."""
-    day = plain.partition_column
-    named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
-    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
-    return frame.select(*(f"`{name}`" for name, _ in plain.columns))

@@ -1,7 +1,7 @@
 """The embedded engine (DuckDB): queries over Parquet files, in pieces, spilling what memory does
 not hold.
 
-Also tables of other programs by their place. Not here: the questions (`audit`, `writing`,
+Also tables of other programs by their place. Not here: the questions (`audit`, `query_files`,
 `intake.arrivals`, `reconcile.reconcile`), and queries over whole versions of tables of a lake
 (`store`).
 """

@@ -1,8 +1,8 @@
 """Staging: the rows of one write as Parquet files in `TABLE/writes/WRITE_ID`, which no log mentions
 yet.
 
-Not here: writing them by an engine (`writing`), judging them (`audit`), publishing them
-(`committer`). Readers of the table do not see them. A marker, locked by the writing process,
+Not here: writing them (`query_files`, `engines.frame_files`), judging them (`audit`), publishing
+them (`committer`). Readers of the table do not see them. A marker, locked by the writing process,
 protects the files from the sweep. Spark jobs never share a folder: they would share `_temporary`.
 """
 

@@ -1,7 +1,7 @@
 """The port of storage: the tables of a lake by name, kept as Delta tables on a file system.
 
-Not here: staging (`staging`, `writing`), mending (`inspection`) and rollbacks (`restore`), which
-work on the same log and files, which lie in a `Place`.
+Not here: staging (`staging`, `query_files`), mending (`inspection`) and rollbacks (`restore`),
+which work on the same log and files, which lie in a `Place`.
 
 A table has versions 0, 1, 2, …; each is one commit, whole or absent, with a receipt. Staged rows
 are not readable through the table until `replace_days` or `append` commits them.
@@ -37,19 +37,17 @@ from backfill_assets.kernel.tables.data_files import (
     files_of_days,
     gone_or_altered,
     live_files,
-    read_frame,
     refuse_altered,
 )
 from backfill_assets.kernel.tables.embedded import delta_rows
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
+from backfill_assets.kernel.tables.query_files import merge_days
 from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, unswept
 from backfill_assets.kernel.tables.table_places import table_at
-from backfill_assets.kernel.write.writing import merge_days
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
@@ -60,7 +58,7 @@ class TableStore:
     commit.
 
     A table that does not exist has no commits, no rows and the version -1; the first write creates
-    it. Only `frame` needs a JVM.
+    it. No method needs a JVM.
     """
 
     lake: LakeFolder
@@ -218,17 +216,6 @@ class TableStore:
             raise BackfillError(
                 f"the table {named}", f"it is unreadable ({cause})", "Nothing was read", fix
             ) from error
-
-    def frame(
-        self,
-        session: "SparkSession",
-        table: str,
-        version: int,
-        day_column: str,
-        days: Sequence[date] | None = None,
-    ) -> "DataFrame":
-        """The rows of some days (None: all) of a table, pinned at a version, by the engine."""
-        return read_frame(session, self.lake.table_place(table), version, day_column, days)
 
     def lock(self, table: str) -> AbstractContextManager[None]:
         """One writer at a time: hold it to replace or append. Raises TransientError if it is held

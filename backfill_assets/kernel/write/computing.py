@@ -28,7 +28,6 @@ from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table
-from backfill_assets.kernel.write.writing import conform, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -182,7 +181,7 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
         frame = plan_rows(request, states, todo)
     with request.phases.phase("write"):
         request.lake_session.refuse_changed_settings(f"the table {contract.name}")
-        return stage(request.lake_session.lake, contract, conform(frame, contract), len(todo))
+        return request.lake_session.write(contract, frame, len(todo))
 
 
 def refuse_dependent(

@@ -13,11 +13,11 @@ and tests.
                    the input days, pinned at the versions of step 2
      6  transform  `kernel.write.model.Table`:
                    the table's own pure function, over the whole range at once
-     7  stage      `kernel.write.writing.stage`:
+     7  stage      `engines.frame_files.stage_frame`:
                    Parquet files that no log names, so that no reader sees them
     7a  alone      `kernel.write.computing.refuse_dependent`:
                    a user's code makes one day again, which is compared
-    7b  merge      `kernel.write.writing.keep_rows`:
+    7b  merge      `kernel.tables.query_files.keep_rows`:
                    only in that write mode, rows that the new ones lack come along
      8  audit      `engines.auditor.auditor_of`:
                    rows, NULLs, repeated keys and fingerprint per day, of exactly these files
@@ -62,6 +62,7 @@ from backfill_assets.kernel.write.gates import PROFILE, gates_of
 from backfill_assets.kernel.write.judging import (
     KeptBack,
     causes_by_day,
+    keeps_good,
     quality_context,
     refusal_of,
 )
@@ -101,7 +102,7 @@ class Rebuild:
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
             self.findings = self._judge(self.ready.chunk)
-            if self.request.mode.keeps_good_days:
+            if keeps_good(self.request):
                 self._keep_good()
         return self.findings
 
@@ -269,7 +270,7 @@ class Rebuild:
         )
 
     def _disagreements(self) -> dict[date, str]:
-        if not self.request.mode.gives_what_inputs_say:
+        if self.request.mode.upserts:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine

@@ -1,5 +1,5 @@
 """Types by the names of each engine, and that files of every type fit the contract they were made
-from. Not here: values (`test_writing_conform`)."""
+from. Not here: values (`test_frame_files_conform`)."""
 
 import json
 from dataclasses import replace

@@ -1,5 +1,5 @@
 """Fingerprints as text and as SQL: sums with dots, quoted names, an order of columns that does not
-matter. Not here: fingerprints of files that Spark wrote (`test_writing_conform`)."""
+matter. Not here: fingerprints of files that Spark wrote (`test_frame_files_conform`)."""
 
 import hashlib
 import struct

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged, markers, stage_rows, sweep
 from backfill_assets.kernel.tables.store import ensure_table
-from backfill_assets.kernel.write.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import publish_by_hand, read_staged
 from backfill_assets_tests.processes import start
@@ -113,7 +113,7 @@ def test_rows_of_ours_are_staged_without_an_engine(lake: Lake) -> None:
 
 def staged_by_spark(spark: "SparkSession", lake: Lake, *cells: tuple[object, ...]) -> Staged:
     frame = spark.createDataFrame(list(cells), "entity string, value bigint, event_date date")
-    return stage(lake, STAGING, conform(frame, STAGING))
+    return stage_frame(lake, STAGING, conformed_frame(frame, STAGING))
 
 
 def test_spark_writes_one_file_per_day_and_nothing_else(spark: "SparkSession", lake: Lake) -> None:
@@ -139,5 +139,5 @@ def test_what_fails_half_way_leaves_nothing(spark: "SparkSession", lake: Lake) -
     )
     bad = frame.selectExpr("entity", "cast(raise_error('no') as bigint) value", "event_date")
     with pytest.raises(Exception, match="no"):
-        stage(lake, STAGING, bad)
+        stage_frame(lake, STAGING, bad)
     assert writes(lake) == set()

@@ -67,7 +67,7 @@ def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loade
     lake: Lake,
 ) -> None:
     """As a load left them that wrote a day twice, which came again as it was
-    (`kernel.write.writing`)."""
+    (`engines.frame_files`)."""
     _load(lake, "s", 1)
     _arrive(lake, 1, 0)
     assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()

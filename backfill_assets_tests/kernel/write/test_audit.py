@@ -1,5 +1,5 @@
 """The audit of files: counts, sums, NULLs and repeated keys are exact per day, and any changed cell
-is noticed. Not here: files that Spark wrote (`test_writing_conform`)."""
+is noticed. Not here: files that Spark wrote (`test_frame_files_conform`)."""
 
 import hashlib
 import math

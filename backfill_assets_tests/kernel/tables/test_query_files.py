@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import ONE_DAY
+from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.core.write_mode import MERGE, OVERWRITE
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.query_files import keep_rows
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.replace import Published, Write, replace_days
-from backfill_assets.kernel.write.writing import keep_rows
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lakes import content
 from backfill_assets_tests.pipeline.built_in import contract
@@ -61,7 +61,7 @@ def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, 
         else DayEntry(0, "0", "digest")
         for d in wanted
     }
-    mode = MERGE if merging else OVERWRITE
+    mode = WriteMode.MERGE if merging else WriteMode.OVERWRITE
     done = Write(STAGING, staged, entries, version, Provenance("test"), mode=mode)
     return replace_days(lake, done, lambda asked: dict.fromkeys(asked, "digest")), kept
 

@@ -1,7 +1,7 @@
 """Files in a bucket taken in by tasks of an engine elsewhere, so that none of their bytes passes
 this process.
 
-Not here: what a task does (`intake.tasks`), and what follows from a file (`scan`). What no task
+Not here: what a task does (`tasks`), and what follows from a file (`scan`). What no task
 manages, and all where no task can run, this process takes in as it does elsewhere: nothing is
 refused for it.
 """

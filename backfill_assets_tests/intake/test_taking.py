@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from backfill_assets.engines.taking import _line, taken_by_engine
 from backfill_assets.intake.content_store import find, refuse_replaced
 from backfill_assets.intake.files import LandedFile, landed_object
 from backfill_assets.intake.ingest import ingest
+from backfill_assets.intake.taking import _line, taken_by_engine
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.home import Lake, open_lake

@@ -1,6 +1,6 @@
 """What a query gives, or Spark for many thin days, is staged as files of the contract, by its
 partition column, or not at all.
-Not here: publishing what was staged (`test_writing_upsert`)."""
+Not here: publishing what was staged (`test_query_files`)."""
 
 import json
 from collections.abc import Iterator
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.engines.frame_files import MANY_FOLDERS, conformed_frame, stage_frame
 from backfill_assets.engines.sail import Sail
 from backfill_assets.engines.session import set_confs
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Column
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.query_files import stage_query
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.writing import MANY_FOLDERS, conform, stage, stage_query
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, read_staged
 from backfill_assets_tests.processes import run_python
@@ -94,8 +95,11 @@ def every_kind(spark: "SparkSession", days: int) -> "DataFrame":
 def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_same_folders(
     few_rows: "SparkSession", tmp_path: Path
 ) -> None:
-    lake, frame = bare_lake(tmp_path), conform(every_kind(few_rows, MANY_FOLDERS), KINDS)
-    parted, by_spark = stage(lake, KINDS, frame, MANY_FOLDERS), stage(lake, KINDS, frame, 1)
+    lake, frame = bare_lake(tmp_path), conformed_frame(every_kind(few_rows, MANY_FOLDERS), KINDS)
+    parted, by_spark = (
+        stage_frame(lake, KINDS, frame, MANY_FOLDERS),
+        stage_frame(lake, KINDS, frame, 1),
+    )
     assert "DuckDB" in written_by(parted.paths[0])
     assert "parquet-mr" in written_by(by_spark.paths[0])
     assert [f.partition for f in parted.files] == [f.partition for f in by_spark.files]
@@ -123,7 +127,7 @@ def test_text_that_is_no_utf8_is_refused_and_leaves_nothing(
         "CAST(X'FF' AS STRING) entity", "id value", f"DATE'{day(0)}' event_date"
     )
     with pytest.raises(ContractBroken, match="cannot be read back"):
-        stage(lake, STAGING, conform(bad, STAGING), MANY_FOLDERS)
+        stage_frame(lake, STAGING, conformed_frame(bad, STAGING), MANY_FOLDERS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list((lake.root / ".staging" / "staging").iterdir())
 
@@ -133,7 +137,7 @@ WRITES = """
     import json, sys
     from pathlib import Path
     from backfill_assets.engines.session import own_server
-    from backfill_assets.kernel.write.writing import write
+    from backfill_assets.engines.frame_files import write_frame
     from backfill_assets_tests.second_engine_probe import session_on
 
     wide, days, memory, to = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
@@ -142,7 +146,7 @@ WRITES = """
             *(f"id + {n} AS c{n}" for n in range(wide)),
             f"CASE WHEN id < 2 * {days} - 1 THEN date_add(DATE '1969-12-25', cast(id % {days} AS INT)) END AS day",
         )
-        write(frame, to, "day", days + 1, memory)
+        write_frame(frame, to, "day", days + 1, memory)
         back = session.read.parquet(to).selectExpr("count(*)", "sum(c0)", "sum(c1)").collect()[0]
         left = [p.name for p in own_server(session).scratch.glob("unordered_*")]
     print(json.dumps([list(back), left, sorted({p.parent.name for p in Path(to).rglob("*.parquet")})]))

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from backfill_assets.engines.auditor import audit_by_engine, take_digests
+from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.errors import ContractBroken
@@ -16,7 +17,6 @@ from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.place.port import sha256_of_bytes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.writing import conform, stage
 from backfill_assets_tests.builders import STAGING, day
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def frame_of(spark: "SparkSession", **columns: str) -> "DataFrame":
 
 def test_every_difference_from_the_contract_is_named_at_once(spark: "SparkSession") -> None:
     with pytest.raises(ContractBroken) as told:
-        conform(frame_of(spark, entity="int", extra="string", event_date="date"), STAGING)
+        conformed_frame(frame_of(spark, entity="int", extra="string", event_date="date"), STAGING)
     for difference in (
         "column value is missing",
         "column extra is not in the contract",
@@ -84,14 +84,14 @@ def test_whole_numbers_may_widen_and_nothing_else_is_cast(
 ) -> None:
     frame = frame_of(spark, event_date="date", value=given, entity="string")
     if fits:
-        assert dict(conform(frame, STAGING).dtypes) == {
+        assert dict(conformed_frame(frame, STAGING).dtypes) == {
             "entity": "string",
             "value": "bigint",
             "event_date": "date",
         }
     else:
         with pytest.raises(ContractBroken, match="column value"):
-            conform(frame, STAGING)
+            conformed_frame(frame, STAGING)
 
 
 def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
@@ -99,7 +99,7 @@ def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
 ) -> None:
     made = replace(TABLE, rules=(RULES[0], Rule("once", "count(*) = 1", "r", per=("key",))))
     frame = spark.createDataFrame(AWKWARD, SCHEMA)
-    staged = stage(lake, made, conform(frame, made), 1)
+    staged = stage_frame(lake, made, conformed_frame(frame, made), 1)
     by_spark = audit_by_engine(LakeSession(lake), staged, made, {"some": ("day", "at")})
     assert by_spark == audit(lake, staged.paths, made, {"some": ("day", "at")})
     assert {p.broken["i_is_whole"] for p in by_spark.values() if p.broken} == {1}
@@ -110,8 +110,8 @@ def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
     take_digests(spark, staged)
     assert {f.name: f.engine_digest for f in staged.files} == read
     assert len(read) > 1
-    torn = conform(frame.withColumn("text", F.expr("CAST(X'C328' AS STRING)")), made)
-    staged = stage(lake, made, torn, 1)
+    torn = conformed_frame(frame.withColumn("text", F.expr("CAST(X'C328' AS STRING)")), made)
+    staged = stage_frame(lake, made, torn, 1)
     refusal = r"the table t: what was computed cannot be read back: .*Nothing was written"
     with pytest.raises(ContractBroken, match=refusal):
         audit(lake, staged.paths, made)

@@ -1,0 +1,200 @@
+"""Rows that DuckDB writes to a staging: of a query, of Arrow batches, and published rows merged
+with new ones.
+
+Not here: the rows of a frame, which an engine writes (`engines.frame_files`), the life of a staging
+(`staging`), whether an upsert is allowed (`kernel.write.derived`), and publishing.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.errors import ContractBroken
+from backfill_assets.kernel.log.log import LiveFile
+from backfill_assets.kernel.tables.columns import duckdb_name, footer_in
+from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
+from backfill_assets.kernel.tables.embedded import (
+    connection,
+    explaining_unreadable,
+    literal,
+    selection,
+)
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.staging import Staged, StagedFile, filling
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GIVEN = "given_rows"  # the name of rows that come by Arrow in a query
+
+
+def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
+    """Write the rows of a DuckDB query, whose columns have the contract's names and types, without
+    a JVM.
+
+    The caller owns the staging. Raises what DuckDB raises, after dropping the files.
+    """
+    with filling(lake, contract) as staged:
+        _copy_query(lake, contract, query, staged)
+        staged.files = staged.found(contract.partition_column)
+    return staged
+
+
+def fill_by_batches(
+    lake: LakeFolder, contract: Contract, batches: "pa.RecordBatchReader", staged: Staged
+) -> None:
+    """Make rows that come by Arrow, with columns of the contract's names, the only files of a
+    staging. They stream. Raises ContractBroken where a value cannot become one of its column's
+    type."""
+    cast = ", ".join(
+        f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}"
+        for c in contract.columns
+    )
+    with explaining_unreadable(contract):
+        _copy_query(lake, contract, f"SELECT {cast} FROM {GIVEN}", staged, batches)
+    staged.files = staged.found(contract.partition_column)
+
+
+def part_files(lake: LakeFolder, contract: Contract, staged: Staged, below: str) -> None:
+    """Make the rows of the Parquet files in a folder `below` a staging its only files, laid out by
+    the partition column; deletes the folder. Raises ContractBroken if they cannot be read back."""
+    listed = ", ".join(literal(f.path) for f in staged.found("", below))
+    with explaining_unreadable(contract):
+        rows = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
+        _copy_query(lake, contract, rows, staged)
+    staged.table.delete_below(f"{staged.name}/{below}")
+    staged.files = staged.found(contract.partition_column)
+
+
+def _copy_query(
+    lake: LakeFolder,
+    contract: Contract,
+    query: str,
+    staged: Staged,
+    given: "pa.RecordBatchReader | None" = None,
+) -> None:
+    """Write the rows of a query, which may be of `GIVEN`, to the folder of a staging, whose files
+    they are not yet (`Staged.found`)."""
+    column = contract.partition_column
+    layout = f", PARTITION_BY ({quoted(column)}), OVERWRITE_OR_IGNORE" if column else ""
+    names = ", ".join(map(quoted, contract.column_names))
+    target = literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
+    with connection(lake) as engine:
+        if given is not None:
+            engine.register(GIVEN, given)
+        engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
+
+
+def merge_days(
+    lake: LakeFolder,
+    contract: Contract,
+    staged: Staged | None,
+    live: Sequence[LiveFile],
+    days: Collection[date],
+) -> tuple[list[StagedFile], list[LiveFile]]:
+    """The new files and the live ones they replace, for a table whose files hold several days:
+    afterwards it holds the staged rows for `days`. The new files lie in the staging's folder and
+    are dropped with it.
+    """
+    if staged is None:
+        raise ValueError(
+            f"{contract.name}: days of a table laid out by {contract.partition_column} need a "
+            "staging"
+        )
+    table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
+    live_rows = selection([str(table.local(f.path)) for f in live], contract)
+    with connection(lake) as engine:
+        column = quoted(contract.partition_column)
+        values = engine.execute(
+            f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}"
+        ).fetchall()
+    touched = {f.partition for f in staged.files} | {value for (value,) in values}
+    _refuse_older_days(lake, contract, [f.path for f in live if f.partition in touched], of_days)
+    adds = []
+    for value in sorted(v for v in touched if v is not None):
+        name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
+        live_part = selection(
+            [str(table.local(f.path)) for f in live if f.partition == value], contract
+        )
+        new = selection([f.path for f in staged.files if f.partition == value], contract)
+        # Only of these days: a day that is staged and did not change is kept, and would be there
+        # twice.
+        kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
+        rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
+        if _write_rows(lake, contract, name, rows):
+            adds.append(StagedFile(table, name, value))
+    return adds, [f for f in live if f.partition in touched]
+
+
+def _refuse_older_days(
+    lake: LakeFolder, contract: Contract, live: Sequence[str], of_days: str
+) -> None:
+    """Raise ContractBroken where files to be written again hold other days without a column of the
+    contract: these would get NULL in it, and lose what they have under another name."""
+    names = {*contract.column_names} - {contract.partition_column}
+    table = lake.table_place(contract.name)
+    older = [str(table.local(f)) for f in live if not names <= {*footer_in(table, f).schema.names}]
+    if not older:
+        return
+    with connection(lake) as engine:
+        rows, day_column = selection(older, contract), quoted(contract.day_column)
+        found = engine.execute(
+            f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})"
+        ).fetchall()
+    if others := sorted(day for (day,) in found):
+        raise ContractBroken(
+            f"the table {contract.name}",
+            f"{ranges(others)} lie in the same files, and were made without columns of today's "
+            "contract",
+            "Nothing was written",
+            "Make them and the days of this run in one run: `backfill-assets backfill --tables "
+            f"{contract.name} --from {others[0]} --to {others[-1]}`, with a range that holds both",
+        )
+
+
+def keep_rows(
+    lake: LakeFolder, contract: Contract, staged: Staged, version: int, days: Iterable[date]
+) -> dict[date, int]:
+    """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file
+    per day.
+
+    Returns how many rows were added, for days that have any. For tables laid out by day; version -1
+    means that the table does not exist. NULL in a key is a value like any other.
+    """
+    table = lake.table_place(contract.name)
+    live = files_of(lake, contract, version) if version >= 0 else []
+    refuse_altered(table, live)
+    same = " AND ".join(
+        f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key)
+    )
+    kept: dict[date, int] = {}
+    for day in days:
+        stands = [str(table.local(f.path)) for f in live if f.partition == str(day)]
+        if not stands:
+            continue
+        comes = selection([f.path for f in staged.files if f.partition == str(day)], contract)
+        lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
+        name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
+        rows = f"SELECT * FROM ({selection(stands, contract)}) AS stands WHERE {lacking}"
+        if count := _write_rows(lake, contract, name, rows):
+            staged.files = (*staged.files, StagedFile(table, name, str(day)))
+            kept[day] = count
+    return kept
+
+
+def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> int:
+    """Write the rows of a query to a new file, without the partition column and in the order of the
+    contract's key; returns how many those are (0: no file)."""
+    table = lake.table_place(contract.name)
+    target = str(table.prepared(name.rpartition("/")[0]) / name.rpartition("/")[2])
+    kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)
+    ordered = f"SELECT {kept} FROM ({rows}) ORDER BY {', '.join(map(quoted, contract.key))}"
+    with connection(lake) as engine:
+        copy = f"COPY ({ordered}) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+        (written,) = engine.execute(copy).fetchone() or (0,)
+    if not written:
+        table.delete(name)
+    return int(written)
