@@ -125,23 +125,20 @@ def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
 
 def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
     """The names of `columns` that the files of a day lack; none for a day without rows or with
-    unknown columns, and none that a later release brought. Where a receipt has no types, arrays are
-    not known."""
+    unknown columns, and none that a later release brought."""
     known = entry.columns
     if not entry.rows or known is None:
         return []
-    untyped = not all(known.values())
-    lacking = (c for c in columns if c.name not in known and not c.is_later)
-    return [c.name for c in lacking if not (untyped and c.kind.element is not None)]
+    return [c.name for c in columns if c.name not in known and not c.is_later]
 
 
 def mark_of(
     entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()
 ) -> str:
     """The part of a digest that names the columns `read` (None: all) in a day's files and their
-    types, except the columns `beside`; empty for a day without rows, and for receipts of earlier
-    versions, whose digests name no columns. A wider type counts as the same: it changes no row."""
-    if entry is None or not entry.rows or not entry.columns or not all(entry.columns.values()):
+    types, except the columns `beside`; empty for a day without rows. A wider type counts as the
+    same: it changes no row."""
+    if entry is None or not entry.rows or not entry.columns:
         return ""
     return _mark(tuple(entry.columns.items()), None if read is None else tuple(read), beside)
 

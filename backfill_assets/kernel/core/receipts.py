@@ -25,8 +25,6 @@ SAME_FIELDS = (
     *("write_id", "table", "reason", "run_id", "note", "frontier", "inputs", "tags"),
     *("seconds", "cpu_seconds", "start_seconds", "bytes"),
 )
-# The scheme of receipts from before they named it: never called equal to one of ours.
-UNNUMBERED = 1
 V = TypeVar("V")
 Columns = Mapping[str, str]  # the type of each column by its name
 
@@ -58,8 +56,8 @@ class DayEntry:
     scheme: int = SCHEME  # the fingerprint's method; kept when a receipt repeats an older one
     # fingerprints of sets of columns by name (`kernel.core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # Name and type of each column of the day's data files; type "": not known; None: no column is
-    # known. A column is left out where the day's deliveries were loaded without it.
+    # Name and type of each column of the day's data files; None: without rows, or not written yet.
+    # A column is left out where the day's deliveries were loaded without it.
     columns: Columns | None = field(default=None, compare=False)
 
     @property
@@ -133,7 +131,7 @@ class Receipt:
 
 @dataclass(slots=True)  # not frozen: that takes longer to make
 class _ReceiptText:
-    """The form of a receipt in its text. Releases before this one lack the keys with defaults."""
+    """The form of a receipt in its text."""
 
     write_id: str
     table: str
@@ -146,18 +144,18 @@ class _ReceiptText:
     inputs: Mapping[str, int]
     tags: Mapping[str, str]
     days: Mapping[date, tuple[int, str, str, Built]]  # rows, fingerprint, input digest, built
+    counts: Mapping[date, Mapping[str, int]]  # of days with some
+    parts: Mapping[date, Mapping[str, str]]  # of days with some
+    columns: tuple[Mapping[str, str], ...]  # the distinct ones of all days
+    # The number of a day's among `columns` where it is not 0; None: it has no rows.
+    columns_of: Mapping[date, int | None]
+    scheme: int
+    schemes: Mapping[date, int]  # of days whose is not `scheme`
+    seconds: float | None
+    cpu_seconds: float | None
+    start_seconds: float | None
+    bytes: int | None
     backfill_assets: int = SCHEMA
-    counts: Mapping[date, Mapping[str, int]] = field(default_factory=dict)  # of days with some
-    parts: Mapping[date, Mapping[str, str]] = field(default_factory=dict)  # of days with some
-    columns: tuple[Mapping[str, str], ...] = ()  # the distinct ones of all days
-    # The number of a day's among `columns` where it is not 0; None: not known.
-    columns_of: Mapping[date, int | None] = field(default_factory=dict)
-    scheme: int = UNNUMBERED
-    schemes: Mapping[date, int] = field(default_factory=dict)  # of days whose is not `scheme`
-    seconds: float | None = None
-    cpu_seconds: float | None = None
-    start_seconds: float | None = None
-    bytes: int | None = None
 
 
 def _text_of(receipt: Receipt) -> _ReceiptText:
@@ -187,7 +185,8 @@ def parse_receipt(text: str | None) -> Receipt | None:
     """The receipt in a commit's `userMetadata`; None for a foreign commit and an incomplete
     receipt.
 
-    Raises BackfillError for one of a newer version, whose days would else be rebuilt.
+    Raises BackfillError for one of a newer version, and of one before 0.3, whose days would else be
+    rebuilt.
     """
     try:
         body: Any = json.loads(text or "")
@@ -198,6 +197,8 @@ def parse_receipt(text: str | None) -> Receipt | None:
             raise _newer(body)
         if schema != SCHEMA:
             return None
+        if "days" in body and "columns" not in body:
+            raise _older(body)
         return _receipt_of(record_of(_ReceiptText, body))
     except UnknownWord:
         raise _newer(body) from None
@@ -211,6 +212,17 @@ def _newer(body: Mapping[str, Any]) -> BackfillError:
         "a newer version of backfill-assets wrote to it, whose receipts this one cannot read",
         "Nothing was read or written",
         "Upgrade backfill-assets",
+    )
+
+
+def _older(body: Mapping[str, Any]) -> BackfillError:
+    return BackfillError(
+        f"the table {body.get('table')}",
+        "a version of backfill-assets before 0.3 wrote to it, whose receipts do not say which "
+        "columns its files have",
+        "Nothing was read or written",
+        "Make the lake anew: its lake.toml and landing folder in another folder, then "
+        "`backfill-assets catch-up`",
     )
 
 

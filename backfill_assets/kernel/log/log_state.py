@@ -5,11 +5,9 @@ Not here: the files of the log (`log`), states kept in files (`state_files`), an
 whole lake (`view`).
 """
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date
 from operator import attrgetter
 from typing import TypeVar, cast
@@ -21,9 +19,8 @@ from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.frontier import frontiers_in
 from backfill_assets.kernel.core.plans import REPLAY
-from backfill_assets.kernel.core.profiles import counted_nulls
 from backfill_assets.kernel.core.readings import PARAMETERS
-from backfill_assets.kernel.core.receipts import Columns, DayEntry, Receipt, shared_mapping
+from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.listed_logs import ListedLogs, commit_with_digest
@@ -252,7 +249,7 @@ def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Co
                 others.append(version)
                 foreign |= _days_touched(changes, day_column, latest)
             continue
-        latest.update(_with_columns(table, day_column, _day_receipts(receipt, version), latest))
+        latest.update(_day_receipts(receipt, version))
         foreign.difference_update(receipt.days)
         inputs.update(receipt.inputs)
         releases += [receipt.tags] if receipt.reason == REPLAY else []
@@ -283,58 +280,6 @@ def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
         )
         for day, entry in receipt.days.items()
     }
-
-
-def _with_columns(
-    table: Place, day_column: str, new: Mapping[date, DayReceipt], before: Mapping[date, DayReceipt]
-) -> Mapping[date, DayReceipt]:
-    """The receipts of the days of one commit, each with the columns of its files. Where a receipt
-    names no columns (of earlier versions), the statistics of the files that the commit added give
-    them; a day that got only a receipt kept its files."""
-    unknown = {d: r for d, r in new.items() if r.entry.rows and r.entry.columns is None}
-    if not unknown:
-        return new
-    added = _nulls_added(table, next(iter(unknown.values())).version, day_column)
-    found = dict(new)
-    for day, receipt in unknown.items():
-        nulls = added.get(str(day), added.get("", {}))
-        columns = (
-            _columns_by_nulls(nulls, receipt.entry)
-            if nulls
-            else before[day].entry.columns
-            if day in before
-            else None
-        )
-        found[day] = replace(receipt, entry=replace(receipt.entry, columns=columns))
-    return found
-
-
-def _nulls_added(table: Place, version: int, day_column: str) -> Mapping[str, Mapping[str, int]]:
-    """By day ("": the table is not laid out by days), the NULLs per column in the files that a
-    commit added, for columns that all these files count. Empty where one file counts none."""
-    found: dict[str, dict[str, int]] = {}
-    for change in (c for c in file_changes(table, version) if c.is_added):
-        nulls: dict[str, int] = json.loads(change.stats or "{}").get("nullCount")
-        if not nulls:
-            return {}
-        nulls, day = (
-            {**nulls, **dict.fromkeys(change.values, 0)},
-            change.values.get(day_column) or "",
-        )
-        known = found.get(day)
-        found[day] = (
-            nulls if known is None else {c: n + known[c] for c, n in nulls.items() if c in known}
-        )
-    return found
-
-
-def _columns_by_nulls(nulls: Mapping[str, int], entry: DayEntry) -> Columns:
-    """The columns of files, their types not known. Of a column whose values did not reach the day a
-    receipt counts no NULLs, though there are some."""
-    counted = counted_nulls(entry.counts)
-    return shared_mapping(
-        {c: "" for c, n in sorted(nulls.items()) if not (n and counted and c not in counted)}
-    )
 
 
 def _days_touched(
