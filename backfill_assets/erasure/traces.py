@@ -37,7 +37,7 @@ from backfill_assets.erasure.decoding import (
     widened,
 )
 from backfill_assets.kernel.core.addresses import bucket_address, folder_at
-from backfill_assets.kernel.log.log import HISTORY, LOG
+from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.choice import copies_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Gone, ends
@@ -368,8 +368,8 @@ def is_prefix(folder: Path) -> bool:
 
 
 def is_of_log(path: Path) -> bool:
-    """Whether a file belongs to the log of a table or to its history."""
-    return bool({LOG, HISTORY} & {*path.parts})
+    """Whether a file belongs to the log of a table."""
+    return LOG in path.parts
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

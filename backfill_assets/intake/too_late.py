@@ -51,13 +51,8 @@ def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
         if ARRIVED in tags:
             arrived = frozenset(date.fromisoformat(d) for d in tags[ARRIVED].split(","))
             first, last = (date.fromisoformat(tags[k]) for k in (FIRST, LAST))
-            contents = tags.get(CONTENTS)
-            known = (
-                None
-                if contents is None
-                else _by_all_names(lake, source, frozenset(contents.split(",")))
-            )
-            found.append(Release(arrived, first, last, known))
+            contents = _by_all_names(lake, source, frozenset(tags[CONTENTS].split(",")))
+            found.append(Release(arrived, first, last, contents))
     return tuple(found)
 
 
@@ -82,12 +77,10 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Con
     window = F.expr(f"INTERVAL '{lateness.window_days}' DAY")
     late = (F.col("op") == "upsert") & (F.col("arrival_ts") > F.try_add("event_ts", window))
     for release in released:
-        let_in = F.col("arrival_date").isin(sorted(release.arrival_days)) & F.to_date(
-            "event_ts"
-        ).between(F.lit(release.first), F.lit(release.last))
-        if release.contents is not None:
-            let_in &= F.col("source_file").isin(sorted(release.contents))
-        late = late & ~let_in
+        of_days = F.to_date("event_ts").between(F.lit(release.first), F.lit(release.last))
+        came = F.col("arrival_date").isin(sorted(release.arrival_days))
+        in_files = F.col("source_file").isin(sorted(release.contents))
+        late = late & ~(came & of_days & in_files)
     return F.coalesce(late, F.lit(False))
 
 

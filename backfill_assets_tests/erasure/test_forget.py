@@ -150,7 +150,7 @@ def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finis
     """As commits of earlier versions do, by bounds of columns; no commit is changed."""
     for name in (
         "labels/_delta_log/x.json",
-        "labels/_history/y.json",
+        "labels/_delta_log/y.json",
         "labels/label_date=2024-03-01/z.parquet",
     ):
         put(request_, f"tables/{name}")

@@ -14,9 +14,7 @@ from backfill_assets.intake.too_late import release, releases, too_late_contract
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.ledgers import TOO_LATE
 from backfill_assets.kernel.core.plans import REPLAY
-from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.view import Release
-from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
@@ -93,14 +91,3 @@ def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(
     assert releases(lake) == (
         Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),
     )
-
-
-def test_a_release_of_an_earlier_version_holds_for_all_files_of_its_days(tmp_path: Path) -> None:
-    lake = late_lake(tmp_path)
-    tags = {
-        "event_days_from": str(HAPPENED),
-        "event_days_to": str(OTHER),
-        "arrival_days": str(ARRIVED),
-    }
-    commit_receipt(lake.table_place(TOO_LATE), Receipt("1", TOO_LATE, REPLAY, {}, tags=tags))
-    assert releases(lake) == (Release(frozenset({ARRIVED}), HAPPENED, OTHER, None),)

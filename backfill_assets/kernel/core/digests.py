@@ -66,7 +66,7 @@ def raw_digest(day: date, source: Source) -> str:
     if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
     for release in (r for r in source.releases if day in r.arrival_days):
-        contents = "" if release.contents is None else f" of {digest_of(sorted(release.contents))}"
+        contents = f" of {digest_of(sorted(release.contents))}"
         parts.append(f"released {release.first}..{release.last}{contents}")
     return digest_of(parts)
 

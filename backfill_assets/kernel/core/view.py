@@ -73,8 +73,7 @@ class Release:
     arrival_days: frozenset[date]  # on which they came
     first: date  # event day
     last: date  # event day, included
-    # only in files with these SHA-256 (None: in any file, as releases of earlier versions)
-    contents: frozenset[str] | None = None
+    contents: frozenset[str]  # only in files with these SHA-256
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ and writing (`kernel.tables.committer`). Every commit stays in the log for ever.
 
 import json
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +34,6 @@ from backfill_assets.kernel.place.port import (
     write_json,
 )
 
-# In a table's folder: zips of commits that versions until 0.2.0 took out of its log.
-HISTORY = "_history"
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
 BEFORE = "backfill_assets.before"
@@ -100,9 +97,7 @@ def versions_in(names: Collection[str], first: int) -> list[int]:
 
 def data_names(table: Place) -> list[str]:
     """The names in a table of all its data files, whatever version names them."""
-    return [
-        n for n in table.below() if n.endswith(".parquet") and not {LOG, HISTORY} & {*n.split("/")}
-    ]
+    return [n for n in table.below() if n.endswith(".parquet") and LOG not in n.split("/")]
 
 
 def commit_name(version: int) -> str:
@@ -136,13 +131,6 @@ def _lacking(table: Place, version: int) -> BackfillError:
         "Restore the file from a backup, or move the table away and rebuild it; see "
         "`backfill-assets doctor`"
     )
-    if zips := [n for n in table.names(HISTORY) if n.endswith(".zip")]:
-        folder = shlex.quote(str(table))
-        fix = (
-            f"Its older commits lie in {len(zips)} zip file(s), which are no longer read. Put "
-            f"them back: `cd {folder} "
-            f"&& unzip -n '{HISTORY}/*.zip' -d {LOG} && rm -r {HISTORY}`"
-        )
     return BackfillError(
         f"the table {table.name}", f"its log lacks version {version}", "It was not read", fix
     )
