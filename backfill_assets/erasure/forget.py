@@ -96,7 +96,7 @@ class ForgetRequest:
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
         """The files that hold it only within longer values of other entities: in rows of tables,
         landed files and their copies, snapshots and candidates. Of a log only notes hold it, or
-        bounds by earlier versions."""
+        bounds by other programs."""
         own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
         folders = [*own, *self._landings(), *self.search.copies]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
@@ -368,7 +368,7 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
 
 def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
     """The tables whose logs hold the entity, with the number of these files: in notes of people, or
-    as least and greatest values, which earlier versions of this package wrote."""
+    as least and greatest values that another program wrote."""
     inside = (
         p.relative_to(request.lake.tables) for p in held if p.is_relative_to(request.lake.tables)
     )

@@ -160,8 +160,8 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     for table, count in steps.old_logs(request, found.held).items():
         remark(
             f"Error: {count} file(s) of the log of {table} hold it, in notes or as bounds that "
-            "earlier versions wrote, "
-            f"and no commit is changed. Move {request.lake.place.uri(TABLES)}/{table} away, then "
+            "another program wrote, and no commit is changed. "
+            f"Move {request.lake.place.uri(TABLES)}/{table} away, then "
             "`backfill-assets catch-up` makes it again from what landed; delete what you moved."
         )
     for path, why in _refused(request.lake).items():

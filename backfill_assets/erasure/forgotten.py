@@ -5,7 +5,7 @@ Not here: searching bytes (`traces`), and rows in landed files (`erasure.landed_
 is `LAKE/.forgotten`: `key`, readable for the lake's owner alone, and a JSON file per erasure, which
 becomes its certificate. Neither holds a value of an entity; until the erasure is finished, a third
 file that only the owner reads keeps other spellings of it. Commits are never changed: they hold no
-values, except commits by earlier versions of this package (`traces` finds them).
+values, except notes of people and bounds by other programs (`traces` finds them).
 """
 
 import contextlib

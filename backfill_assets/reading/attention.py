@@ -17,12 +17,6 @@ from backfill_assets.kernel.write.model import Pipeline
 FOLDER = ".attention"
 
 
-BEFORE = (
-    "engines ",
-    "lake ",
-)  # files of earlier versions: receipts, proofs and outcomes say it since
-
-
 def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
     """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its
     file."""
@@ -36,7 +30,7 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
 def attention(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
     lake = place_at(root)
-    names = (n for n in lake.names(FOLDER) if n.endswith(".json") and not n.startswith(BEFORE))
+    names = (n for n in lake.names(FOLDER) if n.endswith(".json"))
     found = [read_json(lake, f"{FOLDER}/{name}") for name in sorted(names)]
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
 

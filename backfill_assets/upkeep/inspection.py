@@ -292,7 +292,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
 def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
     """Versions among `present` (ascending, whole) whose bytes differ from the digest that the
     commit after them names, or, for the newest, that the note beside the log names. Commits of
-    other programs and of earlier versions of this package name no digest."""
+    other programs name no digest."""
     edited, digest, version = [], "", -1
     for version in present:
         named = commit_info(table, version).get(BEFORE, digest)

@@ -147,7 +147,7 @@ def test_days_of_live_tables_that_hold_it_are_named_with_the_command_that_rebuil
 def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finished(
     request_: ForgetRequest,
 ) -> None:
-    """As commits of earlier versions do, by bounds of columns; no commit is changed."""
+    """As notes do, or other programs by bounds of columns; no commit is changed."""
     for name in (
         "labels/_delta_log/x.json",
         "labels/_delta_log/y.json",

@@ -286,7 +286,7 @@ def vouch(table: Place, version: int, digest: str = "") -> None:
 
 
 def read_head(table: Place) -> Mapping[str, Any]:
-    """The note that `vouch` left; empty where there is none, as in tables of earlier versions."""
+    """The note that `vouch` left; empty where there is none."""
     return read_json(table, f"{LOG}/{HEAD}")
 
 

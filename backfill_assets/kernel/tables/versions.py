@@ -4,7 +4,7 @@ for.
 One small file per lake version, `LAKE/.versions/NUMBER.json`, created if absent and never changed:
 the version of each table, who wrote the entry and why, and publications and rollbacks of several
 tables that have not completed. Readers take the newest entry (`view.settled_view`); writers always
-read the heads of the tables. A lake without entries (of an earlier release) is read at its heads.
+read the heads of the tables. A lake without entries is read at its heads.
 
 Not here: what is published or put back (`candidates.publications`, `plans.rollback`), and the
 view of a lake (`view`).
