@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.plans import MODE_TAG, PLAN_REASON
+from backfill_assets.kernel.core.plans import PLAN_REASON
 from backfill_assets.kernel.core.profiles import kept_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
+from backfill_assets.kernel.core.write_mode import WriteMode
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import keep_rows
 from backfill_assets.kernel.tables.view import read_view
@@ -116,7 +117,11 @@ def write_by_hand(
     cells: list[Cells] = [row for day in days for row in rows(day)]
     staged = stage_by_hand(lake, contract, cells)
     version = states.view.table("staging").version
-    kept = keep_rows(lake, contract, staged, version, days) if tags.get(MODE_TAG) else {}
+    kept = (
+        keep_rows(lake, contract, staged, version, days)
+        if WriteMode.of_tags(tags).keeps_standing_rows
+        else {}
+    )
     found = audit(lake, staged.paths, contract)
     entries = {
         d: as_merged(

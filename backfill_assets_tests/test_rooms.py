@@ -12,7 +12,7 @@ KERNEL = f"{PACKAGE}.kernel"
 # Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
 MOST_EXCEPTIONS = 22
 MOST_UPWARD = 0  # within the kernel
-MOST_KERNEL_NAMES = 530  # that rooms import
+MOST_KERNEL_NAMES = 528  # that rooms import
 MOST_BETWEEN_ROOMS = 486  # pairs of modules
 MOST_MUTUAL_PAIRS = 26  # of rooms that import each other
 

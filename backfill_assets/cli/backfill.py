@@ -34,9 +34,10 @@ from backfill_assets.kernel.core.contracts import refuse_external
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.frontier import is_lowered
-from backfill_assets.kernel.core.plans import Work, forced, keep_good_tags
+from backfill_assets.kernel.core.plans import Work, forced
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names
+from backfill_assets.kernel.core.write_mode import keeping_good_days
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.derived import refuse_unbuildable
@@ -67,7 +68,7 @@ def backfill(
     days = allowed(days, lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, named)
     request = Work(
-        days, tables, note=note, tags=keep_good_tags(keep_good_days), force=forced(tables, force)
+        days, tables, note=note, tags=keeping_good_days(keep_good_days), force=forced(tables, force)
     )
     known = Known(lake, pipeline)
     outcome = run_if_needed(known, request)

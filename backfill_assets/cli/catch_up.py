@@ -41,8 +41,9 @@ from backfill_assets.kernel.core.errors import (
     OTHER_TYPE,
 )
 from backfill_assets.kernel.core.needs import Needs, identities, needs, run_requests
-from backfill_assets.kernel.core.plans import Work, keep_good_tags
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.write_mode import keeping_good_days
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.known import Known
@@ -91,7 +92,7 @@ def catch_up(keep_good_days: bool, note: str) -> None:
     lake = named_lake()
     blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
     done = replace(
-        until_settled(lake, note, "catch-up", tags=keep_good_tags(keep_good_days)),
+        until_settled(lake, note, "catch-up", tags=keeping_good_days(keep_good_days)),
         blocked=blocked,
         unscanned=tuple(map(str, failed)),
     )

@@ -37,12 +37,11 @@ from backfill_assets.kernel.core.interrupts import (
     ends_when_interrupted,
 )
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.core.plans import KEEP_GOOD, Work
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.write.judging import chosen_mode
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published
@@ -69,11 +68,11 @@ def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
     table that keeps good days fails its step, which would end the later steps of a run: it gets a
     run of its own."""
     given = {d.contract.name for d in declared(lake.root)}
-    asked, settings = request.on_bad_days, lake.settings
+    mode, gates = request.mode, lake.settings.gates
     for are_given, group in groupby(request.tables, lambda name: name in given):
         tables = tuple(group)
         alone = isinstance(request.days, SomeDays) or any(
-            chosen_mode(asked, settings, t) == KEEP_GOOD for t in tables
+            mode.with_default(gates.bounds(t).on_bad_days).keeps_good_days for t in tables
         )
         if not (are_given and alone):
             yield replace(request, tables=tables), are_given

@@ -69,7 +69,6 @@ from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest, ReturnedRows
-from backfill_assets.kernel.write.judging import chosen_mode
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
@@ -342,7 +341,6 @@ class LakeIOManager(dg.ConfigurableIOManager):
             known,
             context.run_id,
             given=given,
-            on_bad_days=chosen_mode(work.on_bad_days, lake.settings, name),
         )
 
     def _pinned(self, lake: Lake) -> StepInputs:

@@ -374,7 +374,7 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     if why := data_fault(path, (f.path for f in others_wrote)):
         raise refused(name, why, "Have its owner write these days anew", "judged")
     found |= audit(lake, paths, contract, read)
-    broken = _broken(contract, found, lake.settings.gates.tables.get(name, TableGate()))
+    broken = _broken(contract, found, lake.settings.gates.bounds(name))
     good = sorted(d for d in found if d is not None and d not in broken)
     held = {
         d: Built.HELD for d, r in view.latest.items() if r.entry.built is Built.HELD

@@ -15,7 +15,6 @@ from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.embedded import connection, selection
-from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.audit import audit_table
@@ -108,7 +107,7 @@ def _evidence(
     with_means = current.plan.policy.tolerances.means is not None and moved
     read_before = audit_table(of, contract, base, moved) if with_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
-    own_bounds = lake.settings.gates.tables.get(contract.name, TableGate())
+    own_bounds = lake.settings.gates.bounds(contract.name)
     accepted = [name for a in current.accepted for name in a.what]
     return TableEvidence(
         contract, before, after, _by_day(read), _by_day(read_before), own_bounds, accepted

@@ -21,10 +21,8 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
-    MODE_TAG,
     PLAN_TAG,
     DayMove,
-    keep_good_tags,
 )
 from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
@@ -225,10 +223,8 @@ class Plan:
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""
-        mode = {MODE_TAG: str(self.policy.mode)} if self.policy.mode else {}
         code = {CODE_TAG: str(self.code)} if self.code is not None else {}
-        good = keep_good_tags(self.policy.keep_good_days)
-        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **mode, **code, **good}
+        return {PLAN_TAG: self.id, CHUNK_TAG: str(chunk.number), **self.policy.mode.tags, **code}
 
 
 @cache

@@ -255,7 +255,7 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
             "Nothing was planned",
             f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
         )
-    if request.policy.keep_removed and not request.policy.mode.upserts:
+    if request.policy.keep_removed and not request.policy.mode.keeps_standing_rows:
         raise BackfillError(
             "--keep-removed",
             "an overwrite keeps no row of a day",
@@ -265,7 +265,7 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
     contracts = [pipeline.table(name).contract for name in request.tables]
     for text in request.policy.expect:
         parse_expectation(text, contracts)
-    for contract in contracts if request.policy.mode.upserts else ():
+    for contract in contracts if request.policy.mode.keeps_standing_rows else ():
         refuse_merge(contract, contracts)
 
 
@@ -336,7 +336,7 @@ def _why(states: States, table: str, day: date, policy: Policy) -> str:
             if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier)
             else STALE
         )
-    if not states.is_settled(table, day, policy.mode.upserts):
+    if not states.is_settled(table, day, policy.mode):
         return OUTDATED
     return FORCED if policy.force else ""
 

@@ -155,7 +155,7 @@ def _markdown(cells: Sequence[str]) -> str:
 
 
 def _method_section(plan: Plan) -> PageSection:
-    by_key = "rows are upserted by key, then " if plan.policy.mode.upserts else ""
+    by_key = "rows are upserted by key, then " if plan.policy.mode.keeps_standing_rows else ""
     lines = [
         f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one "
         "commit per table",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from backfill_assets.kernel.core.days import DayRange, from_inclusive
-from backfill_assets.kernel.core.plans import WriteMode
+from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
 
 Order = Literal["ascending", "newest-first"]
 
@@ -123,8 +123,9 @@ class Policy(PolicyOptions):
     @property
     def mode(self) -> WriteMode:
         """How each run changes its days."""
-        merge = WriteMode.MERGE_KEEPING if self.keep_removed else WriteMode.MERGE
-        return merge if self.write_mode == "merge" else WriteMode.OVERWRITE
+        merges = self.write_mode == "merge"
+        on_bad_days = OnBadDays.KEEP_GOOD if self.keep_good_days else None
+        return WriteMode(merges, merges and self.keep_removed, on_bad_days)
 
 
 class Undone(BaseModel):

@@ -266,7 +266,7 @@ class Progress:
                 return True
             if self.states.of(table, day) is State.HELD:
                 return True
-            return not forced and self.states.is_settled(table, day, self.plan.policy.mode.upserts)
+            return not forced and self.states.is_settled(table, day, self.plan.policy.mode)
 
         todo = {
             table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables

@@ -305,7 +305,7 @@ def _strategy(current: Progress) -> Answer:
     )
     return (
         unique,
-        f"{current.plan.id}: {current.plan.policy.mode or 'overwrite'}; {keys}; {text}",
+        f"{current.plan.id}: {current.plan.policy.mode.text or 'overwrite'}; {keys}; {text}",
         fix,
     )
 

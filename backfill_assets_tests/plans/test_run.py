@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.errors import BackfillError, GateRefused
-from backfill_assets.kernel.core.plans import MODE_TAG, PLAN_TAG, WriteMode
+from backfill_assets.kernel.core.plans import PLAN_TAG
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.write_mode import MERGE_KEEPING, WriteMode
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_table
@@ -258,7 +259,7 @@ def test_a_merge_keeps_what_was_removed_says_so_and_is_done_when_it_is_planned_a
     receipts = [
         c.receipt for c in lake.store.commits("staging") if c.receipt and PLAN_TAG in c.receipt.tags
     ]
-    assert {r.tags[MODE_TAG] for r in receipts} == {WriteMode.MERGE_KEEPING}
+    assert {WriteMode.of_tags(r.tags) for r in receipts} == {MERGE_KEEPING}
     again, told = run(lake, pipeline, planned(lake, pipeline, force=False, **merging))
     assert (again.state, [t for t in told if t.startswith("made")]) == ("finished", [])
     over, told = run(lake, pipeline, planned(lake, pipeline, force=False))

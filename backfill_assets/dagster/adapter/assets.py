@@ -21,9 +21,9 @@ from pydantic import Field
 
 from backfill_assets.dagster.adapter.alerts import report_alarms
 from backfill_assets.dagster.adapter.backfill_requests import (
-    on_bad_days,
     raise_at_the_end,
     remember,
+    with_bad_days,
     work_of,
 )
 from backfill_assets.dagster.adapter.checks import report_standing_checks
@@ -268,6 +268,7 @@ def _request(
 ) -> RebuildRequest:
     """The request for one table of the run."""
     work, session = work_of(context.run.tags, days, table.name, opened.by), LakeSession(opened.lake)
+    work = with_bad_days(context, opened, work, config.on_bad_days)
     force, run_id = work.force | ({table.name} if config.force else set()), context.run.run_id
     return RebuildRequest.of(
         replace(work, note=config.note or work.note, force=force),
@@ -275,7 +276,6 @@ def _request(
         known,
         run_id,
         meter=session.meter(),
-        on_bad_days=on_bad_days(context, opened, table.name, config.on_bad_days),
     )
 
 

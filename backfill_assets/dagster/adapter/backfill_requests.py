@@ -11,7 +11,7 @@ well if tables made from it follow; the last ones raise for it. Not here: which 
 
 import json
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -45,16 +45,13 @@ from backfill_assets.kernel.core.ownership import BY, through_dagster, whoami
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
-    KEEP_GOOD,
     MANUAL,
-    MODE_TAG,
-    ON_BAD_DAYS_TAG,
     PLAN_TAG,
     Work,
 )
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.write_mode import MODE_TAG, ON_BAD_DAYS_TAG, OnBadDays
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.judging import OnBadDays, chosen_mode
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.plans.files import days_of_active_plans
 
@@ -264,16 +261,13 @@ KEPT_BACK = ".dagster/kept_back."  # then the table: hidden, as the text of its 
 TABLE_CHARS = TAG_CHARS - len("kept_.")
 
 
-def on_bad_days(
-    context: dg.AssetExecutionContext, opened: Opened, table: str, asked: str
-) -> OnBadDays:
-    """What the run does with bad days of a table: as `asked`, else as its tag or the lake's
-    settings say. After a table that kept days back the next ones make the days that they can,
-    too."""
-    mode = chosen_mode(
-        asked or context.run.tags.get(ON_BAD_DAYS_TAG, ""), opened.lake.settings, table
-    )
-    return KEEP_GOOD if remembered(context, opened) else mode
+def with_bad_days(
+    context: dg.AssetExecutionContext, opened: Opened, work: Work, asked: str
+) -> Work:
+    """The work of a step, which does with bad days as `asked`; "": as the tag of its run says.
+    After a table that kept days back the next ones make the days that they can, too."""
+    wanted = OnBadDays.KEEP_GOOD if remembered(context, opened) else asked
+    return replace(work, tags={**work.tags, ON_BAD_DAYS_TAG: wanted}) if wanted else work
 
 
 def remember(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:

@@ -1,32 +1,27 @@
-"""Work, and tags and values by which runs and receipts name a plan, its chunk, its write mode,
-versions of a rollback.
+"""Work, and tags and values by which runs and receipts name a plan, its chunk, versions of a
+rollback.
 
 `Work` is days of tables for one run, with why and how: buttons, sensors, commands and plans all ask
-for it. Elsewhere: which days need it (`needs`), tags of Dagster's runs
-(`dagster.adapter.backfill_requests`), one table of it (`kernel.write.candidate`), the plan itself
-(`plans.model`), restoring files (`kernel.tables.restore`).
+for it. Elsewhere: how its days change (`write_mode`), which days need it (`needs`), tags of
+Dagster's runs (`dagster.adapter.backfill_requests`), one table of it (`kernel.write.candidate`),
+the plan itself (`plans.model`), restoring files (`kernel.tables.restore`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
-from typing import Final
 
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, parse_span
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.write_mode import ON_BAD_DAYS_TAG, WriteMode
 
 PLAN_TAG, CHUNK_TAG = (
     "plan",
     "chunk",
 )  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
 PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
-# Of runs and receipts, where it is not overwrite: `merge`, or that with rows kept.
-MODE_TAG = "write_mode"
-KEEP_GOOD: Final = "keep_good"  # the days of a run that pass are written though others are refused
-ON_BAD_DAYS_TAG = "on_bad_days"  # of runs: what is done with bad days, where it was asked for
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 # One huge run is one huge thing to put back: a month of days is what a person still looks at.
 MOST_CHUNK_DAYS = 31
@@ -35,20 +30,6 @@ REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger
 # Tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ.
 TO_VERSION = "to_version"
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
-
-
-class WriteMode(StrEnum):
-    """How a write changes a day: it replaces the day as a whole, or upserts rows by key. `MERGE`
-    refuses to keep rows that the new ones lack, `MERGE_KEEPING` keeps them."""
-
-    OVERWRITE = ""
-    MERGE = "merge"
-    MERGE_KEEPING = "merge, removed rows kept"
-
-    @property
-    def upserts(self) -> bool:
-        """Whether a day may afterwards hold rows that its inputs alone do not give."""
-        return self is not WriteMode.OVERWRITE
 
 
 @dataclass(frozen=True)
@@ -60,25 +41,6 @@ class DayMove:
     gains: int  # keys
     loses: int  # keys
     changes: int  # keys whose rows differ
-
-
-def keep_good_tags(asked: bool) -> dict[str, str]:
-    """The tags of a run for which keeping good days was asked, or not."""
-    return {ON_BAD_DAYS_TAG: KEEP_GOOD} if asked else {}
-
-
-def mode_of(tags: Mapping[str, str]) -> WriteMode:
-    """The write mode of a run with these tags. Raises BackfillError for an unknown one."""
-    mode = tags.get(MODE_TAG, "")
-    try:
-        return WriteMode(mode)
-    except ValueError:
-        raise BackfillError(
-            f"the tag {MODE_TAG}",
-            f"{mode[:40]!r} is no way to write",
-            "Nothing was written",
-            "Make a plan: `backfill-assets plan --write-mode merge`",
-        ) from None
 
 
 def targets_text(targets: Mapping[date, int]) -> str:
@@ -157,19 +119,13 @@ class Work:
 
     @property
     def mode(self) -> WriteMode:
-        """How days change. Raises BackfillError for an unknown write mode."""
-        return mode_of(self.tags)
+        """How days change, as asked. Raises as `WriteMode.of_tags`."""
+        return WriteMode.of_tags(self.tags)
 
     @property
     def receipt_tags(self) -> dict[str, str]:
         """The tags of its receipts."""
         return {name: value for name, value in self.tags.items() if name != ON_BAD_DAYS_TAG}
-
-    @property
-    def on_bad_days(self) -> str:
-        """What is done with days that are refused: `keep_good`, `refuse`, or "" (as the lake's
-        settings say)."""
-        return self.tags.get(ON_BAD_DAYS_TAG, "")
 
 
 def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:

@@ -15,6 +15,7 @@ from backfill_assets.kernel.core.frontier import Frontiers
 from backfill_assets.kernel.core.readings import columns_again, lacking_columns
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import DayReceipt, LakeView
+from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 
 
 class State(StrEnum):
@@ -122,15 +123,15 @@ class States:
             day, self.view.grace, self.frontier(contract.name)
         )
 
-    def is_settled(self, table: str, day: date, merging: bool = False) -> bool:
+    def is_settled(self, table: str, day: date, mode: WriteMode = OVERWRITE) -> bool:
         """Whether a rebuild of the day is known to change nothing: it has today's inputs, code and
-        settings, and no other program touched it. A merged day is settled only for a write that
-        merges again (`merging`)."""
+        settings, and no other program touched it; and a write of this `mode` leaves what stands in
+        a day so built."""
         receipt = self.latest(table, day)
         return (
             receipt is not None
             and receipt.entry.built is not Built.HELD
-            and (merging or receipt.entry.built is not Built.MERGED)
+            and mode.settles(receipt.entry.built)
             and not self._is_stale(table, day, receipt)
             and not self._is_outdated(table, day, receipt)
             and not self.digests.unpinned(receipt)

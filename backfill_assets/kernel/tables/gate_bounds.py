@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from backfill_assets.kernel.core.write_mode import OnBadDays
 from backfill_assets.kernel.tables.sections import Section, Text
 
 
@@ -49,8 +50,8 @@ class TableGate(Section):
         default="refuse",
         description="more on a write: warn | refuse; a plan that reads such a day is refused",
     )
-    on_bad_days: Literal["refuse", "keep_good"] = Field(
-        default="refuse",
+    on_bad_days: OnBadDays = Field(
+        default=OnBadDays.REFUSE,
         description="keep_good: days of a run that pass are written though others are refused",
     )
     columns: dict[str, ColumnGate] = Field(default_factory=dict)
@@ -74,3 +75,7 @@ class GateSettings(Section):
     incomplete: Literal["warn", "refuse"] = "warn"
     reads: tuple[Text, ...] = ()
     tables: dict[str, TableGate] = Field(default_factory=dict)
+
+    def bounds(self, table: str) -> TableGate:
+        """The bounds of a table: as declared, else the defaults."""
+        return self.tables.get(table, TableGate())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 from backfill_assets.engines.lake_session import CpuMeter, LakeSession
 from backfill_assets.engines.numbers import Found, numbers
@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import Altered, BackfillError
-from backfill_assets.kernel.core.plans import Work, WriteMode
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.profiles import (
     DayProfile,
     counted_broken,
@@ -33,6 +33,7 @@ from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
 from backfill_assets.kernel.core.receipts import SPREAD, DayEntry, Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.embedded import AT_ONCE
 from backfill_assets.kernel.tables.fingerprints import on_days
 from backfill_assets.kernel.tables.staging import Staged
@@ -100,19 +101,19 @@ class RebuildRequest:
     provenance: Provenance  # for the receipt
     force: bool = False  # also days that are up to date
     phases: Phases = field(default_factory=Phases, compare=False)
-    mode: WriteMode = WriteMode.OVERWRITE
+    mode: WriteMode = OVERWRITE
     meter: CpuMeter | None = field(default=None, compare=False)  # counts processor seconds
     # the rows, in place of a computation; all their days are compared
     given: ReturnedRows | None = field(default=None, compare=False)
-    # whether refused days keep the others from being written (`kernel.write.judging`)
-    on_bad_days: Literal["refuse", "keep_good"] = "refuse"
 
     @classmethod
     def of(
         cls, work: Work, lake_session: LakeSession, known: Known, run_id: str, **more: Any
     ) -> Self:
         """The request for the first table of some work, in a run; `more`: fields that the work does
-        not name. Raises BackfillError for an unknown write mode."""
+        not name. Raises BackfillError for an unknown write mode, and SettingsError for another word
+        about bad days."""
+        bounds = lake_session.lake.settings.gates.bounds(work.table)
         provenance = Provenance(work.reason, run_id, work.note, tags=work.receipt_tags)
         return cls(
             lake_session,
@@ -121,7 +122,7 @@ class RebuildRequest:
             work.days,
             provenance,
             work.table in work.force,
-            mode=work.mode,
+            mode=work.mode.with_default(bounds.on_bad_days),
             **more,
         )
 
@@ -207,14 +208,10 @@ class Candidate:
 def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
     """The days of the request that need no computing; none under `force`, or where rows are
     given."""
-    name, upserts, computed = (
-        request.table.name,
-        request.mode.upserts,
-        request.force or request.given is not None,
-    )
-    return frozenset(
-        d for d in request.days if not computed and states.is_settled(name, d, upserts)
-    )
+    if request.force or request.given is not None:
+        return frozenset()
+    name, mode = request.table.name, request.mode
+    return frozenset(d for d in request.days if states.is_settled(name, d, mode))
 
 
 def settled_candidate(request: RebuildRequest, states: States) -> Candidate:

@@ -20,7 +20,6 @@ from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.digests import days_of
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.core.frontier import is_lowered
-from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.profiles import DayProfile, kept_counts
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns, rows_read
 from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
@@ -54,7 +53,7 @@ def build(request: RebuildRequest) -> Candidate:
     """
     phase, contract = request.phases.phase, request.table.contract
     request.lake_session.refuse_expressions(request.pipeline.tables)
-    if request.mode.upserts:
+    if request.mode.keeps_standing_rows:
         refuse_merge(contract)
     with phase("states"):
         states = request.known.states
@@ -70,7 +69,9 @@ def build(request: RebuildRequest) -> Candidate:
         refuse_dependent(request, states, staged, todo)
         with phase("merge"):
             kept_rows = (
-                _add_kept_rows(request, states, staged, todo) if request.mode.upserts else {}
+                _add_kept_rows(request, states, staged, todo)
+                if request.mode.keeps_standing_rows
+                else {}
             )
         return _computed(request, states, settled, staged, kept_rows)
     except BaseException:
@@ -265,7 +266,7 @@ def _add_kept_rows(
             "Nothing was written",
             "Name days without them, or use --write-mode overwrite",
         )
-    if kept and request.mode is not WriteMode.MERGE_KEEPING:
+    if kept and not request.mode.keeps_removed_rows:
         first, files = min(kept), [f.path for f in staged.files[made_files:]]
         keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
         raise BackfillError(

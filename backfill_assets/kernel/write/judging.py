@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from backfill_assets.kernel.core.commands import mending
 from backfill_assets.kernel.core.contracts import Contract
@@ -20,9 +20,7 @@ from backfill_assets.kernel.core.errors import (
     ContractBroken,
     DaysKeptBack,
     InputMissing,
-    SettingsError,
 )
-from backfill_assets.kernel.core.plans import KEEP_GOOD
 from backfill_assets.kernel.core.profiles import (
     MEDIAN_NEEDS_DAYS,
     TRAILING_DAYS,
@@ -37,7 +35,7 @@ from backfill_assets.kernel.core.profiles import (
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
+from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.candidate import RebuildRequest, as_profile
 from backfill_assets.kernel.write.gates import Judged, judge
@@ -85,7 +83,7 @@ class QualityContext:
             self.settings.incomplete,
             failed,
         )
-        bounds = self.settings.tables.get(self.contract.name, TableGate())
+        bounds = self.settings.bounds(self.contract.name)
         return judge(Judged(self.contract, day, profile, bounds, surroundings))
 
 
@@ -157,8 +155,6 @@ def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
     return [value for _, value in dated[max(0, stop - TRAILING_DAYS) : stop]]
 
 
-REFUSE: Literal["refuse"] = "refuse"
-OnBadDays = Literal["refuse", "keep_good"]
 Refuse = Callable[[DayRange], None]
 
 
@@ -182,21 +178,6 @@ class KeptBack:
         return self.error is not None
 
 
-def chosen_mode(asked: str, settings: LakeSettings, table: str) -> OnBadDays:
-    """What a run does with bad days of a table: as `asked` ("": as [gates.tables.NAME] says).
-    Raises SettingsError for other words."""
-    if asked in (REFUSE, KEEP_GOOD):
-        return "keep_good" if asked == KEEP_GOOD else REFUSE
-    if not asked:
-        return settings.gates.tables.get(table, TableGate()).on_bad_days
-    raise SettingsError(
-        "on_bad_days",
-        f"{asked[:40]!r} is neither {REFUSE} nor {KEEP_GOOD}",
-        "Nothing was written",
-        "Name one of them",
-    )
-
-
 def without_refused(
     request: RebuildRequest, refuse: Refuse
 ) -> tuple[RebuildRequest, Mapping[date, BackfillError]]:
@@ -210,7 +191,7 @@ def without_refused(
         refuse(request.days)
     except BackfillError as together:
         refused = {d: error for d in request.days if (error := _error(refuse, d))}
-        if not keeps_good(request) or len(refused) in (0, len(request.days)):
+        if not request.mode.keeps_good_days or len(refused) in (0, len(request.days)):
             together.by_day = causes_by_day(request.days, (), refused) if refused else {}
             raise
         return replace(request, days=some_days({*request.days} - {*refused})), refused
@@ -223,11 +204,6 @@ def _error(refuse: Refuse, day: date) -> BackfillError | None:
     except BackfillError as error:
         return error
     return None
-
-
-def keeps_good(request: RebuildRequest) -> bool:
-    """Whether the good days of the request are written without the others."""
-    return request.on_bad_days == KEEP_GOOD
 
 
 def refusal_of(

@@ -62,7 +62,6 @@ from backfill_assets.kernel.write.gates import PROFILE, gates_of
 from backfill_assets.kernel.write.judging import (
     KeptBack,
     causes_by_day,
-    keeps_good,
     quality_context,
     refusal_of,
 )
@@ -102,7 +101,7 @@ class Rebuild:
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
             self.findings = self._judge(self.ready.chunk)
-            if keeps_good(self.request):
+            if self.request.mode.keeps_good_days:
                 self._keep_good()
         return self.findings
 
@@ -270,7 +269,7 @@ class Rebuild:
         )
 
     def _disagreements(self) -> dict[date, str]:
-        if self.request.mode.upserts:
+        if not self.request.mode.gives_what_inputs_say:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine

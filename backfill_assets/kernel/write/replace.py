@@ -22,7 +22,6 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagreement
 from backfill_assets.kernel.core.errors import DaysHeld, Superseded
-from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns
 from backfill_assets.kernel.core.receipts import (
     Built,
@@ -32,6 +31,7 @@ from backfill_assets.kernel.core.receipts import (
     shared_mapping,
 )
 from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, sweep
@@ -53,7 +53,7 @@ class Write:
     # Commit the receipt even if nothing changed: it names newer input versions.
     always: bool = False
     force: bool = False  # write the rows even if the table holds the same
-    mode: WriteMode = WriteMode.OVERWRITE
+    mode: WriteMode = OVERWRITE
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -
         for d in write.entries
         if (r := view.latest.get(d)) is not None and r.version > write.base_version
     }
-    asked = set() if write.mode.upserts else wrote
+    asked = set() if write.mode.keeps_standing_rows else wrote
     if may_hold_erased(lake, write.provenance.inputs or {}):
         asked = {*write.entries}
     current = digests_now(asked) if asked else {}
     behind = {d for d in asked if current[d] != write.entries[d].input_digest} | (
-        wrote if write.mode.upserts else set()
+        wrote if write.mode.keeps_standing_rows else set()
     )
     if behind:
         why = (
@@ -207,7 +207,7 @@ def _irreproducible(write: Write, view: TableView) -> frozenset[date]:
         (provenance.code_digest, provenance.settings_digest),
         (provenance.tags or {}).get(ENGINE, ""),
     )
-    if write.mode.upserts or not write.contract.inputs:
+    if not (write.mode.gives_what_inputs_say and write.contract.inputs):
         return frozenset()
     rebuilt = write.entries.keys() & view.latest.keys()
     return frozenset(

@@ -17,7 +17,8 @@ from backfill_assets.dagster.adapter.backfill_requests import as_request, tags_o
 from backfill_assets.dagster.adapter.runs import BY_TAG, PARTITION, RANGE_START, days_of, range_tags
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.ownership import BY, whoami
-from backfill_assets.kernel.core.plans import CHUNK_TAG, KEEP_GOOD, ON_BAD_DAYS_TAG, PLAN_TAG, Work
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, Work
+from backfill_assets.kernel.core.write_mode import ON_BAD_DAYS_TAG
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.dagster.adapter.ticking import Made
 from backfill_assets_tests.sources import PACKAGE, sources
@@ -30,7 +31,7 @@ SPAN = DayRange(DAY, DAY + ONE_DAY * 5)
     "days", [SPAN, DayRange(DAY, DAY + ONE_DAY), some_days([DAY, DAY + ONE_DAY * 3])]
 )
 def test_work_that_became_tags_of_a_run_is_the_same_for_its_steps(days: DayRange) -> None:
-    tags = {PLAN_TAG: "p", CHUNK_TAG: "1", ON_BAD_DAYS_TAG: KEEP_GOOD}
+    tags = {PLAN_TAG: "p", CHUNK_TAG: "1", ON_BAD_DAYS_TAG: "keep_good"}
     work = Work(days, ("staging", "features"), "plan", "why", tags, frozenset({"features"}))
     run = dg.DagsterRun("rebuild", tags=tags_of(work))
     found = days_of(run)

@@ -15,17 +15,21 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import (
     CODE_TAG,
-    KEEP_GOOD,
-    MODE_TAG,
-    ON_BAD_DAYS_TAG,
     PLAN_TAG,
     TO_VERSION,
     Work,
-    WriteMode,
     forced,
-    mode_of,
     target_of,
     targets_text,
+)
+from backfill_assets.kernel.core.write_mode import (
+    MERGE,
+    MERGE_KEEPING,
+    MODE_TAG,
+    ON_BAD_DAYS_TAG,
+    OVERWRITE,
+    OnBadDays,
+    WriteMode,
 )
 from backfill_assets.plans.model import Pins, Plan, PlanCode
 from backfill_assets.plans.plan import cut
@@ -36,13 +40,13 @@ from backfill_assets_tests.builders import day, receipt
 @pytest.mark.parametrize(
     ("policy", "mode"),
     [
-        (Policy(), ""),
-        (Policy(write_mode="merge"), WriteMode.MERGE),
-        (Policy(write_mode="merge", keep_removed=True), WriteMode.MERGE_KEEPING),
+        (Policy(), OVERWRITE),
+        (Policy(write_mode="merge"), MERGE),
+        (Policy(write_mode="merge", keep_removed=True), MERGE_KEEPING),
     ],
 )
 def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
-    policy: Policy, mode: str
+    policy: Policy, mode: WriteMode
 ) -> None:
     days, made = DayRange(date(2024, 3, 1), date(2024, 3, 3)), datetime(2024, 4, 1, tzinfo=UTC)
     code = PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2)
@@ -51,12 +55,15 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
         "P", made, "me", days, ("staging",), chunks, policy, Pins({}, {}, {}, {}), code=code
     )
     tags = plan.tags(plan.chunk(1))
-    assert (mode_of(tags), tags[CODE_TAG]) == (mode, "v1 (0123456789ab; 2 file(s), digest fedc)")
+    assert (WriteMode.of_tags(tags), tags[CODE_TAG]) == (
+        mode,
+        "v1 (0123456789ab; 2 file(s), digest fedc)",
+    )
     assert ON_BAD_DAYS_TAG not in tags
     kept = replace(plan, policy=policy.model_copy(update={"keep_good_days": True}))
-    assert kept.tags(plan.chunk(1)) == {**tags, ON_BAD_DAYS_TAG: KEEP_GOOD}
+    assert kept.tags(plan.chunk(1)) == {**tags, ON_BAD_DAYS_TAG: "keep_good"}
     with pytest.raises(BackfillError, match="is no way to write"):
-        mode_of({MODE_TAG: "append"})
+        WriteMode.of_tags({MODE_TAG: "append"})
 
 
 @given(st.dictionaries(st.integers(0, 40).map(day), st.integers(-1, 3), min_size=1))
@@ -98,10 +105,9 @@ def test_what_a_plan_has_written_is_not_forced_again() -> None:
 
 
 def test_tags_say_how_days_change_and_receipts_keep_all_but_what_is_done_with_bad_days() -> None:
-    tagged = replace(WORK, tags={PLAN_TAG: "p", MODE_TAG: "merge", ON_BAD_DAYS_TAG: KEEP_GOOD})
-    assert (tagged.mode, tagged.on_bad_days, WORK.mode) == (
-        WriteMode.MERGE,
-        KEEP_GOOD,
-        WriteMode.OVERWRITE,
+    tagged = replace(WORK, tags={PLAN_TAG: "p", MODE_TAG: "merge", ON_BAD_DAYS_TAG: "keep_good"})
+    assert (tagged.mode, WORK.mode) == (
+        replace(MERGE, on_bad_days=OnBadDays.KEEP_GOOD),
+        OVERWRITE,
     )
     assert tagged.receipt_tags == {PLAN_TAG: "p", MODE_TAG: "merge"}

@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import Codes, State, States, written_as
+from backfill_assets.kernel.core.write_mode import MERGE
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
 ALL_DAYS = tuple(map(day, range(10)))
@@ -203,10 +204,10 @@ def test_a_merged_day_is_outdated_and_settled_only_for_who_merges_again() -> Non
     states = story.states()
     assert states.of("staging", asked) is State.OUTDATED
     assert not states.is_settled("staging", asked)
-    assert states.is_settled("staging", asked, merging=True)
+    assert states.is_settled("staging", asked, MERGE)
     story.land(day(9), "late").load(day(9), touching=[asked])
     assert story.states().of("staging", asked) is State.STALE
-    assert not story.states().is_settled("staging", asked, merging=True)
+    assert not story.states().is_settled("staging", asked, MERGE)
 
 
 def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:

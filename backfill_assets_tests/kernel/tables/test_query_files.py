@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
+from backfill_assets.kernel.core.write_mode import MERGE, OVERWRITE
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import keep_rows
 from backfill_assets.kernel.write.audit import audit
@@ -61,7 +61,7 @@ def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, 
         else DayEntry(0, "0", "digest")
         for d in wanted
     }
-    mode = WriteMode.MERGE if merging else WriteMode.OVERWRITE
+    mode = MERGE if merging else OVERWRITE
     done = Write(STAGING, staged, entries, version, Provenance("test"), mode=mode)
     return replace_days(lake, done, lambda asked: dict.fromkeys(asked, "digest")), kept
 

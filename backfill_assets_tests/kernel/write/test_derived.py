@@ -14,9 +14,9 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.kernel.core.errors import Altered, BackfillError, InputMissing, SettingsError
-from backfill_assets.kernel.core.plans import WriteMode
 from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.write_mode import MERGE, MERGE_KEEPING
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
@@ -222,15 +222,15 @@ def test_rows_that_a_correction_removed_are_refused_or_kept_or_overwritten(
     backfill(lake, DAY, DAY, None, loose)
     before, asked = content(lake, "echo"), request(lake, "echo", DAY, DAY, strict)
     told = r"1 row\(s\) that stand on 2024-03-01 .*k3.*--keep-removed"
-    with pytest.raises(BackfillError, match=told), prepared(replace(asked, mode=WriteMode.MERGE)):
+    with pytest.raises(BackfillError, match=told), prepared(replace(asked, mode=MERGE)):
         pass
     assert content(lake, "echo") == before
-    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as rebuild:
+    with prepared(replace(asked, mode=MERGE_KEEPING)) as rebuild:
         rebuild.publish()
     assert content(lake, "echo") == before
     states = asked.pipeline.states(read_view(lake, asked.pipeline.contracts))
     assert states.of("echo", DAY) is State.OUTDATED
-    with prepared(replace(asked, mode=WriteMode.MERGE_KEEPING)) as again:
+    with prepared(replace(asked, mode=MERGE_KEEPING)) as again:
         assert again.ready.settled == {DAY}
     backfill(lake, DAY, DAY, ["echo"], strict)
     assert len(content(lake, "echo")) == 2

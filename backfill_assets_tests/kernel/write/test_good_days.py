@@ -21,14 +21,13 @@ from backfill_assets.kernel.core.errors import (
     InputMissing,
     SettingsError,
 )
-from backfill_assets.kernel.core.plans import KEEP_GOOD
 from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.judging import REFUSE, KeptBack, OnBadDays, chosen_mode
+from backfill_assets.kernel.write.judging import KeptBack
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import (
@@ -71,12 +70,15 @@ def landed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def request_of_days(
-    lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE
+    lake: Lake,
+    table: str,
+    days: DayRange,
+    tables_of: TablesOf,
+    on_bad_days: OnBadDays = OnBadDays.REFUSE,
 ) -> RebuildRequest:
     """As `lakes.request`, for days that need not be a range."""
-    return replace(
-        request(lake, table, days.start, days.last, tables_of), days=days, on_bad_days=on_bad_days
-    )
+    asked = request(lake, table, days.start, days.last, tables_of)
+    return replace(asked, days=days, mode=WriteMode(on_bad_days=on_bad_days))
 
 
 def copied(lake: Path, folder: str) -> Lake:
@@ -85,7 +87,11 @@ def copied(lake: Path, folder: str) -> Lake:
 
 
 def run(
-    lake: Lake, table: str, days: DayRange, tables_of: TablesOf, on_bad_days: OnBadDays = REFUSE
+    lake: Lake,
+    table: str,
+    days: DayRange,
+    tables_of: TablesOf,
+    on_bad_days: OnBadDays = OnBadDays.REFUSE,
 ) -> KeptBack:
     """One run of a table; raises what it is refused for, and returns the days that it kept back."""
     with (
@@ -132,9 +138,9 @@ def test_a_run_that_keeps_good_days_is_the_run_without_the_bad_ones_and_then_the
             )  # sums has no row of echo to be made of
             if refused_alone == ALL:
                 with pytest.raises(BackfillError, match="Nothing was written"):
-                    run(made, table, SPAN, new, KEEP_GOOD)
+                    run(made, table, SPAN, new, OnBadDays.KEEP_GOOD)
             else:
-                kept = run(made, table, SPAN, new, KEEP_GOOD)
+                kept = run(made, table, SPAN, new, OnBadDays.KEEP_GOOD)
                 assert kept.days == refused_alone
                 run(apart, table, some_days(ALL - refused_alone), new)
             if refused_alone:
@@ -153,7 +159,7 @@ def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(
     lake, (bad, other) = copied(landed, str(tmp_path)), (START + ONE_DAY, START + ONE_DAY * 4)
     land(lake, "again.jsonl", twice([bad, other]))
     backfill(lake, START, SPAN.last, ["raw"], toy())
-    asked = request_of_days(lake, "echo", SPAN, toy("twice"), on_bad_days=KEEP_GOOD)
+    asked = request_of_days(lake, "echo", SPAN, toy("twice"), on_bad_days=OnBadDays.KEEP_GOOD)
     with prepared(asked) as rebuild:
         version = rebuild.publish().version
         assert rebuild.kept_back.error is not None
@@ -171,11 +177,11 @@ def test_the_days_kept_back_are_named_with_cause_and_keys_once_their_rows_go(
         refused = next(f for f in rebuild.kept_back.findings if f.refuses)
         assert any("k2" in key for key in rebuild.sample_keys(refused))
         assert {f.day for f in rebuild.findings} == {*rebuild.days} == ALL - {bad, other}
-    assert run(lake, "echo", SPAN, toy("twice"), KEEP_GOOD).days == {bad, other}, (
+    assert run(lake, "echo", SPAN, toy("twice"), OnBadDays.KEEP_GOOD).days == {bad, other}, (
         "a rerun computes these alone"
     )
     assert lake.store.view("echo", "event_date").version == version, "and commits nothing"
-    assert not run(lake, "echo", SPAN, toy("good"), KEEP_GOOD)
+    assert not run(lake, "echo", SPAN, toy("good"), OnBadDays.KEEP_GOOD)
     assert snapshot(lake, toy())["echo"].keys() == ALL
 
 
@@ -213,8 +219,8 @@ class TestLandedTables:
         lake, apart = lakes
         if killed:
             with death_before_the_ledger():
-                run(lake, "raw", SPAN, toy(), KEEP_GOOD)
-        assert run(lake, "raw", SPAN, toy(), KEEP_GOOD).days == {self.BAD}
+                run(lake, "raw", SPAN, toy(), OnBadDays.KEEP_GOOD)
+        assert run(lake, "raw", SPAN, toy(), OnBadDays.KEEP_GOOD).days == {self.BAD}
         run(apart, "raw", some_days(ALL - {self.BAD}), toy())
         with pytest.raises(ContractBroken, match="3 rows, more than max_rows"):
             run(apart, "raw", some_days([self.BAD]), toy())
@@ -244,7 +250,7 @@ class TestLandedTables:
         run(lake, "raw", SPAN, toy())
         land(lake, f"{START}.jsonl", [delivery(1, f"{START} 09:00:00", None, "other")])
         land(lake, "more.jsonl", [delivery(70, f"{SPAN.last} 10:00:00", None, "k70")])
-        kept = run(lake, "raw", SPAN, toy(), KEEP_GOOD)
+        kept = run(lake, "raw", SPAN, toy(), OnBadDays.KEEP_GOOD)
         assert kept.days == {START}
         assert "(altered)" in str(kept.error)
         assert snapshot(lake, toy())["raw"][SPAN.last][0] == 2
@@ -254,11 +260,13 @@ def test_a_run_says_what_it_does_with_bad_days_else_the_settings_of_the_table_do
     tmp_path: Path,
 ) -> None:
     lake = configure(tmp_path, START, gates={"tables": {"echo": {"on_bad_days": "keep_good"}}})
-    said: LakeSettings = lake.settings
-    assert (chosen_mode("", said, "echo"), chosen_mode("", said, "sums")) == (KEEP_GOOD, REFUSE)
-    assert (chosen_mode("refuse", said, "echo"), chosen_mode("keep_good", said, "sums")) == (
-        REFUSE,
-        KEEP_GOOD,
-    )
+    gates = lake.settings.gates
+
+    def written(table: str, **tags: str) -> bool:
+        return WriteMode.of_tags(tags).with_default(gates.bounds(table).on_bad_days).keeps_good_days
+
+    assert (written("echo"), written("sums")) == (True, False)
+    assert not written("echo", on_bad_days="refuse")
+    assert written("sums", on_bad_days="keep_good")
     with pytest.raises(SettingsError, match="'keep' is neither refuse nor keep_good"):
-        chosen_mode("keep", said, "echo")
+        written("echo", on_bad_days="keep")
