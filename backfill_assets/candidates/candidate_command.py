@@ -21,14 +21,10 @@ from backfill_assets.candidates.candidates import (
 )
 from backfill_assets.candidates.publications import Publication, PublishRequest, publish
 from backfill_assets.candidates.snapshots import (
-    Snapshot,
     SnapshotRequest,
     create_snapshot,
     drop_snapshot,
-    file_of,
-    find_snapshot,
     held_bytes,
-    snapshot_names,
 )
 from backfill_assets.cli.backfill import chosen
 from backfill_assets.cli.catch_up import report, until_settled
@@ -48,6 +44,7 @@ from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import reached
+from backfill_assets.reading.kept_snapshots import Snapshot, file_of, find_snapshot, snapshot_names
 
 
 @click.group()

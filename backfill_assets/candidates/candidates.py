@@ -13,7 +13,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.candidates.whole import candidates_of
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ranges
@@ -29,6 +28,7 @@ from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.readable import readable_with
+from backfill_assets.reading.whole import candidates_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.candidates.candidates import FIT, publishing, refused
-from backfill_assets.compare.compare import CompareRequest, Moment, compare
+from backfill_assets.compare.compare import CompareRequest, compare
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
 from backfill_assets.kernel.core.engines import ENGINE
@@ -30,6 +30,7 @@ from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, days_held, replace_days_locked
 from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
+from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import unanswered
 
 NOTHING = "Nothing was published"

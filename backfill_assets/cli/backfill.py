@@ -24,11 +24,11 @@ from backfill_assets.cli.common import (
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
+from backfill_assets.cli.landing_command import opened_now
 from backfill_assets.cli.output import answer
 from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.landed_changes import landed
-from backfill_assets.intake.landing_command import opened_now
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import refuse_external
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, ranges
@@ -44,7 +44,7 @@ from backfill_assets.kernel.write.derived import refuse_unbuildable
 from backfill_assets.kernel.write.judging import judged_by_receipts
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reports.check_history import warnings
+from backfill_assets.reading.check_history import warnings
 
 
 @click.command()

@@ -26,10 +26,10 @@ from backfill_assets.cli.common import (
     wants_json,
 )
 from backfill_assets.cli.drawing import TextTable, number, remark
+from backfill_assets.cli.landing_command import scan_what_can_be
 from backfill_assets.cli.output import Part, answer, draw
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.landing_command import scan_what_can_be
 from backfill_assets.intake.too_late import release_late_rows
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange, from_inclusive

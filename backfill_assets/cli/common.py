@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,13 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import Lake, open_lake
+
+if TYPE_CHECKING:
+    pass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
 
 if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
@@ -326,3 +333,24 @@ def names_of(listed: str | None) -> list[str] | None:
 def provenance() -> Provenance:
     """The provenance of a command: the current user."""
     return Provenance("", tags={BY: whoami()})
+
+
+class LakeMomentType(click.ParamType[datetime | int]):
+    """An instant (UTC), or the number of a lake version."""
+
+    name = "instant|number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime | int:
+        """Return the aware instant or the number."""
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
+        moment: datetime = INSTANT.convert(value, param, ctx)
+        return moment.replace(tzinfo=UTC)
+
+
+LAKE_MOMENT = LakeMomentType()
+
+
+INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])

@@ -4,101 +4,23 @@ Not here: comparing the rows (`compare.matching`) and drawing the report
 (`compare.compare_command`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from backfill_assets.compare.matching import NULL_BUCKET, DayDifference, SampleRow, differences
-from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import find_version, versions_seen
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.progress import writes_of_plan
+from backfill_assets.reading.moments import Moment, whole_files
 
 STATISTIC = "population stability index"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A lake at one moment: its heads, unless a field names another."""
-
-    lake: Lake
-    version: int | None = None  # of a table
-    at: datetime | int | None = None  # an aware instant, or a lake version
-
-    @classmethod
-    def after_write(cls, lake: Lake, table: str, write_id: str) -> "Moment":
-        """Return the moment of the write whose id begins so; raises BackfillError where the table
-        has none."""
-        for commit in lake.store.commits(table) if write_id else ():
-            if commit.receipt is not None and commit.receipt.write_id.startswith(write_id):
-                return cls(lake, commit.version)
-        raise BackfillError(
-            f"the table {table}",
-            f"it has no write {write_id[:40]!r}",
-            "Nothing was read",
-            f"`backfill-assets audit --table {table}` lists all writes",
-        )
-
-    def of(self, table: str) -> int:
-        """Return the version of the table; raises BackfillError where it had none then.
-
-        At an instant, the lake's log decides, so that all tables are of one state. Before its first
-        entry, and for the ledger `files`, which is not in it, the table's own commits decide.
-        """
-        together = versions_seen(self.lake, self.at) if self.at is not None else None
-        if together is not None and table in together:
-            found = [v for v in (together[table],) if v >= 0]
-        else:
-            known = [(c.version, c.at) for c in self.lake.store.commits(table)]
-            entry = find_version(self.lake, self.at) if isinstance(self.at, int) else None
-            by = (
-                entry.at
-                if entry is not None
-                else self.at
-                if isinstance(self.at, datetime)
-                else None
-            )
-            found = [v for v, at in known if self.version in (None, v) and (by is None or at <= by)]
-        if not found:
-            wanted = (
-                f"version {self.version}"
-                if self.version is not None
-                else f"commit by {self.at or 'now'}"
-            )
-            wanted = f"commit in lake version {self.at}" if isinstance(self.at, int) else wanted
-            raise BackfillError(
-                f"the table {table} of {self.lake.address}",
-                f"it has no {wanted}",
-                "Nothing was compared",
-                f"`backfill-assets audit --table {table}` lists all writes",
-            )
-        return found[-1]
-
-
-@contextmanager
-def whole_files(contract: Contract, undone: str) -> Iterator[None]:
-    """Turn DuckDB's errors about the files of a table into a BackfillError of one line."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.Error as error:
-        raise BackfillError(
-            f"the table {contract.name}",
-            f"its files cannot be read as it is declared: {str(error).splitlines()[0]}",
-            undone,
-            "Look at it with `backfill-assets doctor`; files of old versions are kept as long as "
-            "`[retention] rollback_days` says: choose a later one",
-        ) from error
 
 
 @dataclass(frozen=True)

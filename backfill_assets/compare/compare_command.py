@@ -6,7 +6,6 @@ Not here: finding the differences (`compare.compare`, `compare.prove`).
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,35 +15,18 @@ import click
 from backfill_assets.cli.common import days_options, names_of, opened, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
-from backfill_assets.compare.compare import CompareReport, CompareRequest, Moment, of_plan
+from backfill_assets.compare.compare import CompareReport, CompareRequest, of_plan
 from backfill_assets.compare.compare import compare as compare_of
 from backfill_assets.compare.matching import DayDifference, SampleRow
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.plans.files import find_plan
+from backfill_assets.reading.moments import Moment
 
 if TYPE_CHECKING:
     from backfill_assets.compare.recompute import Recomputation
 
-INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
 
-
-class LakeMomentType(click.ParamType[datetime | int]):
-    """An instant (UTC), or the number of a lake version."""
-
-    name = "instant|number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime | int:
-        """Return the aware instant or the number."""
-        if isinstance(value, str) and value.isdecimal():
-            return int(value)
-        moment: datetime = INSTANT.convert(value, param, ctx)
-        return moment.replace(tzinfo=UTC)
-
-
-LAKE_MOMENT = LakeMomentType()
 VERSION = click.IntRange(min=0)
 MOMENTS = ("from_version", "to_version", "other_lake")
 

@@ -54,7 +54,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, source_files
-from backfill_assets.reports.report import writes
+from backfill_assets.reading.writes import writes
 
 REASON = "prove"
 

@@ -13,9 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.candidates.candidates import discard_candidate
-from backfill_assets.candidates.kept_files import snapshots_with
 from backfill_assets.candidates.snapshots import drop_snapshot
-from backfill_assets.candidates.whole import WholeFolders
 from backfill_assets.erasure.forgotten import Erasure, erase
 from backfill_assets.erasure.traces import Search, Trace, is_of_log
 from backfill_assets.foreign.observing import entity_there, is_entity
@@ -41,7 +39,9 @@ from backfill_assets.kernel.tables.versions import record, unfinished, versions_
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import active_plans
+from backfill_assets.reading.kept_files import snapshots_with
 from backfill_assets.reading.rejected import undeclared
+from backfill_assets.reading.whole import WholeFolders
 from backfill_assets.upkeep.doctor_tables import IN_DAY
 
 NOTHING = "Nothing was erased"

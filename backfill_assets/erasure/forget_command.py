@@ -18,11 +18,11 @@ from backfill_assets.cli.backfill import work
 from backfill_assets.cli.catch_up import report, until_settled
 from backfill_assets.cli.common import TEXT, json_and_lake, opened, wants_json
 from backfill_assets.cli.drawing import remark
+from backfill_assets.cli.landing_command import scan_as_needed
 from backfill_assets.cli.output import answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
 from backfill_assets.erasure.forgotten import begin_erasure, compact, doubts, keeps_versions, rename
-from backfill_assets.intake.landing_command import scan_as_needed
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.addresses import bucket_address, called

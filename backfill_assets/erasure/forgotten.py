@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.candidates.kept_files import pins
 from backfill_assets.erasure.decoding import SQLITE
 from backfill_assets.erasure.traces import Search
 from backfill_assets.kernel.core.addresses import CANDIDATES, folder_at
@@ -50,6 +49,7 @@ from backfill_assets.kernel.tables.folder import (
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.staging import STAGING
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
+from backfill_assets.reading.kept_files import pins
 
 KEY = f"{FORGOTTEN}/key"
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it

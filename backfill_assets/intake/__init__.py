@@ -11,12 +11,12 @@ ROOM = Room(
     name="intake",
     commands={
         "scan": Command(
-            "intake.landing_command:scan",
+            "cli.landing_command:scan",
             "Load",
             "Take stock of the landing folder.",
         ),
         "landing": Command(
-            "intake.landing_command:landing",
+            "cli.landing_command:landing",
             "Load",
             "Accept altered or missing files.",
         ),

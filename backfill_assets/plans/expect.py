@@ -14,7 +14,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.compare.compare import whole_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.embedded import connection, selection
@@ -23,6 +22,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import PlanChunk
 from backfill_assets.plans.progress import Progress, held_against
+from backfill_assets.reading.moments import whole_files
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
 FIGURE = re.compile(

@@ -20,8 +20,8 @@ from backfill_assets.cli.common import (
     usage,
 )
 from backfill_assets.cli.drawing import TextTable
+from backfill_assets.cli.landing_command import opened_now
 from backfill_assets.cli.output import answer, given_options, options_of
-from backfill_assets.intake.landing_command import opened_now
 from backfill_assets.kernel.core.days import DayRange, parse_span
 from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.pipeline.own_files import reached

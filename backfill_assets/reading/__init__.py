@@ -18,9 +18,9 @@ __all__ = ["ReadersWait", "open_lake"]
 ROOM = Room(
     name="reading",
     commands={
-        "sql": Command("reading.sql_command:sql", "Look", "A SELECT over the lake's tables."),
+        "sql": Command("cli.sql_command:sql", "Look", "A SELECT over the lake's tables."),
         "attach": Command(
-            "reading.sql_command:attach", "Keep", "Tables by name for DuckDB, Polars, Spark."
+            "cli.sql_command:attach", "Keep", "Tables by name for DuckDB, Polars, Spark."
         ),
     },
     tables={

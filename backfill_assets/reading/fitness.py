@@ -6,20 +6,24 @@ read as NULL. An older version is judged by its own receipts only. Not here: the
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal
 
 from backfill_assets.foreign.observing import is_as_before, sets_before
-from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.days import (
+    contiguous,
+    ranges,
+)
+from backfill_assets.kernel.core.digests import days_of
 from backfill_assets.kernel.core.downstream import will_change
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import lacking_columns
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit, audit_as_written
 
@@ -165,3 +169,29 @@ def differing_days(
         }
         wrong = [d for d in wrong if d not in again]
     return sorted(wrong)
+
+
+def input_days(states: States, wanted: Input, day: date) -> list[date]:
+    """Return the days of an input that a day is made from; none of landed files."""
+    if wanted.kind is InputKind.ARRIVALS:
+        return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
+    return [] if wanted.kind is InputKind.FILES else list(days_of(wanted, day, states.view))
+
+
+def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
+    """Yield (table, line) for tables with days whose newest receipt has other rows than the same
+    inputs, code and settings gave before."""
+    for name, table in view.tables.items():
+        days = [d for d, receipt in table.latest.items() if receipt.irreproducible]
+        if days:
+            spans = ", ".join(map(str, contiguous(days)))
+            yield (
+                name,
+                f"{name} {spans}: made again from the same inputs, code and settings, the rows "
+                "are others; see "
+                f"`backfill-assets compare --table {name}` and `backfill-assets audit --table "
+                f"{name}`, mend what the "
+                "transform reads beside its inputs (nothing if the engine changed), then make "
+                "these days again with "
+                "--force",
+            )

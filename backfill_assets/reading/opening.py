@@ -10,11 +10,11 @@ import warnings
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.compare.compare import Moment
 from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.versions import versions_seen, why_readers_wait
 from backfill_assets.pipeline.chosen import chosen_pipeline
+from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.reader import LakeReader, instant_of
 
 

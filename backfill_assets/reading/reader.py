@@ -11,8 +11,6 @@ from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.candidates.snapshots import KeptTable, Snapshot, file_of, find_snapshot
-from backfill_assets.compare.compare import Moment, whole_files
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.kernel.core.contracts import Contract
@@ -26,6 +24,8 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import Unfit, settle, unfit_days_now, unfit_days_then
+from backfill_assets.reading.kept_snapshots import KeptTable, Snapshot, file_of, find_snapshot
+from backfill_assets.reading.moments import Moment, whole_files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

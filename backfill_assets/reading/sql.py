@@ -2,7 +2,7 @@
 
 A query is one SELECT of DuckDB's SQL over versions of one state of the lake. Arrow opens the files,
 because a path that DuckDB may read is one that `COPY … TO` may write. Not here: drawing the answer
-(`reading.sql_command`).
+(`cli.sql_command`).
 """
 
 import re
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.candidates.snapshots import find_snapshot
-from backfill_assets.compare.compare import Moment
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
@@ -29,6 +27,8 @@ from backfill_assets.kernel.tables.versions import versions_seen
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import unfit_days_now, unfit_text
+from backfill_assets.reading.kept_snapshots import find_snapshot
+from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import (
     named_tables,
     refuse_others,

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.candidates.snapshots import find_snapshot
-from backfill_assets.compare.compare import Moment
 from backfill_assets.kernel.core.addresses import SCHEMES
 from backfill_assets.kernel.core.column_types import GREATEST_PRECISION
 from backfill_assets.kernel.core.contracts import Contract
@@ -30,6 +28,8 @@ from backfill_assets.kernel.tables.embedded import (
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.kept_snapshots import find_snapshot
+from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.postgres import DATABASE, connected
 from backfill_assets.reading.queries import (
     QUERY,

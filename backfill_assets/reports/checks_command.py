@@ -1,7 +1,7 @@
 """Commands that look for what is wrong in a lake: `controls`, `drift` and `prove`. None of them
 commits anything.
 
-Not here: judging, measuring and computing (`reports.check_history`, `compare`), drawing what
+Not here: judging, measuring and computing (`reading.check_history`, `compare`), drawing what
 differs (`compare`), and `doctor`.
 """
 
@@ -14,7 +14,7 @@ from backfill_assets.cli.common import days_options, opened
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.kernel.core.days import DayRange, contiguous
-from backfill_assets.reports.check_history import ColumnDrift, DriftReport, measure_drift
+from backfill_assets.reading.check_history import ColumnDrift, DriftReport, measure_drift
 from backfill_assets.reports.plots import drift_figures
 
 SHOWN = 20

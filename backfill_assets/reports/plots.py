@@ -16,7 +16,7 @@ from backfill_assets.cli.drawing import Figure
 from backfill_assets.kernel.core.days import contiguous
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT
-from backfill_assets.reports.check_history import CheckHistory, ColumnDrift, DriftReport
+from backfill_assets.reading.check_history import CheckHistory, ColumnDrift, DriftReport
 from backfill_assets.reports.lateness import LatenessReport
 
 if TYPE_CHECKING:

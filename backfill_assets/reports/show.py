@@ -15,7 +15,7 @@ from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads
 from backfill_assets.kernel.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
-from backfill_assets.kernel.core.digests import days_of, is_required
+from backfill_assets.kernel.core.digests import is_required
 from backfill_assets.kernel.core.downstream import following
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import first_unready, needed_days
@@ -27,6 +27,7 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.fitness import input_days
 from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.rejected import refused_rows
 
@@ -91,13 +92,6 @@ def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     by = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
     yield f"{hold.rollback}{by} gave it what it held at version {target_of(receipt, day)}"
     yield f"nothing makes it again until `{hold.release}`"
-
-
-def input_days(states: States, wanted: Input, day: date) -> list[date]:
-    """Return the days of an input that a day is made from; none of landed files."""
-    if wanted.kind is InputKind.ARRIVALS:
-        return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
-    return [] if wanted.kind is InputKind.FILES else list(days_of(wanted, day, states.view))
 
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:

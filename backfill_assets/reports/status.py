@@ -17,7 +17,7 @@ from backfill_assets.engines.loss import failing_alone
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, ranges
+from backfill_assets.kernel.core.days import DayRange, from_inclusive, ranges
 from backfill_assets.kernel.core.downstream import will_change
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
@@ -30,6 +30,7 @@ from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import days_of_active_plans
+from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reading.readable import Unread, readable
 from backfill_assets.reading.rejected import ledgers_of
 from backfill_assets.reports.show import Hold, brief, holds, in_full
@@ -312,22 +313,3 @@ def _widens(column: Column, known: str) -> bool:
     with suppress(ValueError):  # a type that no contract has
         return column.kind.holds(read_type(known))
     return False
-
-
-def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
-    """Yield (table, line) for tables with days whose newest receipt has other rows than the same
-    inputs, code and settings gave before."""
-    for name, table in view.tables.items():
-        days = [d for d, receipt in table.latest.items() if receipt.irreproducible]
-        if days:
-            spans = ", ".join(map(str, contiguous(days)))
-            yield (
-                name,
-                f"{name} {spans}: made again from the same inputs, code and settings, the rows "
-                "are others; see "
-                f"`backfill-assets compare --table {name}` and `backfill-assets audit --table "
-                f"{name}`, mend what the "
-                "transform reads beside its inputs (nothing if the engine changed), then make "
-                "these days again with "
-                "--force",
-            )

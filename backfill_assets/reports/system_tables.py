@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated
 
+from backfill_assets.reading.check_history import checked_days
 from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
-from backfill_assets.reports.check_history import checked_days
+from backfill_assets.reading.writes import DayAudit, TableWrite, audit, writes
 from backfill_assets.reports.lateness import read_lateness
-from backfill_assets.reports.report import DayAudit, TableWrite, audit, writes
 from backfill_assets.reports.status import DayStatus, day_rows, known_days
 
 

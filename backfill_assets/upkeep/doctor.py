@@ -5,17 +5,15 @@ run them.
 the checks of one table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
 """
 
-import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from backfill_assets.buckets.doctor_store import estimate, examine_store
+from backfill_assets.cli.dagster_home import EVENT_STORAGE, KEEPS_BACKFILLS, NAMES_A_STORAGE
 from backfill_assets.cli.findings import (
     Check,
     Diagnosis,
@@ -60,23 +58,12 @@ from backfill_assets.reading.account import accounts
 from backfill_assets.reading.rejected import ledgers_of, undeclared
 from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 
-# A variable of Dagster's daemon.
-KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
 UNLISTED = "the folder cannot be listed"  # as `intake.files` says it
 PAGES = (
     "`dg dev` (or `dagster dev`) answers every user of this machine, who may then start runs and "
     "roll back, too; "
     "`backfill-assets ui` answers only who has its address"
 )
-NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
-OUR_EVENT_STORAGE: dict[str, Any] = {
-    "module": "backfill_assets.orchestration.event_storage",
-    "class": "BatchedEventLogStorage",
-    "config": {"home": {"env": "DAGSTER_HOME"}},
-}
-EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace(
-    '"', ""
-)  # a line of YAML
 ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 

@@ -9,9 +9,6 @@ import shlex
 from collections.abc import Collection, Iterator
 from datetime import date
 
-from backfill_assets.candidates.kept_files import fault_of
-from backfill_assets.candidates.snapshots import find_snapshot, place_of, snapshot_names
-from backfill_assets.candidates.whole import snapshots_of
 from backfill_assets.cli.findings import Diagnosis, broken, fine, first_names, odd
 from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets.kernel.core.contracts import Contract
@@ -23,6 +20,9 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_readable
 from backfill_assets.kernel.write.derived import load_command
 from backfill_assets.reading.fitness import differing_days
+from backfill_assets.reading.kept_files import fault_of
+from backfill_assets.reading.kept_snapshots import find_snapshot, place_of, snapshot_names
+from backfill_assets.reading.whole import snapshots_of
 from backfill_assets.upkeep.inspection import Inspection, inspect, is_mended
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"

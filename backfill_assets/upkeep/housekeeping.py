@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
-from backfill_assets.candidates.kept_files import pins
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built, Receipt
@@ -39,6 +38,7 @@ from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged, filling, markers
 from backfill_assets.kernel.write.audit import as_written, audit
+from backfill_assets.reading.kept_files import pins
 
 REASON = "maintain"
 # The newest, and one more for readers that found it before the newest was there.

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import TypeVar
 
 from backfill_assets.buckets.leases import clear as clear_locks
-from backfill_assets.candidates.whole import candidates_of, snapshots_of
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import LINKS
 from backfill_assets.intake.content_store import discard
@@ -36,6 +35,7 @@ from backfill_assets.kernel.tables.versions import (
 )
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import active_plans
+from backfill_assets.reading.whole import candidates_of, snapshots_of
 from backfill_assets.upkeep.housekeeping import (
     MIB,
     REASON,

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from backfill_assets.cli.dagster_home import EVENT_STORAGE
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.upkeep.doctor import EVENT_STORAGE
 from backfill_assets_tests.engine_choice import usual_environ
 from backfill_assets_tests.processes import CHECKOUT
 

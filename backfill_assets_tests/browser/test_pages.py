@@ -12,9 +12,10 @@ from backfill_assets.cli.drawing import html_of
 from backfill_assets.dagster.adapter.history import PastRun
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.reading.account import Account
+from backfill_assets.reading.writes import writes
 from backfill_assets.reports.lateness import LatenessScope, lateness
 from backfill_assets.reports.lateness_command import page as lateness_page
-from backfill_assets.reports.report import Delivered, LakeReport, durations, report, writes
+from backfill_assets.reports.report import Delivered, LakeReport, durations, report
 from backfill_assets.reports.report_page import page as report_page
 from backfill_assets.reports.status import status
 from backfill_assets_tests.browser.ui import SHOTS

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.buckets.copy_lake import AT_ONCE, MARK, copy_lake
-from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot, find_snapshot
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State
@@ -22,6 +22,7 @@ from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.staging import filling
+from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.planned import BUILT, Planned

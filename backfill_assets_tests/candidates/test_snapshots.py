@@ -8,19 +8,17 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.candidates.snapshots import (
-    Snapshot,
     SnapshotRequest,
     create_snapshot,
     drop_snapshot,
-    find_snapshot,
     held_bytes,
-    snapshot_names,
 )
 from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import day_range as span_of
 from backfill_assets.kernel.core.errors import Altered, BackfillError
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
 from backfill_assets.reading.fitness import Unfit, UnfitDays, UnfitDaysWarning
+from backfill_assets.reading.kept_snapshots import Snapshot, find_snapshot, snapshot_names
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.planned import DAYS, Planned
@@ -107,18 +105,6 @@ def test_a_data_file_that_was_altered_is_neither_kept_nor_read_as_what_was_writt
             reader.table(TABLE).arrow()
 
 
-def test_a_file_that_was_changed_or_is_gone_is_told_and_not_read(reader: LakeReader) -> None:
-    keep(reader)
-    [file, *_] = sorted((reader.lake.root / ".snapshots" / "spring").rglob("*.parquet"))
-    content = file.read_bytes()
-    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(BackfillError, match="has other bytes than those that were kept"):
-        reader.snapshot("spring").table(TABLE).arrow()
-    file.unlink()
-    with pytest.raises(BackfillError, match="is gone"):
-        reader.snapshot("spring").table(TABLE).duckdb()
-
-
 def test_what_cannot_be_kept_leaves_nothing(reader: LakeReader) -> None:
     with pytest.raises(UnfitDays, match="missing 2024-03-03"):
         keep(reader, days=span_of("2024-03-01", "2024-03-03"), unfit="refuse")
@@ -181,17 +167,6 @@ def test_none_is_made_while_an_entity_is_being_forgotten(reader: LakeReader) -> 
     begun.keep()
     keep(reader)
     assert snapshot_names(reader.lake) == ["spring"]
-
-
-def test_days_and_tables_that_are_not_kept_are_named(reader: LakeReader) -> None:
-    keep(reader, days=span_of("2024-03-01", "2024-03-01"))
-    kept = reader.snapshot("spring")
-    assert kept.tables == (TABLE,)
-    assert kept.table(TABLE).arrow().num_rows == 2
-    with pytest.raises(BackfillError, match="keeps no 2024-03-02"):
-        kept.table(TABLE).days("2024-03-01", "2024-03-02").arrow()
-    with pytest.raises(BackfillError, match="keeps no table 'raw'"):
-        kept.table("raw")
 
 
 def test_the_digest_is_of_the_content_and_not_of_the_name(reader: LakeReader) -> None:

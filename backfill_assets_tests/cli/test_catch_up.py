@@ -11,8 +11,8 @@ import pytest
 
 from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
 from backfill_assets.cli.common import JSON_KEY, Overrides
+from backfill_assets.cli.landing_command import findings
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
-from backfill_assets.intake.landing_command import findings
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE

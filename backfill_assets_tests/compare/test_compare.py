@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.compare.compare import CompareRequest, Moment, compare
+from backfill_assets.compare.compare import CompareRequest, compare
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.reading.moments import Moment
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.strategies import examples
@@ -128,15 +129,6 @@ def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake)
     assert not report.samples
     with pytest.raises(BackfillError, match="cannot be read"):
         compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake, 2))
-
-
-def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
-    with pytest.raises(BackfillError, match="it has no version 9"):
-        compare(PIPELINE, asked(), Moment(lake, 9), Moment(lake))
-    with pytest.raises(BackfillError, match="it has no commit by 1970"):
-        compare(PIPELINE, asked(), Moment(lake, at=datetime(1970, 1, 2, tzinfo=UTC)), Moment(lake))
-    with pytest.raises(BackfillError, match="no such table"):
-        compare(PIPELINE, CompareRequest("x", SPAN), Moment(lake), Moment(lake))
 
 
 tables = st.dictionaries(

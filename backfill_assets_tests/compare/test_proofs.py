@@ -23,7 +23,7 @@ from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reading.attention import attention
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
-from backfill_assets_tests.reports.test_check_history import PIPELINE, TABLE
+from backfill_assets_tests.reading.test_check_history import PIPELINE, TABLE
 
 pytestmark = pytest.mark.quick
 DAYS, TODAY = 20, date(2024, 5, 1)

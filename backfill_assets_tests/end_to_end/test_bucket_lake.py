@@ -15,7 +15,6 @@ from deltalake import DeltaTable
 
 from backfill_assets.buckets.objects import Objects
 from backfill_assets.buckets.store_errors import lost
-from backfill_assets.candidates.snapshots import find_snapshot
 from backfill_assets.intake.declared import read_declared
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
@@ -32,6 +31,7 @@ from backfill_assets.kernel.tables.restore import (
     restore_partitions,
 )
 from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made

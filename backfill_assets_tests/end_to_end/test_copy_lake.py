@@ -15,8 +15,8 @@ import requests
 
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
-from backfill_assets.candidates.whole import candidates_of
 from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.reading.whole import candidates_of
 from backfill_assets.upkeep.doctor import VerifyRequest, verify
 from backfill_assets.upkeep.maintain import maintain
 from backfill_assets_tests.cli.typed import run

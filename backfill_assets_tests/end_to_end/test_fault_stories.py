@@ -23,14 +23,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 
-from backfill_assets.candidates.snapshots import (
-    SnapshotRequest,
-    create_snapshot,
-    drop_snapshot,
-    file_of,
-    find_snapshot,
-    snapshot_names,
-)
+from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot, drop_snapshot
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import scan
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
@@ -44,6 +37,7 @@ from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import find_plan
 from backfill_assets.plans.rollback import RollbackRequest, release
+from backfill_assets.reading.kept_snapshots import file_of, find_snapshot, snapshot_names
 from backfill_assets.upkeep.inspection import inspect, mend
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end import test_plan_stories as plans

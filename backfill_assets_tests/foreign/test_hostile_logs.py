@@ -21,7 +21,6 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from backfill_assets.candidates.kept_files import keep_files
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.cli.app import app
 from backfill_assets.cli.findings import Level
@@ -38,6 +37,7 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.embedded import delta_rows
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
+from backfill_assets.reading.kept_files import keep_files
 from backfill_assets.reading.readable import readable
 from backfill_assets.reading.sql import ask
 from backfill_assets.reports.checklist import checklist

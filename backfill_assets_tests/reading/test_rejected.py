@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.landing_command import _report_lines
+from backfill_assets.cli.landing_command import _report_lines
 from backfill_assets.intake.ledger import FILES, QUARANTINE, of_source
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY

@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.reading.sql import ask
 from backfill_assets.reading.system_tables import system_tables, write_parquet
-from backfill_assets.reports.report import DayAudit, audit
+from backfill_assets.reading.writes import DayAudit, audit
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.late_lake import late_lake
 from backfill_assets_tests.planned import DAYS, Planned

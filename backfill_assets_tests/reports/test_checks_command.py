@@ -1,5 +1,5 @@
 """`controls`, `prove`, `drift` and `check-engine` as a person meets them: lines, JSON and the exit
-code. Not here: what is found (`reports.check_history`)."""
+code. Not here: what is found (`reading.check_history`)."""
 
 from pathlib import Path
 

@@ -22,8 +22,9 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
+from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reports.show import holds
-from backfill_assets.reports.status import column_changes, irreproducible_days, status
+from backfill_assets.reports.status import column_changes, status
 from backfill_assets_tests.builders import STAGING, Story, day, make_commit, write_rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.planned import BUILT, Planned

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.cli.dagster_home import EVENT_STORAGE, KEEPS_BACKFILLS
 from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.engines.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.intake.ledger import FILES
@@ -20,12 +21,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.upkeep.doctor import (
-    EVENT_STORAGE,
-    KEEPS_BACKFILLS,
-    doctor,
-    examine_daemons,
-)
+from backfill_assets.upkeep.doctor import doctor, examine_daemons
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.own import TWO_SOURCES
 from backfill_assets_tests.strangers import give_away

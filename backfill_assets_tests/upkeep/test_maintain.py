@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.candidates.whole import MAKING, snapshots_of
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.days import DayRange
@@ -30,6 +29,7 @@ from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
+from backfill_assets.reading.whole import MAKING, snapshots_of
 from backfill_assets.upkeep.maintain import Upkeep, maintain
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to

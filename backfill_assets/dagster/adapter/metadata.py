@@ -32,7 +32,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
 from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import Published
-from backfill_assets.reports.show import input_days
+from backfill_assets.reading.fitness import input_days
 
 PREFIX = "backfill_assets/"
 ROWS = "dagster/partition_row_count"

@@ -37,7 +37,7 @@ from backfill_assets.kernel.core.needs import needs
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.plans.files import left_to_plans
-from backfill_assets.reports.status import irreproducible_days
+from backfill_assets.reading.fitness import irreproducible_days
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"

@@ -33,7 +33,7 @@ from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import checks_of
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.reports.check_history import judged_days
+from backfill_assets.reading.check_history import judged_days
 
 LISTED_DAYS = 10
 VERDICT = "verdict"

@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.reports.check_history import OTHER_ROWS
+from backfill_assets.reading.check_history import OTHER_ROWS
 from backfill_assets_tests.dagster.adapter.ticking import Made, day
 from backfill_assets_tests.synthetic import build, synthetic_lake
 

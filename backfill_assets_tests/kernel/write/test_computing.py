@@ -20,7 +20,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.gates import PROFILE
 from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.pipeline.chosen import TablesOf
-from backfill_assets.reports.status import irreproducible_days
+from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets_tests.lakes import (
     ECHO,
     SUMS,

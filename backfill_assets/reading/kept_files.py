@@ -8,7 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.candidates.whole import MAKING, snapshots_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.log.log import versions
 from backfill_assets.kernel.log.log_state import LOGS
@@ -22,6 +21,7 @@ from backfill_assets.kernel.tables.data_files import (
 )
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
+from backfill_assets.reading.whole import MAKING, snapshots_of
 
 
 @dataclass(frozen=True)

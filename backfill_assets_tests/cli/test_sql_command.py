@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.cli.sql_command import write_csv
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.place.port import RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.reading.opening import ReadersWait, open_lake
-from backfill_assets.reading.sql_command import write_csv
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
 from backfill_assets_tests.files import write_json

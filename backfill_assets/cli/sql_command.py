@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import click
 
 from backfill_assets.cli.common import (
+    LAKE_MOMENT,
     TEXT,
     json_and_lake,
     newest_option,
@@ -26,7 +27,6 @@ from backfill_assets.cli.common import (
 )
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.output import answer
-from backfill_assets.compare.compare_command import LAKE_MOMENT
 from backfill_assets.engines.confs import S3Address
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States

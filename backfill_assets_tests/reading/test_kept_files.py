@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.candidates.kept_files import pins, snapshots_with
 from backfill_assets.candidates.snapshots import drop_snapshot, held_bytes
-from backfill_assets.candidates.whole import snapshots_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
+from backfill_assets.reading.kept_files import pins, snapshots_with
 from backfill_assets.reading.reader import LakeReader
+from backfill_assets.reading.whole import snapshots_of
 from backfill_assets.upkeep.housekeeping import remove_unneeded
 from backfill_assets_tests.candidates.test_snapshots import keep
 from backfill_assets_tests.readable_lake import (

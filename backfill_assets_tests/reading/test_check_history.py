@@ -17,7 +17,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.reports.check_history import (
+from backfill_assets.reading.check_history import (
     CheckHistory,
     _by_column,
     check_history,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.buckets.bucket import Bucket
-from backfill_assets.candidates.whole import snapshots_of
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Held, Place, read
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
+from backfill_assets.reading.whole import snapshots_of
 
 pytestmark = pytest.mark.usefixtures("processes")  # a server of buckets
 CONTENT = b'{"name": "spring"}'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.intake.landing_command import scan_as_needed
+from backfill_assets.cli.landing_command import scan_as_needed
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.cli.typed import read, run

@@ -1,0 +1,176 @@
+"""Every write of a lake's tables, and every write of a day, by the receipts in its logs.
+
+Not here: figures over them (`reports.report`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated
+
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.kernel.core.ownership import BY
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
+from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.log.log import Commit
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.upkeep.inspection import inspect
+
+ASKED_BY = (
+    "dagster/sensor_name",
+    "dagster/schedule_name",
+)  # tags of receipts of runs that Dagster requested
+
+
+FOREIGN = "a program that leaves no receipt"
+
+
+@dataclass(frozen=True)
+class TableWrite:
+    """One commit with a receipt: a row of `report` and of `system.writes`."""
+
+    table: Annotated[str, "the table"]
+    version: Annotated[int, "the table's version that the commit made"]
+    at: Annotated[datetime, "when it was committed"]
+    days: Annotated[tuple[DayRange, ...], "the days it wrote, as ranges with both ends"]
+    rows: Annotated[int, "the rows of these days after it"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    note: Annotated[str, "what a person wrote down with it"]
+    run_id: Annotated[str, "the run of Dagster, or of a command"]
+    seconds: Annotated[float | None, "from the request to the commit; NULL where nobody measured"]
+    work_seconds: Annotated[float, "of these after an engine was open"] = 0.0
+    bytes: Annotated[int | None, "of the data files that it added; NULL where nobody measured"] = (
+        None
+    )
+
+
+def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
+    """Return every commit with a receipt that names days, of every table of the pipeline, newest
+    first."""
+    listed = []
+    for table in pipeline.tables:
+        for commit in lake.store.commits(table.name):
+            receipt = commit.receipt
+            if receipt is not None and receipt.days:
+                days, rows = (
+                    tuple(contiguous(receipt.days)),
+                    sum(entry.rows for entry in receipt.days.values()),
+                )
+                listed.append(
+                    TableWrite(
+                        table.name,
+                        commit.version,
+                        commit.at,
+                        days,
+                        rows,
+                        receipt.reason,
+                        receipt.note,
+                        receipt.run_id,
+                        receipt.seconds,
+                        receipt.work_seconds,
+                        receipt.bytes,
+                    )
+                )
+    return tuple(sorted(listed, key=lambda w: (w.at, w.table, w.version), reverse=True))
+
+
+@dataclass(frozen=True)
+class DayAudit:
+    """One write of one day: a row of `audit` and of `system.day_writes`."""
+
+    table: Annotated[str, "the table"]
+    day: Annotated[date | None, "the day; NULL for a commit without a receipt"]
+    version: Annotated[int, "the table's version that the commit made"]
+    at: Annotated[datetime, "when it was committed"]
+    by: Annotated[str, "who asked for it: a person, a sensor, a schedule"]
+    reason: Annotated[str, "why: manual, landing, late_data, plan, rollback, …"]
+    note: Annotated[str, "what a person wrote down with it"] = ""
+    plan: Annotated[str, "the plan that it belongs to"] = ""
+    chunk: Annotated[str, "the chunk of that plan"] = ""
+    run_id: Annotated[str, "the run of Dagster, or of a command"] = ""
+    code: Annotated[str, "the digest of the code that made it"] = ""
+    settings: Annotated[str, "the digest of the settings that the table reads"] = ""
+    inputs: Annotated[str, "the versions of its inputs"] = ""
+    built: Annotated[str, "complete, incomplete, pending, held or merged"] = ""
+    rows_before: Annotated[int | None, "rows before; NULL for the first receipt of a day"] = None
+    rows: Annotated[int | None, "rows after"] = None
+    fingerprint_before: Annotated[
+        str | None, "content before; NULL for the first receipt of a day"
+    ] = None
+    fingerprint: Annotated[str | None, "content after"] = None
+    changed: Annotated[bool, "its rows differ, or nobody knows that they are the same"] = True
+
+
+def audit(
+    lake: Lake,
+    pipeline: Pipeline,
+    table: str = "",
+    day: date | None = None,
+    plan: str = "",
+    since: date | None = None,
+) -> tuple[DayAudit, ...]:
+    """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all),
+    committed on the day `since` or later. No JVM, no data file is read. Raises BackfillError for an
+    unknown table."""
+    contracts = (
+        [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
+    )
+    chosen = [
+        write
+        for contract in contracts
+        for write in _audits_of_table(lake, contract)
+        if day in (None, write.day)
+        and plan in ("", write.plan)
+        and (since is None or write.at.date() >= since)
+    ]
+    return tuple(
+        sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True)
+    )
+
+
+def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
+    table, commits = contract.name, list(lake.store.commits(contract.name))
+    foreign = inspect(lake, contract).foreign if any(c.receipt is None for c in commits) else ()
+    last: dict[date, DayEntry] = {}
+    for commit in commits:
+        if commit.receipt is not None:
+            yield from _audits_of_receipt(table, commit, commit.receipt, last)
+            last.update(commit.receipt.days)
+        elif commit.version in foreign:
+            yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
+
+
+def _audits_of_receipt(
+    table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]
+) -> Iterator[DayAudit]:
+    requester, person = (
+        next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""),
+        receipt.tags.get(BY, ""),
+    )
+    for day, entry in receipt.days.items():
+        before = last.get(day)
+        yield DayAudit(
+            table=table,
+            day=day,
+            version=commit.version,
+            at=commit.at,
+            by=f"{requester} ({person})" if requester and person else requester or person,
+            reason=receipt.reason,
+            note=receipt.note,
+            plan=receipt.tags.get(PLAN_TAG, ""),
+            chunk=receipt.tags.get(CHUNK_TAG, ""),
+            run_id=receipt.run_id,
+            code=receipt.code_digest,
+            settings=receipt.settings_digest,
+            inputs=", ".join(
+                f"{name} v{version}" for name, version in sorted(receipt.inputs.items())
+            ),
+            built=entry.built.value,
+            rows_before=before.rows if before else None,
+            rows=entry.rows,
+            fingerprint_before=before.fingerprint if before else None,
+            fingerprint=entry.fingerprint,
+            changed=before is None or before.content != entry.content,
+        )
