@@ -1,8 +1,9 @@
 """What differs between two versions of a table, by key and column, and proofs that days compute
 alike again.
 
-Uses the kernel, `reading` and `engines`. Adds the commands `compare` and `check-engine`. Not here:
-comparing with a side that is no table of a lake (`reconcile`). Guide: correcting-the-past.
+Uses the kernel, `reading` and `engines`. Adds the commands `compare` and `check-engine`, and the
+standing proof in Dagster (`compare.in_dagster`). Not here: comparing with a side that is no table
+of a lake (`reconcile`). Guide: correcting-the-past.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room
@@ -28,4 +29,5 @@ ROOM = Room(
     },
     standing=("compare.proofs:proof_lines",),
     checks=("compare.proofs:checked_proofs",),
+    dagster="compare.in_dagster:definitions",
 )

@@ -4,7 +4,7 @@ is committed.
 `prove` takes another physical order, number of partitions and chunk, `check-engine` the other
 engine, on a server of its own; the standing proof takes a few days of tables, drawn by the date, as
 often as the load pays for it. Not here: computing again (`compare.recompute`), and Dagster's
-schedule, check and alarm (`dagster.adapter.lake_definitions`). What a person proves by command goes
+schedule, check and alarm (`compare.in_dagster`). What a person proves by command goes
 into the history (`standing`), too.
 """
 

@@ -19,9 +19,8 @@ from pydantic import BaseModel, Field
 from backfill_assets.dagster.adapter.alerts import ALERTS
 from backfill_assets.dagster.adapter.assemble import assemble_anyway
 from backfill_assets.dagster.adapter.context import GROUP, Appearance, Naming
-from backfill_assets.dagster.adapter.lake_definitions import CONTROLS
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG
-from backfill_assets.dagster.adapter.ticks import LANDING
+from backfill_assets.dagster.adapter.ticks import CONTROLS, LANDING, PLANS
 from backfill_assets.dagster.stale import is_stale
 from backfill_assets.kernel.core.addresses import ADDRESS, address_of, local_root
 from backfill_assets.kernel.core.clock import utc_today
@@ -29,7 +28,6 @@ from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.learn.example_lakes import days_until, make_sample
 from backfill_assets.pipeline.chosen import tables_at
-from backfill_assets.plans.plan_job import PLANS
 
 Automation = Literal["off", "sensors", "conditions"]
 Mappings = Literal["identity", "windows"]

@@ -1,6 +1,7 @@
 """Changed days brought to a folder or to a database, each once, also after a kill.
 
-Uses the kernel and `reading`. Adds the command `export`. Not here: reading a lake in place
+Uses the kernel and `reading`. Adds the command `export`, and its job in Dagster
+(`export.in_dagster`). Not here: reading a lake in place
 (`reading`). Guide: as-others-write.
 """
 
@@ -13,4 +14,5 @@ ROOM = Room(
             "export.export_command:export", "Keep", "Changed days to a folder or database."
         ),
     },
+    dagster="export.in_dagster:definitions",
 )

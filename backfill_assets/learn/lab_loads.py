@@ -4,7 +4,7 @@ beside the safe form.
 The same days by append and by replacing each day; a sale of Monday that arrives on Wednesday; the
 usual script that takes rows beyond its mark, on sqlite; three years doubled by a job that was
 green; four ways to spoil a backfill. Not here: late rows of a lake of one's own
-(`reports.lateness`), the alert that a control becomes (`dagster.adapter.lake_definitions`), and
+(`reports.lateness`), the alert that a control becomes (`reconcile.in_dagster`), and
 the same checks of a plan of one's own (`plans.preflight`).
 """
 

@@ -1,7 +1,7 @@
 """Backfill plans: made in chunks with a price, run behind gates, put back chunk by chunk.
 
 Uses the kernel, `intake`, `compare` and `reading`. Adds the commands `plan`, `run`, `rollback` and
-`release`, and the job of a plan in Dagster (`plans.plan_job`). Not here: one backfill of days
+`release`, and their jobs in Dagster (`plans.in_dagster`). Not here: one backfill of days
 (`cli.backfill`). Guide: plans.
 """
 
@@ -27,4 +27,5 @@ ROOM = Room(
             "Allow rebuilds of days put back.",
         ),
     },
+    dagster="plans.in_dagster:definitions",
 )

@@ -14,15 +14,22 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.dagster.adapter import runs
-from backfill_assets.dagster.adapter.backfill_requests import run_rebuild, whole_request
-from backfill_assets.dagster.adapter.context import LakeContext, Naming
-from backfill_assets.dagster.adapter.history import cause_of
-from backfill_assets.dagster.adapter.io_manager import as_failures
-from backfill_assets.dagster.adapter.rollbacks import one_op_job
-from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
-from backfill_assets.dagster.adapter.sensors import lake_sensor
-from backfill_assets.dagster.adapter.ticks import Tick
+from backfill_assets.dagster.adding import (
+    PLANS,
+    LakeContext,
+    Naming,
+    Tick,
+    as_failures,
+    attempts_at,
+    cause_of,
+    end_dead_runs,
+    is_active,
+    lake_sensor,
+    markers_of,
+    one_op_job,
+    run_rebuild,
+    whole_request,
+)
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
 from backfill_assets.kernel.core.digests import digest_of
@@ -50,7 +57,7 @@ from backfill_assets.plans.progress import Progress
 from backfill_assets.plans.run import run_plan
 from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
 
-BACKFILL_RANGE, RUN_CHUNKS, PLANS = "backfill_range", "run_chunks", "plans"
+BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 NO_RETRY = {
     "dagster/max_retries": "0"
 }  # the sensor `plans` goes on with a plan whose runner was killed
@@ -220,9 +227,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
             tick.notes.append(waiting[plan.id])
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
-        elif runs.is_active(
-            instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}
-        ):
+        elif is_active(instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}):
             tick.notes.append(f"plan {plan.id}: its run is queued or starting")
         else:
             _request_runner(tick, instance, lake, view, plan, naming)
@@ -236,7 +241,7 @@ def _request_runner(
         [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
     )
     base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
-    tried = runs.attempts_at(instance, base)
+    tried = attempts_at(instance, base)
     if tried.counted >= limit:
         tick.alarm(
             f"plan {plan.id}",

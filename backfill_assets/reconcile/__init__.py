@@ -1,7 +1,8 @@
 """A table against another side, by key: a file, another lake, a database; and checks that stand for
 ever.
 
-Uses the kernel and `compare`. Adds the command `reconcile`. Not here: two versions of one table
+Uses the kernel and `compare`. Adds the command `reconcile`, and controls in Dagster
+(`reconcile.in_dagster`). Not here: two versions of one table
 (`compare`). Guide: trust.
 """
 
@@ -23,4 +24,5 @@ ROOM = Room(
     },
     standing=("reconcile.outcomes:broken_controls",),
     checks=("reconcile.outcomes:checked_controls",),
+    dagster="reconcile.in_dagster:definitions",
 )

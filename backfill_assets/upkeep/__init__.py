@@ -2,7 +2,8 @@
 ones joined.
 
 Uses the kernel and most rooms. Adds the commands `doctor`, `verify`, `mend`, `maintain`,
-`checklist`. Not here: erasing an entity (`erasure`). Guide: production.
+`checklist`, and a job in Dagster (`upkeep.in_dagster`). Not here:
+erasing an entity (`erasure`). Guide: production.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room
@@ -21,4 +22,5 @@ ROOM = Room(
             "upkeep.doctor_command:maintain", "Keep", "Delete what nothing needs any more."
         ),
     },
+    dagster="upkeep.in_dagster:definitions",
 )

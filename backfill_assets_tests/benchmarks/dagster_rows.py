@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.rollbacks import superseded_runs
+from backfill_assets.dagster.adapter.history import superseded_runs
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets_tests.planned import Planned
 

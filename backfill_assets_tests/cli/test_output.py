@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from backfill_assets.cli.drawing import PageSection, TextTable
 from backfill_assets.cli.output import Output, Part, given_options, options_of, reporting
-from backfill_assets.dagster.adapter.rollbacks import RollbackConfig
+from backfill_assets.plans.in_dagster import RollbackConfig
 from backfill_assets.plans.plan_command import plan
 from backfill_assets.plans.plan_job import BackfillConfig
 from backfill_assets.plans.policy import Policy, PolicyOptions, PutBack

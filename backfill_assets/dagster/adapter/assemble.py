@@ -13,7 +13,14 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.dagster.adapter.assets import IO_MANAGER, io_manager_of, lake_asset
-from backfill_assets.dagster.adapter.context import ALONE, Appearance, LakeContext, Opened, TablesOf
+from backfill_assets.dagster.adapter.context import (
+    ALONE,
+    Appearance,
+    LakeContext,
+    Opened,
+    ShownLake,
+    TablesOf,
+)
 from backfill_assets.dagster.adapter.io_manager import (
     Hears,
     RebuildIOManager,
@@ -82,9 +89,8 @@ def _definitions(
                 lake_context.naming.name(REBUILD)
             )
 
-        return dg.Definitions.merge(
-            defs, browser_definitions(lake_context, opened, rebuild, rebuild_of)
-        )
+        shown = ShownLake(lake_context, opened, rebuild_of)
+        return dg.Definitions.merge(defs, browser_definitions(shown, rebuild))
 
 
 @contextmanager

@@ -280,3 +280,19 @@ class Opened:
             if self.missing is None
             else f"**No lake yet.** {self.missing}.\n\n{description}"
         )
+
+
+@dataclass(frozen=True)
+class ShownLake:
+    """A lake whose definitions are assembled, for what rooms add to them; `rebuild_of` gives the
+    job `rebuild` of some tables."""
+
+    lake_context: LakeContext
+    opened: Opened
+    rebuild_of: Callable[[Collection[str]], dg.JobDefinition]
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether it has schedules. A candidate has none: the lake that it lies in loads, proves
+        and exports."""
+        return self.opened.lake.shared is None

@@ -7,6 +7,7 @@ Dagster knows of it.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.dagster.adapter.context import table_made_by
-from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG, days_of, records_of
+from backfill_assets.dagster.adapter.dagster_private import newest_materializations
+from backfill_assets.dagster.adapter.runs import ENDED, LAKE_TAG, REASON_TAG, days_of, records_of
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import ALSO
 from backfill_assets.kernel.core.records import json_of
@@ -112,3 +114,21 @@ def evaluation_text(evaluation: dg.AssetCheckEvaluation) -> str:
         if name in evaluation.metadata:
             return str(evaluation.metadata[name].value)
     return evaluation.description or ""
+
+
+def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -> list[str]:
+    """The lake's runs that ended before (aware) and of which Dagster's pages need nothing: every
+    day that one of them materialized was materialized again since."""
+    ended = dg.RunsFilter(statuses=ENDED, tags={LAKE_TAG: lake}, updated_before=before)
+    run_ids, of_asset = set[str](), defaultdict[dg.AssetKey, set[str]](set)
+    for run in instance.get_runs(ended):
+        run_ids.add(run.run_id)
+        for event in records_of(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
+            if event.asset_key is not None and event.partition is not None:
+                of_asset[event.asset_key].add(event.partition)
+    newest = {
+        key: newest_materializations(instance, key, partitions)
+        for key, partitions in of_asset.items()
+    }
+    needed = {record.run_id for by_day in newest.values() for record in by_day.values()}
+    return sorted(run_ids - needed)

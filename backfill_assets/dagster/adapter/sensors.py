@@ -18,7 +18,7 @@ from backfill_assets.dagster.adapter.alerts import report_alarms
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.dagster_private import instance_id
 from backfill_assets.dagster.adapter.io_manager import as_failures
-from backfill_assets.dagster.adapter.rollbacks import one_op_job
+from backfill_assets.dagster.adapter.jobs import one_op_job
 from backfill_assets.dagster.adapter.runs import markers_of
 from backfill_assets.dagster.adapter.ticks import (
     LANDING,

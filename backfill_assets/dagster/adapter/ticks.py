@@ -41,6 +41,7 @@ from backfill_assets.reading.fitness import irreproducible_days
 
 SCAN = "scan_landing"
 LATE_DATA, LANDING = "late_data", "landing"
+PLANS, CONTROLS = "plans", "controls"  # sensors that rooms add
 SHOWN_FILES = 5
 
 

@@ -33,7 +33,8 @@ class Room:
     `commands`: by their names on the command line. `standing`: functions of a lake and its pipeline
     that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
     `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
-    that yield rows of `system.checks`.
+    that yield rows of `system.checks`. `dagster`: a function that gives what it adds to the
+    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Room:
     standing: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    dagster: str = ""
 
 
 @cache

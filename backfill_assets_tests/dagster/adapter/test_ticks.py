@@ -15,9 +15,16 @@ from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.backfill_requests import read_tick_state
 from backfill_assets.dagster.adapter.context import LakeContext
-from backfill_assets.dagster.adapter.lake_definitions import CONTROLS
 from backfill_assets.dagster.adapter.sensors import missed_days
-from backfill_assets.dagster.adapter.ticks import LANDING, LATE_DATA, SCAN, Tick, _note_landing
+from backfill_assets.dagster.adapter.ticks import (
+    CONTROLS,
+    LANDING,
+    LATE_DATA,
+    SCAN,
+    Tick,
+    _note_landing,
+)
+from backfill_assets.dagster.adding import PLANS
 from backfill_assets.engines.server import server_status
 from backfill_assets.intake.landed_changes import Comparison
 from backfill_assets.intake.ledger import FileRecord
@@ -27,7 +34,6 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
-from backfill_assets.plans.plan_job import PLANS
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.dagster.adapter.ticking import (
