@@ -24,7 +24,7 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.sail_differences import DIFFERENT, differences
+from backfill_assets.engines.sail_differences import DIFFERENT, sql_differences
 from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests.second_engine_catalogue import (
     COLUMNS,
@@ -63,7 +63,7 @@ def every() -> tuple[str, ...]:
 def is_let(question: str) -> bool:
     """Whether the product would let the second engine answer it."""
     query = question if question in queries() else f"SELECT {question} FROM rows"
-    return not differences(query, COLUMNS, KEYS)
+    return not sql_differences(query, COLUMNS, KEYS)
 
 
 def ask(session: "SparkSession", questions: Collection[str]) -> Answers:

@@ -27,7 +27,7 @@ SQL = "write it with Spark's own functions"
 SAMPLE, SECONDS = "sample", "unix_timestamp"  # the second reads the clock where it has no argument
 
 
-def undecided(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
+def undecided_names(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of a frame's plan, above its input frames, by which rows depend on more than
     inputs: the clock, chance, the place of the computation, Python. Each with its reason, and then
     what to write instead.
@@ -36,16 +36,20 @@ def undecided(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
     """
     if not hasattr(frame, "_plan"):
         return {}
-    return dict(_judged(name) for message in messages(frame, inputs) for name in _names(message))
+    return dict(
+        _reason_and_advice(name)
+        for message in plan_messages(frame, inputs)
+        for name in _undecided_in(message)
+    )
 
 
-def messages(frame: Any, inputs: Mapping[str, Any]) -> Iterator[Any]:
+def plan_messages(frame: Any, inputs: Mapping[str, Any]) -> Iterator[Any]:
     """Yield every message of a frame's plan that does not lie below the plan of an input frame."""
     known = frozenset(int(f._plan._plan_id) for f in inputs.values())
-    return _walk(frame._plan.to_proto(frame._session.client).root, known)
+    return _walk_plan(frame._plan.to_proto(frame._session.client).root, known)
 
 
-def parts(message: Any) -> Iterator[Any]:
+def message_parts(message: Any) -> Iterator[Any]:
     """Yield the messages right below one."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
@@ -54,15 +58,15 @@ def parts(message: Any) -> Iterator[Any]:
             yield from (part for part in found if hasattr(part, "DESCRIPTOR"))
 
 
-def _walk(message: Any, known: Collection[int]) -> Iterator[Any]:
+def _walk_plan(message: Any, known: Collection[int]) -> Iterator[Any]:
     if message.DESCRIPTOR.name == "Relation" and message.common.plan_id in known:
         return
     yield message
-    for part in parts(message):
-        yield from _walk(part, known)
+    for part in message_parts(message):
+        yield from _walk_plan(part, known)
 
 
-def _names(message: Any) -> Iterator[str]:
+def _undecided_in(message: Any) -> Iterator[str]:
     """Yield the names in one message that no row decides."""
     kind = message.DESCRIPTOR.name
     if kind in ("Relation", "Expression"):
@@ -72,10 +76,10 @@ def _names(message: Any) -> Iterator[str]:
         name = message.function_name.lower()
         yield from {name} & (UNDECIDED - {SECONDS} if message.arguments else UNDECIDED)
     elif kind in ("SQL", "ExpressionString"):
-        yield from _words(message.query if kind == "SQL" else message.expression)
+        yield from _undecided_words(message.query if kind == "SQL" else message.expression)
 
 
-def _words(text: str) -> Iterator[str]:
+def _undecided_words(text: str) -> Iterator[str]:
     """Yield the names in a text of SQL that no row decides; none where Spark cannot read it
     either."""
     import sqlglot
@@ -86,22 +90,19 @@ def _words(text: str) -> Iterator[str]:
     except SqlglotError:
         return
     for at, token in enumerate(tokens):
-        kind, name, after = (
-            token.token_type.name,
-            token.text.lower(),
-            [t.text for t in tokens[at + 1 : at + 3]],
-        )
+        kind, name = token.token_type.name, token.text.lower()
+        after = [t.text for t in tokens[at + 1 : at + 3]]
         is_bare = name in BARE and kind != "IDENTIFIER"
-        is_called = (
-            name in UNDECIDED and after[:1] == ["("] and (name != SECONDS or after == ["(", ")"])
-        )
+        has_no_argument = after == ["(", ")"]
+        is_undecided = name in UNDECIDED and (name != SECONDS or has_no_argument)
+        is_called = is_undecided and after[:1] == ["("]
         if kind != "STRING" and (is_bare or is_called):
             yield name
         elif kind == "TABLE_SAMPLE":
             yield SAMPLE
 
 
-def _judged(name: str) -> tuple[str, str]:
+def _reason_and_advice(name: str) -> tuple[str, str]:
     """The name with its reason, and what to write instead."""
     if name in PYTHON:
         return f"`{name}` runs Python on rows", SQL

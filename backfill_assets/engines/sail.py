@@ -205,9 +205,14 @@ class Sail(Engine):
         agg: str = "",
     ) -> Mapping[str, str]:
         """Return what SQL holds that differs."""
-        from backfill_assets.engines.sail_differences import differences, of_aggregation
+        from backfill_assets.engines.sail_differences import (
+            aggregation_differences,
+            sql_differences,
+        )
 
-        return of_aggregation(agg, text, types) if agg else differences(text, types, keys, landed)
+        if agg:
+            return aggregation_differences(agg, text, types)
+        return sql_differences(text, types, keys, landed)
 
     def plan_differences(
         self, frame: Any, inputs: Mapping[str, Any], contracts: Sequence[Contract]
@@ -220,9 +225,9 @@ class Sail(Engine):
 
     def converts(self, found: str, kind: ColumnType) -> bool:
         """Return whether landed values of the type `found` become `kind` as on Spark."""
-        from backfill_assets.engines.sail_differences import converts
+        from backfill_assets.engines.sail_differences import converts_alike
 
-        return kind.kind != ARRAY and converts(found, str(kind))
+        return kind.kind != ARRAY and converts_alike(found, str(kind))
 
     def doubtful(self, value: Any, found: str, kind: ColumnType) -> Any:
         """Return the condition that the engines read a landed value differently; None if no value

@@ -246,7 +246,9 @@ INSTEAD: Mapping[str, str] = {
 }
 
 
-def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) -> dict[str, str]:
+def sql_differences(
+    text: str, types: Types, keys: Keys = (), landed: bool = False
+) -> dict[str, str]:
     """Return what an expression or query holds that differs, as
     `kernel.core.engines.Engine.differences` says; text that cannot be parsed counts as
     different."""
@@ -255,39 +257,43 @@ def differences(text: str, types: Types, keys: Keys = (), landed: bool = False) 
         parsed: Any = sqlglot.parse_one(text, read="spark")
     except SqlglotError:
         return {" ".join(text.split())[:60]: ""}
-    kept = () if multiplies(parsed) else keys
+    kept = () if multiplies_rows(parsed) else keys
     unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
     columns = frozenset(
         types.keys() & CLAUSES if landed else ()
     )  # an expression over one row has no clauses
-    return advised(
-        [*_listed(tokens, columns), *_differences_in_tree(parsed, types, kept, landed), *unknown]
+    return with_advice(
+        [
+            *_listed_words(tokens, columns),
+            *_differences_in_tree(parsed, types, kept, landed),
+            *unknown,
+        ]
     )
 
 
-def of_aggregation(agg: str, of: str, types: Types) -> dict[str, str]:
+def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
     """Return what differs in a declared aggregation of an expression ("": of the rows); sums are
     exact."""
     judged = f"{agg}({of})" if of and agg in ("min", "max") else of or "true"
-    found = differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
+    found = sql_differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
     with suppress(SqlglotError):
-        _typed(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
+        _type_nodes(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
         if (kind := kind_of(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
             found[f"{agg} of {kind}"] = ""
     return found
 
 
-def converts(found: str, wanted: str) -> bool:
+def converts_alike(found: str, wanted: str) -> bool:
     """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
     source, target = (kind_of_type(_type_named(t)) for t in (found, wanted))
     return found == "void" or target in CONVERTED.get(source, ())
 
 
 def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
-    known = _typed(parsed, types)
+    known = _type_nodes(parsed, types)
     for node in parsed.walk():
         if isinstance(node, exp.Window):
-            yield from _of_window(node, known, keys)
+            yield from _window_differences(node, known, keys)
         elif isinstance(node, exp.Cast):
             source, target = kind_of(node.this), kind_of_type(node.to)
             of_landed = (source == STRING and target in OF_LANDED_TEXT) or (source, target) == (
@@ -300,14 +306,14 @@ def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) ->
             yield from _differences_at(node)
 
 
-def advised(names: Iterable[str]) -> dict[str, str]:
+def with_advice(names: Iterable[str]) -> dict[str, str]:
     """Return each name once, in order, with what to write instead ("": nothing)."""
     return {
         name: "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "") for name in names
     }
 
 
-def multiplies(parsed: Any) -> bool:
+def multiplies_rows(parsed: Any) -> bool:
     """Return whether a query may give a row of an input more than once."""
     return bool(parsed.find(exp.Join, exp.Lateral, exp.Explode, exp.Posexplode, exp.SetOperation))
 
@@ -362,7 +368,7 @@ def _type_named(text: str) -> Any:
     )  # an interval is none
 
 
-def _typed(parsed: Any, types: Types) -> Types:
+def _type_nodes(parsed: Any, types: Types) -> Types:
     """Set the type of each node; returns the types of columns by name. A name that the text gives
     to something else than the column has the type of that."""
     aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
@@ -385,7 +391,7 @@ def _typed(parsed: Any, types: Types) -> Types:
     return known
 
 
-def _names(node: Any) -> frozenset[str]:
+def _names_of(node: Any) -> frozenset[str]:
     if isinstance(node, exp.Anonymous):
         return frozenset({node.name.lower()})
     return frozenset(
@@ -396,28 +402,28 @@ def _names(node: Any) -> frozenset[str]:
 
 
 def _differences_at(node: Any) -> Iterator[str]:
-    names, parts = _names(node), [*node.iter_expressions()]
+    names, parts = _names_of(node), [*node.iter_expressions()]
     for listed, kinds in TYPED:
         if names & listed:
             yield from (
-                f"{_spelled(node)} of {kind}"
+                f"{_spelled_name(node)} of {kind}"
                 for kind in dict.fromkeys(map(kind_of, parts))
                 if kind in kinds
             )
     if isinstance(node, CHOICES):
-        yield from _of_choice(node)
+        yield from _choice_differences(node)
     elif isinstance(node, exp.RegexpSplit):
         plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
         if not plain or node.args.get("limit") is not None:
             yield "split"
     elif _may_wrap(node):
-        yield _spelled(node)
+        yield _spelled_name(node)
     start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
     if isinstance(start, exp.Neg) or (
         isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"
     ):
-        yield f"{_spelled(node)} from the end"
-    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names(node.parent) & SORTING:
+        yield f"{_spelled_name(node)} from the end"
+    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names_of(node.parent) & SORTING:
         yield (
             "collect_set unsorted"
             if isinstance(node, exp.ArrayUniqueAgg)
@@ -447,7 +453,7 @@ def _has_column(node: Any, *kinds: str) -> bool:
     )
 
 
-def _of_choice(node: Any) -> Iterator[str]:
+def _choice_differences(node: Any) -> Iterator[str]:
     """Yield the node if it has values of several types in one place: each engine converts
     others."""
     parts = [*node.iter_expressions()]
@@ -460,14 +466,14 @@ def _of_choice(node: Any) -> Iterator[str]:
     if len(families) > 1 and not (
         compared and "moment" in families
     ):  # a day may be compared with its text
-        yield f"{_spelled(node)} of {' and '.join(sorted(families))}"
+        yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
     elif {DECIMAL, DOUBLE} <= {
         kind_of(p) for p in parts if not isinstance(p, exp.Literal)
     } and not compared:
-        yield f"{_spelled(node)} of DECIMAL and DOUBLE"
+        yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
 
 
-def _spelled(node: Any) -> str:
+def _spelled_name(node: Any) -> str:
     """Return a function's or operator's name as Spark writes it."""
     name = (
         node.name
@@ -479,7 +485,7 @@ def _spelled(node: Any) -> str:
     return SPELLED.get(name.lower(), name.lower())
 
 
-def _listed(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
+def _listed_words(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
     """Yield the calls of functions, and the words, of a text that are listed, in order; words that
     name one of these columns are that column."""
     for index, token in enumerate(tokens):
@@ -495,9 +501,9 @@ def _listed(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
             yield name
 
 
-def _of_window(node: Any, types: Types, keys: Keys) -> Iterator[str]:
+def _window_differences(node: Any, types: Types, keys: Keys) -> Iterator[str]:
     """Yield how a function over a window differs, or may give other rows each time."""
-    order, spec, name = node.args.get("order"), node.args.get("spec"), _spelled(node.this)
+    order, spec, name = node.args.get("order"), node.args.get("spec"), _spelled_name(node.this)
     spread = [
         *(node.args.get("partition_by") or ()),
         *(o.this for o in (order.expressions if order else ())),

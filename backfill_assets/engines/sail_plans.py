@@ -12,14 +12,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from backfill_assets.engines.frames import messages, parts
+from backfill_assets.engines.frames import message_parts, plan_messages
 from backfill_assets.engines.sail_differences import (
     Keys,
     Types,
-    advised,
-    differences,
-    multiplies,
+    multiplies_rows,
+    sql_differences,
     tables_read,
+    with_advice,
 )
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.unsteady import keys_of
@@ -57,21 +57,21 @@ def plan_differences(
 ) -> dict[str, str]:
     """Return what a frame asks for, above its input frames, that is known to differ, with what to
     write instead."""
-    found = [*messages(frame, inputs)]
-    renamed = {name.lower() for part in found for name in _renamed(part)}
+    found = [*plan_messages(frame, inputs)]
+    renamed = {name.lower() for part in found for name in _new_names(part)}
     types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
     types = {name: kind for name, kind in types.items() if name not in renamed}
-    keys = () if any(map(_multiplies, found)) else keys_of(contracts)
-    return advised(
+    keys = () if any(map(_multiplies_rows, found)) else keys_of(contracts)
+    return with_advice(
         name for part in found for name in _differences_in_part(part, found, types, keys)
     )
 
 
-def _renamed(message: Any) -> Iterator[str]:
+def _new_names(message: Any) -> Iterator[str]:
     """Yield the names that a message gives to something else than the column of that name."""
     kind = message.DESCRIPTOR.name
     if kind == "Alias" and [n.lower() for n in message.name] != [
-        _sql(message.expr).strip("`").lower()
+        _sql_of(message.expr).strip("`").lower()
     ]:
         yield from message.name
     elif kind == "ToDF":
@@ -80,10 +80,10 @@ def _renamed(message: Any) -> Iterator[str]:
         yield from (r.new_col_name for r in message.renames)
 
 
-def _multiplies(message: Any) -> bool:
+def _multiplies_rows(message: Any) -> bool:
     kind = message.DESCRIPTOR.name
     if kind in ("SQL", "ExpressionString"):
-        return multiplies(_parsed(message.query if kind == "SQL" else message.expression))
+        return multiplies_rows(_syntax_tree(message.query if kind == "SQL" else message.expression))
     name = (
         message.WhichOneof("rel_type")
         if kind == "Relation"
@@ -102,30 +102,32 @@ def _differences_in_part(
             relation == "deduplicate" and not message.deduplicate.all_columns_as_keys
         ):
             yield relation
-        for expression in _expressions(message):
-            yield from differences(_sql(expression), types, keys)
+        for expression in _whole_expressions(message):
+            yield from sql_differences(_sql_of(expression), types, keys)
     elif kind == "SQL":
         given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
         yield from (
-            f"table {name}" for name in tables_read(_parsed(message.query)) if name not in given
+            f"table {name}"
+            for name in tables_read(_syntax_tree(message.query))
+            if name not in given
         )
-        yield from differences(message.query, types, keys)
+        yield from sql_differences(message.query, types, keys)
     elif kind == "UnresolvedFunction" and message.is_user_defined_function:
         yield message.function_name.lower()
     elif kind == "CommonInlineUserDefinedFunction":
         yield "a function in Python"
 
 
-def _expressions(message: Any) -> Iterator[Any]:
+def _whole_expressions(message: Any) -> Iterator[Any]:
     """Yield the expressions of a relation itself, each as a whole."""
-    for part in parts(message):
+    for part in message_parts(message):
         if part.DESCRIPTOR.name == "Expression":
             yield part
         elif part.DESCRIPTOR.name != "Relation":
-            yield from _expressions(part)
+            yield from _whole_expressions(part)
 
 
-def _parsed(text: str) -> Any:
+def _syntax_tree(text: str) -> Any:
     """Return the syntax tree of a text; of NULL where it cannot be parsed: `differences` reports
     such a text itself."""
     try:
@@ -134,7 +136,7 @@ def _parsed(text: str) -> Any:
         return exp.Null()
 
 
-def _sql(message: Any) -> str:
+def _sql_of(message: Any) -> str:
     """Return an expression of a plan as SQL; one without such a form as a list of its parts."""
     kind = str(message.WhichOneof("expr_type"))
     value: Any = getattr(message, kind, None)
@@ -143,26 +145,27 @@ def _sql(message: Any) -> str:
     if kind == "expression_string":
         return str(value.expression)
     if kind == "literal":
-        return _literal(value)
+        return _sql_of_literal(value)
     if kind == "alias":
-        return _sql(value.expr)
+        return _sql_of(value.expr)
     if kind == "cast":
         named = value.type_str or str(value.type.WhichOneof("kind"))
-        return f"CAST({_sql(value.expr)} AS {TYPE_NAMES.get(named, named)})"
+        return f"CAST({_sql_of(value.expr)} AS {TYPE_NAMES.get(named, named)})"
     if kind == "unresolved_function":
-        return _call(value.function_name, [_sql(part) for part in value.arguments])
+        return _sql_of_call(value.function_name, [_sql_of(part) for part in value.arguments])
     if kind == "window":
-        spread, order = map(_sql, value.partition_spec), (_sql(o.child) for o in value.order_spec)
+        spread = map(_sql_of, value.partition_spec)
+        order = (_sql_of(o.child) for o in value.order_spec)
         clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
         spec = "".join(clause + columns for clause, columns in clauses if columns)
         return (
-            f"{_sql(value.window_function)} OVER "
+            f"{_sql_of(value.window_function)} OVER "
             f"({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
         )
-    return f"struct({', '.join(map(_sql, _expressions(message)))})"
+    return f"struct({', '.join(map(_sql_of, _whole_expressions(message)))})"
 
 
-def _literal(literal: Any) -> str:
+def _sql_of_literal(literal: Any) -> str:
     kind = str(literal.WhichOneof("literal_type"))
     if kind == "string":
         return exp.Literal.string(literal.string).sql("spark")
@@ -172,7 +175,7 @@ def _literal(literal: Any) -> str:
     return f"CAST(NULL AS {kind})" if typed else "NULL"
 
 
-def _call(name: str, parts: Sequence[str]) -> str:
+def _sql_of_call(name: str, parts: Sequence[str]) -> str:
     """Return a call as Spark writes it: an operator stands between its operands, `when` is a
     CASE."""
     if name.lower() == "when":

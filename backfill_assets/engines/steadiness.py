@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.frames import undecided
+from backfill_assets.engines.frames import undecided_names
 from backfill_assets.engines.server import engine_named
 from backfill_assets.engines.session import changed_settings, engine_of
 from backfill_assets.engines.session import explained as explained_loss
@@ -75,7 +75,7 @@ def refuse_unsteady(
     if not table.brings_code:
         return
     engine, named = engine_of(session), f"the transform of {table.name}"
-    if found := undecided(frame, inputs):
+    if found := undecided_names(frame, inputs):
         reason = f"the same inputs may give other rows: {_first_texts(found)}"
         fix = next(iter(found.values()))
         raise ContractBroken(named, reason, NOT_RUN, fix[:1].upper() + fix[1:])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from backfill_assets.intake.expression_types import is_floating, typed
+from backfill_assets.intake.expression_types import is_floating, typed_tree
 from backfill_assets.intake.session_free import has_no_day
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
 from backfill_assets.kernel.core.engines import Engine, advice, culprit
@@ -151,7 +151,7 @@ def refuse_texts_of_fractions(expressions: Iterable[str], types: Mapping[str, st
     a file whose column is DOUBLE, and 30000000 is 3.0E7, so that the key of an earlier file is not
     found again."""
     for expression in expressions:
-        for cast in typed(expression, types).find_all(exp.Cast):
+        for cast in typed_tree(expression, types).find_all(exp.Cast):
             if cast.to.this in exp.DataType.TEXT_TYPES and is_floating(cast.this):
                 raise _of_fractions(cast.this.sql("spark"))
 

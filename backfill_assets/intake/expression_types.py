@@ -32,7 +32,7 @@ MADE_BY_LAMBDAS = re.compile(r"transform(?:_values)?|zip_with|map_zip_with")
 OF_KINDS = {TEXT: "string", TIME: "timestamp", DATE: "date"}
 
 
-def typed(text: str, types: Types) -> Any:
+def typed_tree(text: str, types: Types) -> Any:
     """The tree of an expression or query with the types of its nodes, as far as they are known. A
     text that cannot be parsed or typed, which an engine refuses, is a NULL."""
     try:
@@ -41,9 +41,9 @@ def typed(text: str, types: Types) -> Any:
             if (known := _column_type(column, types)) is not None:
                 column.type = known
         for function in parsed.find_all(exp.Lambda):
-            _bind(function)
+            _type_variables(function)
         for alias in reversed([*parsed.find_all(exp.Alias)]):
-            _name(alias, parsed)
+            _type_alias(alias, parsed)
         annotate_types(parsed, dialect="spark", overwrite_types=False)
     except NOT_PARSED:
         return exp.Null()
@@ -71,7 +71,7 @@ def kinds_of(node: Any) -> Kinds:
     elif MADE_BY_LAMBDAS.fullmatch(called(node)):
         parts = list(node.find_all(exp.Lambda))[:1]
     elif isinstance(node, exp.DecodeCase):
-        parts = decoded(node)
+        parts = decode_results(node)
     elif isinstance(node, exp.Reduce):
         parts = [node.args["initial"]]
     elif not PASSING.fullmatch(called(node)):
@@ -79,7 +79,7 @@ def kinds_of(node: Any) -> Kinds:
     return next((found for p in parts if (found := kinds_of(p))), ())
 
 
-def decoded(node: exp.DecodeCase) -> list[Any]:
+def decode_results(node: exp.DecodeCase) -> list[Any]:
     """The results of `decode(value, one, result, …, otherwise)`."""
     return [
         *node.expressions[2::2],
@@ -105,7 +105,7 @@ def _column_type(column: Any, types: Types) -> Any:
     return found
 
 
-def _bind(function: Any) -> None:
+def _type_variables(function: Any) -> None:
     """Give the variables of a lambda the types of what its call hands to it."""
     call = function.parent
     given = [p for p in call.iter_expressions() if not isinstance(p, exp.Lambda)]
@@ -128,7 +128,7 @@ def _bind(function: Any) -> None:
                     use.type = exp.DataType.build(OF_KINDS[kinds[0]], dialect="spark")
 
 
-def _name(alias: Any, parsed: Any) -> None:
+def _type_alias(alias: Any, parsed: Any) -> None:
     """Give the columns that a query names by an alias of its own the type of what the alias stands
     for."""
     annotate_types(alias.this, dialect="spark", overwrite_types=False)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from backfill_assets.intake.casting import UnfitSelect
-from backfill_assets.intake.expression_types import is_floating, typed
+from backfill_assets.intake.expression_types import is_floating, typed_tree
 from backfill_assets.intake.select import called, expressions, name_of
 
 KEY = "event_key"
@@ -93,7 +93,7 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     `types`: of the file's columns, by small letters; `texts`: those of them that are texts to an
     engine. A column whose type is unknown is no fault.
     """
-    parsed = typed(expression, types).unalias()
+    parsed = typed_tree(expression, types).unalias()
     for function in reversed(
         [*parsed.find_all(exp.Func)]
     ):  # within casts, whose own type is known, nothing has one

@@ -217,7 +217,8 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     landed = {
         key: rows for key, rows in events.items() if any(r["event"] == LANDED for r in rows)
     }  # not lost
-    names, paths, found = _names(landed), Counter(sha for _, sha in landed), list[FileRecord]()
+    names, found = _names_of_contents(landed), list[FileRecord]()
+    paths = Counter(sha for _, sha in landed)
     for key, rows in landed.items():
         record, known = _newest_record(rows), names[key]
         own_names = known if max(paths[n] for n in known) == 1 else (record.sha256,)
@@ -231,7 +232,7 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
 
 
-def _names(
+def _names_of_contents(
     events: Mapping[tuple[str, str], list[dict[str, Any]]],
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """Per path and content all names of these bytes at this path, in the order in which they were
@@ -239,10 +240,12 @@ def _names(
     at: dict[str, list[str]] = defaultdict(list)
     for path, sha256 in sorted(events, key=lambda key: min(r["recorded_at"] for r in events[key])):
         at[path].append(sha256)
+
+    def names_one_content(one: str, other: str, path: str) -> bool:
+        return one in (other, identity(other, path)) or other == identity(one, path)
+
     return {
-        (path, own): tuple(
-            n for n in at[path] if own in (n, identity(n, path)) or n == identity(own, path)
-        )
+        (path, own): tuple(n for n in at[path] if names_one_content(own, n, path))
         for path, own in events
     }
 

@@ -110,7 +110,7 @@ def _whole_days(names: Iterable[str]) -> Iterable[date]:
     for name in names:
         for found in _WHOLE.finditer(name):
             key = _KEY.search(name[: found.start()])
-            day = _day(*found.groups())
+            day = _valid_day(*found.groups())
             if day and (key is None or _names_a_day(key[1])):
                 yield day
 
@@ -129,12 +129,12 @@ def _days_in_parts(names: Sequence[str]) -> Iterable[date]:
         if (
             named
             and [len(n) == 4 for n in numbers] == [True, False, False]
-            and (day := _day(*numbers))
+            and (day := _valid_day(*numbers))
         ):
             yield day
 
 
-def _day(year: str, month: str, day: str) -> date | None:
+def _valid_day(year: str, month: str, day: str) -> date | None:
     try:
         return date(int(year), int(month), int(day))
     except ValueError:

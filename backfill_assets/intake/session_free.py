@@ -26,9 +26,9 @@ from backfill_assets.intake.expression_types import (
     TIME,
     Kinds,
     Types,
-    decoded,
+    decode_results,
     kinds_of,
-    typed,
+    typed_tree,
 )
 from backfill_assets.intake.select import NOT_PARSED, called
 
@@ -203,7 +203,7 @@ def has_no_day(text: "Column") -> "Column":
 def fault(text: str, types: Types) -> str:
     """Why an expression or a query takes a date from the clock whatever the rows; empty if it does
     not, and for text that cannot be parsed. `types`: see `typed`."""
-    parsed = typed(text, types)
+    parsed = typed_tree(text, types)
     return next((why for node in parsed.walk() if (why := _met(node))), "") or next(
         _faults_of_calls(text), ""
     )
@@ -289,7 +289,7 @@ def _call(text: str, token: Token, rest: list[Token]) -> _Call:
 
 def _may_be_text(text: str, types: Types) -> bool:
     """Whether an argument may be a text; a literal is judged by `fault`."""
-    parsed = typed(text, types)
+    parsed = typed_tree(text, types)
     return not isinstance(parsed, exp.Literal) and kinds_of(parsed) in ((), (TEXT,))
 
 
@@ -322,7 +322,7 @@ def _faults_of_calls(text: str) -> Iterator[str]:
             literal = any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g)
             if literal or (
                 call.name in TO_DATE
-                and any(is_constant(typed(FIELD.sub("", g), {})) for g in given)
+                and any(is_constant(typed_tree(FIELD.sub("", g), {})) for g in given)
             ):
                 yield f"{shown} takes its date from the clock"
 
@@ -384,7 +384,7 @@ def _meetings(node: Any) -> Iterator[list[Any]]:
     elif isinstance(node, exp.If | exp.Nvl2):
         yield [] if isinstance(node.parent, exp.Case) else parts[1:]
     elif isinstance(node, exp.DecodeCase):
-        yield decoded(node)
+        yield decode_results(node)
         yield [node.expressions[0], *node.expressions[1:-1:2]]
     elif isinstance(node, exp.Reduce):
         yield [node.args["initial"], node.args["merge"]]

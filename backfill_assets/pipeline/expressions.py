@@ -48,12 +48,12 @@ class Expression:
 def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) -> Expression:
     """Parse and check an expression over these columns. Raises SettingsError naming `where` and the
     forbidden part."""
-    parsed = parse(text, where)
-    named = check(parsed, columns, where)
+    parsed = parse_expression(text, where)
+    named = check_expression(parsed, columns, where)
     types = {name.lower(): str(kind) for name, kind in columns.items()}
     if why := fault(text, types):
         raise refused(where, why, ADVICE)
-    (sql,) = (freed(e, types) for e in _forgiving(text, where))
+    (sql,) = (freed(e, types) for e in _forgiving_texts(text, where))
     try:
         kind: ColumnType | None = type_of(parsed, columns)
     except UnknownType:
@@ -61,7 +61,7 @@ def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) ->
     return Expression(text, sql, kind, named)
 
 
-def parse(text: str, where: str) -> exp.Expr:
+def parse_expression(text: str, where: str) -> exp.Expr:
     """The syntax tree of exactly one expression. Raises SettingsError for anything else."""
     try:
         parsed = sqlglot.parse_one(text, read="spark")
@@ -69,12 +69,14 @@ def parse(text: str, where: str) -> exp.Expr:
         raise refused(where, f"it is no expression: {str(error).splitlines()[0]}", ADVICE) from None
     if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
         raise refused(where, f"{text} is more than one value; its name is the column's", ADVICE)
-    if len(_forgiving(text, where)) != 1:
+    if len(_forgiving_texts(text, where)) != 1:
         raise refused(where, f"{text} is more than one value", ADVICE)
     return parsed
 
 
-def check(parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str) -> tuple[str, ...]:
+def check_expression(
+    parsed: exp.Expr, columns: Mapping[str, ColumnType], where: str
+) -> tuple[str, ...]:
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may
     not hold."""
     for node in parsed.walk():
@@ -116,7 +118,7 @@ def _is_number_but_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
 
 
-def _forgiving(text: str, where: str) -> tuple[str, ...]:
+def _forgiving_texts(text: str, where: str) -> tuple[str, ...]:
     try:
         return expressions(text)
     except SettingsError as error:
@@ -194,7 +196,7 @@ def _type_of_literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
     whole, fraction = (*text.split("."), "")[:2]
     if "." not in text:
         return INT if int(text) <= INT_MOST else BIGINT
-    return _decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+    return _decimal_type(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
 
 
 def _type_of_cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
@@ -233,7 +235,7 @@ def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
     (whole, scale), (whole_2, scale_2) = (
         (d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other))
     )
-    return _decimal(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
+    return _decimal_type(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
 
 
 def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
@@ -244,9 +246,9 @@ def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
         return _wider_type(one, other) if one != other else one
     a, b = _type_of_operand(node.this, one), _type_of_operand(node.expression, other)
     if isinstance(node, exp.Mul | exp.SafeMultiply):
-        return _decimal(a.precision + b.precision + 1, a.scale + b.scale)
+        return _decimal_type(a.precision + b.precision + 1, a.scale + b.scale)
     scale = max(a.scale, b.scale)
-    return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return _decimal_type(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
 
 
 def _type_of_quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
@@ -258,38 +260,38 @@ def _type_of_quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 
 def _as_decimal(kind: ColumnType) -> ColumnType:
-    return kind if kind.kind == DECIMAL else _decimal(INT_DIGITS[kind.kind], 0)
+    return kind if kind.kind == DECIMAL else _decimal_type(INT_DIGITS[kind.kind], 0)
 
 
 def _type_of_operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
     """The decimal type of an operand; a whole number that is written out has just its digits."""
     literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
-    return _decimal(len(str(node.this)), 0) if literal else _as_decimal(kind)
+    return _decimal_type(len(str(node.this)), 0) if literal else _as_decimal(kind)
 
 
-def _decimal(precision: int, scale: int) -> ColumnType:
+def _decimal_type(precision: int, scale: int) -> ColumnType:
     if precision > GREATEST_PRECISION:
         raise UnknownType(f"{precision} digits")
     return ColumnType(DECIMAL, precision, scale)
 
 
-def _always(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
+def _always_of(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
     return lambda node, of: kind
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
     ((exp.Literal,), _type_of_literal),
     ((exp.Cast,), _type_of_cast),
-    (CONDITIONS, _always(BOOLEAN)),
+    (CONDITIONS, _always_of(BOOLEAN)),
     ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
     (
         (exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply),
         _type_of_arithmetic,
     ),
     ((exp.Div, exp.SafeDivide), _type_of_quotient),
-    ((exp.IntDiv,), _always(BIGINT)),
+    ((exp.IntDiv,), _always_of(BIGINT)),
     (CHOICES, _type_of_choice),
     ((exp.Case, exp.If), _type_of_case),
-    (TEXTS, _always(STRING)),
-    (COUNTS, _always(BIGINT)),
+    (TEXTS, _always_of(STRING)),
+    (COUNTS, _always_of(BIGINT)),
 )

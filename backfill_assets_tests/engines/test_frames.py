@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.engines.frames import undecided
+from backfill_assets.engines.frames import undecided_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,17 +102,17 @@ DECIDED: Mapping[str, Frame] = {
 @pytest.mark.parametrize("case", UNDECIDED)
 def test_what_no_input_decides_is_named(staging: "DataFrame", case: str) -> None:
     make, named = UNDECIDED[case]
-    (found,) = undecided(make(staging), {"staging": staging})
+    (found,) = undecided_names(make(staging), {"staging": staging})
     assert found.startswith(named) or named in found
 
 
 @pytest.mark.parametrize("case", DECIDED)
 def test_what_only_looks_so_is_not(staging: "DataFrame", case: str) -> None:
-    assert undecided(DECIDED[case](staging), {"staging": staging}) == {}
+    assert undecided_names(DECIDED[case](staging), {"staging": staging}) == {}
 
 
 def test_frames_of_inputs_are_not_looked_into(staging: "DataFrame") -> None:
     read = staging.selectExpr("*", "rand() AS r")
-    assert undecided(read.select("r"), {"staging": read}) == {}
-    assert undecided(read.select("r"), {"staging": staging})
-    assert undecided(object(), {}) == {}, "a frame without such a plan"
+    assert undecided_names(read.select("r"), {"staging": read}) == {}
+    assert undecided_names(read.select("r"), {"staging": staging})
+    assert undecided_names(object(), {}) == {}, "a frame without such a plan"

@@ -4,7 +4,7 @@ the list to Sail."""
 import pytest
 import sqlglot
 
-from backfill_assets.engines.sail_differences import converts, differences, tables_read
+from backfill_assets.engines.sail_differences import converts_alike, sql_differences, tables_read
 
 KEY, KEYED = frozenset({"entity", "day"}), "PARTITION BY entity ORDER BY value DESC NULLS LAST, day"
 TYPES = {
@@ -70,7 +70,7 @@ def test_the_tables_that_a_query_reads_are_those_it_does_not_make_itself() -> No
     ],
 )
 def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
-    assert differences(text, TYPES, [KEY]) == {}
+    assert sql_differences(text, TYPES, [KEY]) == {}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_both_engines_compute_alike_is_let_through(text: str) -> None:
     ],
 )
 def test_what_is_known_to_differ_is_refused_by_name(text: str, names: list[str]) -> None:
-    assert list(differences(text, TYPES, [KEY])) == names
+    assert list(sql_differences(text, TYPES, [KEY])) == names
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_what_is_known_to_differ_is_refused_by_name(text: str, names: list[str])
     ["void", "array<void>", "struct<a b:void>", "interval day to second", "map<int,void>", "?"],
 )
 def test_no_type_of_a_column_ends_the_check(kind: str) -> None:
-    assert differences("x", {"x": kind}) == {}
-    assert converts(kind, "STRING") == (kind == "void")
+    assert sql_differences("x", {"x": kind}) == {}
+    assert converts_alike(kind, "STRING") == (kind == "void")

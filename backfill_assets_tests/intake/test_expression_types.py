@@ -7,7 +7,7 @@ on. Not tested here: what is refused by it (`test_session_free`, `test_differing
 import pytest
 from sqlglot import exp
 
-from backfill_assets.intake.expression_types import is_floating, kinds_of, typed
+from backfill_assets.intake.expression_types import is_floating, kinds_of, typed_tree
 
 TYPES = {
     "t": "string",
@@ -59,16 +59,16 @@ TYPES = {
     ],
 )
 def test_a_part_holds_what_its_columns_fields_and_lambdas_do(text: str, kinds: list[str]) -> None:
-    assert list(kinds_of(typed(text, TYPES))) == kinds
+    assert list(kinds_of(typed_tree(text, TYPES))) == kinds
 
 
 @pytest.mark.parametrize("text", ["coalesce(", "map(t)", "floor()", "filter(a, )"])
 def test_what_the_parser_cannot_read_is_a_null(text: str) -> None:
-    assert isinstance(typed(text, TYPES), exp.Null)
+    assert isinstance(typed_tree(text, TYPES), exp.Null)
 
 
 def test_a_double_is_floating_and_a_whole_number_is_not() -> None:
-    assert [is_floating(typed(text, TYPES)) for text in ("f", "n", "absent")] == [
+    assert [is_floating(typed_tree(text, TYPES)) for text in ("f", "n", "absent")] == [
         True,
         False,
         False,

@@ -70,12 +70,12 @@ class QualityContext:
         matures = self.contract.matures_after_days
         is_immature = matures is not None and not is_mature(day, matures, self.frontier)
         may_be_empty = built is Built.PENDING or is_immature
-        usual = usual_null_shares(_before(self.null_shares, day))
+        usual = usual_null_shares(_days_before(self.null_shares, day))
         values = (
-            {} if is_immature else usual_histograms(_before(self.histograms, day))
+            {} if is_immature else usual_histograms(_days_before(self.histograms, day))
         )  # its labels are provisional
         surroundings = Surroundings(
-            _before(self.rows, day),
+            _days_before(self.rows, day),
             may_be_empty,
             absent,
             usual,
@@ -149,7 +149,7 @@ def judged_by_receipts(
     }
 
 
-def _before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
+def _days_before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
     """Values of the newest `TRAILING_DAYS` days before `day`."""
     stop = bisect_left(dated, day, key=lambda dated_value: dated_value[0])
     return [value for _, value in dated[max(0, stop - TRAILING_DAYS) : stop]]
@@ -190,7 +190,7 @@ def without_refused(
     try:
         refuse(request.days)
     except BackfillError as together:
-        refused = {d: error for d in request.days if (error := _error(refuse, d))}
+        refused = {d: error for d in request.days if (error := _error_of_day(refuse, d))}
         if not request.mode.keeps_good_days or len(refused) in (0, len(request.days)):
             together.by_day = causes_by_day(request.days, (), refused) if refused else {}
             raise
@@ -198,7 +198,7 @@ def without_refused(
     return request, {}
 
 
-def _error(refuse: Refuse, day: date) -> BackfillError | None:
+def _error_of_day(refuse: Refuse, day: date) -> BackfillError | None:
     try:
         refuse(some_days([day]))
     except BackfillError as error:
