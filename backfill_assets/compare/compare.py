@@ -1,6 +1,6 @@
 """Days of a table at two versions, two times or in two lakes, compared.
 
-Not here: comparing the rows (`compare.matching`) and drawing the report
+Not here: comparing the rows (`compare.differences`) and drawing the report
 (`compare.compare_command`).
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.compare.matching import NULL_BUCKET, DayDifference, SampleRow, differences
+from backfill_assets.compare.differences import NULL_BUCKET, DayDifference, SampleRow, differences
 from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift

@@ -17,7 +17,7 @@ from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, wr
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.compare.compare import CompareReport, CompareRequest, of_plan
 from backfill_assets.compare.compare import compare as compare_of
-from backfill_assets.compare.matching import DayDifference, SampleRow
+from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.plans.files import find_plan

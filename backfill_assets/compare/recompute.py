@@ -12,7 +12,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.compare.matching import DayDifference, SampleRow, differences
+from backfill_assets.compare.differences import DayDifference, SampleRow, differences
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
 from backfill_assets.engines.session import open_session
 from backfill_assets.intake.ledger import read_arrivals

@@ -1,7 +1,7 @@
 """A table against another side, by key: a file, another lake, a database; and checks that stand for
 ever.
 
-Uses the kernel and `compare`. Adds the command `reconcile`, and controls in Dagster
+Uses the kernel and `reading`. Adds the command `reconcile`, and controls in Dagster
 (`reconcile.in_dagster`). Not here: two versions of one table
 (`compare`). Guide: trust.
 """

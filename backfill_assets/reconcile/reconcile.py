@@ -3,7 +3,7 @@ is kept.
 
 The report and its SQL are kept as `.reconciled/ID.json` and `ID.sql`. Controls are reconciliations
 that `[controls]` declares: known totals; one that cannot be judged is an outcome of its own, never
-a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`compare.matching`),
+a pass. Not here: what a side may be (`reconcile_sides`), matching the rows (`reading.matching`),
 and drawing the report (`reconcile.reconcile_command`).
 """
 
@@ -16,18 +16,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.compare.matched_columns import (
-    DOUBLED_LEFT,
-    DOUBLED_RIGHT,
-    KINDS,
-    WITHIN,
-    ColumnCount,
-    DayCount,
-    MatchedRow,
-    compared_columns,
-    parse_tolerances,
-)
-from backfill_assets.compare.matching import Matching
 from backfill_assets.kernel.core.addresses import with_addresses
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
@@ -39,6 +27,18 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
 from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.matching import (
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    KINDS,
+    WITHIN,
+    ColumnCount,
+    DayCount,
+    MatchedRow,
+    Matching,
+    compared_columns,
+    parse_tolerances,
+)
 from backfill_assets.reading.postgres import DATABASE
 from backfill_assets.reading.queries import QUERY
 from backfill_assets.reading.sql import known_tables, own_engine

@@ -13,8 +13,8 @@ import click
 from backfill_assets.cli.common import TEXT, Parsed, days_options, names_of, opened
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
 from backfill_assets.cli.output import Output, reporting
-from backfill_assets.compare.matched_columns import KINDS, MatchedRow
 from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.reading.matching import KINDS, MatchedRow
 from backfill_assets.reconcile.reconcile import ReconcileReport, ReconcileRequest, keep_report
 from backfill_assets.reconcile.reconcile import reconcile as reconcile_of
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import duckdb
 
-from backfill_assets.compare.matched_columns import KINDS
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.matching import KINDS
 from backfill_assets.reconcile.reconcile import ReconcileReport, ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake
 

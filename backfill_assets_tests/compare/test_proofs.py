@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.compare.matching import DayDifference
+from backfill_assets.compare.differences import DayDifference
 from backfill_assets.compare.proofs import EQUAL, PROOFS, Proof, proof_alarms, unproven
 from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict

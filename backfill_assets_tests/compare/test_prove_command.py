@@ -7,7 +7,7 @@ import pytest
 
 from backfill_assets.cli.output import draw
 from backfill_assets.compare.compare_command import recomputed
-from backfill_assets.compare.matching import DayDifference, SampleRow
+from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.compare.prove import EngineReport
 from backfill_assets.compare.recompute import Recomputed, RecomputeVerdict
 from backfill_assets_tests.builders import day

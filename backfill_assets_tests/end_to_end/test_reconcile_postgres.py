@@ -13,9 +13,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from backfill_assets.compare.matched_columns import DIFFERS, MISSING_LEFT, MISSING_RIGHT
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.reading.matching import DIFFERS, MISSING_LEFT, MISSING_RIGHT
 from backfill_assets.reconcile.reconcile import ReconcileRequest, reconcile
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.postgres import execute, postgres_server

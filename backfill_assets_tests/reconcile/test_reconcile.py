@@ -13,7 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.compare.matched_columns import (
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.matching import (
     DIFFERS,
     DOUBLED_LEFT,
     DOUBLED_RIGHT,
@@ -23,10 +27,6 @@ from backfill_assets.compare.matched_columns import (
     ColumnCount,
     DayCount,
 )
-from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reconcile.reconcile import (
     ReconcileReport,
     ReconcileRequest,

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from backfill_assets.compare.matched_columns import DIFFERS
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline, Table
+from backfill_assets.reading.matching import DIFFERS
 from backfill_assets.reading.sql import own_engine
 from backfill_assets.reconcile.reconcile import ReconcileRequest, reconcile
 from backfill_assets.reconcile.reconcile_sides import open_side

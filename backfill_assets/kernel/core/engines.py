@@ -1,6 +1,6 @@
 """An engine as other rooms see it: what it can do, and the engine that a receipt names for a day.
 
-Not here: how an engine is started and reached (`engines`), and comparing rows (`compare.matching`).
+Not here: how an engine is started and reached (`engines`), and comparing rows (`reading.matching`).
 """
 
 import re

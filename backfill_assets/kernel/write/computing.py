@@ -13,7 +13,7 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from backfill_assets.compare.matching import DayDifference, differences
+from backfill_assets.compare.differences import DayDifference, differences
 from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, contiguous, covering, from_inclusive

@@ -1,10 +1,10 @@
-"""Columns of a reconciliation: families of types, tolerances that fit their column, digests that
-ignore order. Not here: matching rows (`reconcile.test_reconcile`)."""
+"""Columns of two sides: tolerances that fit their column. Not here: matching rows
+(`compare.test_differences`, `reconcile.test_reconcile`)."""
 
 import pytest
 
-from backfill_assets.compare.matched_columns import ComparedColumn, parse_tolerances
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.reading.matching import ComparedColumn, parse_tolerances
 
 pytestmark = pytest.mark.quick
 COLUMNS = (

@@ -1,5 +1,5 @@
-"""Two sides matched by key, from SELECTs alone: what each side lacks, repeats and has otherwise,
-per day and column. Not here: sides, tolerances and digests (`reconcile.test_reconcile`)."""
+"""The differences of two sets of files of a table: samples, histograms, and tables of keys alone.
+Not here: sides, tolerances and digests (`reconcile.test_reconcile`)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.compare.matching import (
-    CELL_CHARS,
-    NULL_BUCKET,
-    SAMPLES,
-    Differences,
-    differences,
-)
+from backfill_assets.compare.differences import NULL_BUCKET, Differences, differences
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.reading.matching import CELL_CHARS, SAMPLES
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 

@@ -1,0 +1,149 @@
+"""The differences of two contents of a table, in two sets of its files: rows added, removed and
+changed per day, samples, and histograms of every column.
+
+Not here: matching the rows (`reading.matching`), the choice of versions and the report
+(`compare.compare`).
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.profiles import Histogram
+from backfill_assets.kernel.tables.embedded import connection, selections
+from backfill_assets.kernel.tables.fingerprints import bucket, quoted
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.reading.matching import (
+    DIFFERS,
+    DOUBLED_LEFT,
+    DOUBLED_RIGHT,
+    MISSING_LEFT,
+    MISSING_RIGHT,
+    WITHIN,
+    DayCount,
+    MatchedRow,
+    Matching,
+    compared_columns,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+NULL_BUCKET = -1000  # no number has so many bits
+TEXT_BUCKETS = 32  # a shift among few values shows; many values spread evenly whatever they are
+WORDS = {
+    "added": (MISSING_LEFT, DOUBLED_RIGHT),
+    "removed": (MISSING_RIGHT, DOUBLED_LEFT),
+    "changed": (DIFFERS,),
+}
+
+
+@dataclass(frozen=True)
+class DayDifference:
+    """One day: rows before and after, rows added, removed and changed, and changed values by
+    column."""
+
+    day: date
+    rows_before: int
+    rows_after: int
+    added: int
+    removed: int
+    changed: int
+    columns: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A row that differs: its key, and the columns that do, as texts (None: there is no such row,
+    or NULL)."""
+
+    day: date
+    kind: str
+    key: str
+    before: Mapping[str, str | None]
+    after: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The result of `differences`. `histograms`: per column before and after, over all days (None:
+    the files of that side have no such column)."""
+
+    days: tuple[DayDifference, ...]
+    samples: tuple[SampleRow, ...]
+    histograms: Mapping[str, tuple[Histogram | None, Histogram | None]]
+
+
+def differences(
+    lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], days: DayRange
+) -> Differences:
+    """Compare the rows of these days in two sets of files, by the columns that both have; days
+    without any row are left out. Raises duckdb.Error for files that are gone, BackfillError where
+    one side lacks a column of the key."""
+    keys = tuple(dict.fromkeys((contract.day_column, *contract.key)))
+    with connection(lake) as engine:
+        (one, types_before), (two, types_after) = selections(engine, contract, before, after)
+        if lacking := [k for k in keys if k not in types_before or k not in types_after]:
+            raise BackfillError(
+                f"the table {contract.name}",
+                f"one side has no column {', '.join(lacking)}, of the key",
+                "Nothing was compared",
+                "Compare versions that both have it",
+            )
+        columns = compared_columns(engine, (types_before, types_after), keys)
+        matching = Matching(engine, (one, two), keys, contract.day_column, columns, days)
+        matching.match()
+        changed = matching.changed_by_day()
+        days_found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
+        samples = tuple(_sample(contract, row) for row in matching.examples() if row.kind != WITHIN)
+        within = f"{quoted(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
+        first = _histograms(engine, contract, f"({one}) WHERE {within}", types_before)
+        second = _histograms(engine, contract, f"({two}) WHERE {within}", types_after)
+        return Differences(
+            days_found, samples, {c: (first.get(c), second.get(c)) for c in {**first, **second}}
+        )
+
+
+def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
+    added, removed, changed = (
+        sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values()
+    )
+    return DayDifference(
+        count.day or date.min, count.left, count.right, added, removed, changed, columns
+    )
+
+
+def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
+    day = date.fromisoformat(str(row.key[contract.day_column]))
+    kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
+    return SampleRow(
+        day,
+        kind,
+        json.dumps(row.key, ensure_ascii=False, separators=(",", ":")),
+        row.left,
+        row.right,
+    )
+
+
+def _histograms(
+    engine: "DuckDBPyConnection", contract: Contract, rows: str, columns: Collection[str]
+) -> dict[str, Histogram]:
+    others = [c for c in columns if c not in (contract.day_column, *contract.key)]
+    if not others:
+        return {}
+    measured = set(contract.measured_columns)
+    buckets = [
+        bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}"
+        for c in others
+    ]
+    figures = [
+        f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
+        for c, b in zip(others, buckets, strict=True)
+    ]
+    found = engine.execute(f"SELECT {', '.join(figures)} FROM {rows}").fetchone() or ()
+    return {c: histogram or {} for c, histogram in zip(others, found, strict=True)}
