@@ -97,11 +97,10 @@ def _column_type(column: Any, types: Types) -> Any:
     except SqlglotError:  # a field has a name that only Spark can read there
         return None
     for name in fields:
-        inner = (
-            f for f in found.expressions if isinstance(f, exp.ColumnDef) and f.name.lower() == name
-        )
-        if (found := next((f.args["kind"] for f in inner), None)) is None:
+        inner = {f.name.lower(): f for f in found.expressions if isinstance(f, exp.ColumnDef)}
+        if name not in inner:
             return None
+        found = inner[name].args["kind"]
     return found
 
 

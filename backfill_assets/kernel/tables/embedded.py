@@ -53,7 +53,7 @@ def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
     """
     import duckdb
 
-    with _engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+    with _kept_engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         try:
             yield engine
@@ -68,10 +68,10 @@ def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
 
 
 @lru_cache(maxsize=2)
-def _engine(spill: str, _process: int) -> "DuckDBPyConnection":
+def _kept_engine(spill: str, _process: int) -> "DuckDBPyConnection":
     """Kept, because starting one costs more than the audit of a day; it keeps no data of files.
     Closed before the interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
-    atexit.register(_engine.cache_clear)
+    atexit.register(_kept_engine.cache_clear)
     return _opened_engine(spill)
 
 
@@ -105,7 +105,7 @@ def selection(files: Sequence[str], contract: Contract) -> str:
     word for no value. A column that a file lacks, because the table got it later, is NULL; one that
     the contract has no more is left out.
     """
-    return _rows_of_files(files, _declared(contract), _laid_out(contract))
+    return _rows_of_files(files, _declared_types(contract), _columns_of_folders(contract))
 
 
 def selections(
@@ -114,34 +114,31 @@ def selections(
     """For each of two sets of files of a table, a query for the columns that any of its files has,
     and their types: the contract's columns come first, in its types. A set without a file has the
     columns of the other."""
-    declared, types_by_file = _declared(contract), list[dict[str, str]]()
+    declared, types_by_file = _declared_types(contract), list[dict[str, str]]()
     for files in sides:
         listed = (
             f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
         )
         found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
         kinds = {name: kind for name, kind, *_ in found}
-        known = {
-            c: kind
-            for c, kind in declared.items()
-            if c in kinds or (kinds and c in _laid_out(contract))
-        }
-        types_by_file.append({**known, **{c: kind for c, kind in kinds.items() if c not in known}})
+        present = kinds.keys() | (_columns_of_folders(contract) if kinds else ())
+        known = {c: kind for c, kind in declared.items() if c in present}
+        types_by_file.append(known | {c: kind for c, kind in kinds.items() if c not in known})
     types = [
         own or other or declared
         for own, other in zip(types_by_file, reversed(types_by_file), strict=True)
     ]
     return [
-        (_rows_of_files(files, own, _laid_out(contract)), own)
+        (_rows_of_files(files, own, _columns_of_folders(contract)), own)
         for files, own in zip(sides, types, strict=True)
     ]
 
 
-def _declared(contract: Contract) -> dict[str, str]:
+def _declared_types(contract: Contract) -> dict[str, str]:
     return {c.name: duckdb_name(c.kind) for c in contract.columns}
 
 
-def _laid_out(contract: Contract) -> list[str]:
+def _columns_of_folders(contract: Contract) -> list[str]:
     return [contract.partition_column] if contract.partition_column else []
 
 
@@ -278,30 +275,30 @@ def delta_rows(
     Raises BackfillError if these alone do not give its rows.
     """
     if why := log_fault(folder, version):
-        raise _refused(folder, why)
+        raise _unreadable_table(folder, why)
     try:
         table = DeltaTable(folder.uri(), version=version)
         rows = (
             table.to_pyarrow_dataset()
         )  # refuses what is not in the files: deleted rows, renamed columns
     except (DeltaError, OSError) as error:
-        raise _refused(folder, " ".join(str(error).split())) from error
+        raise _unreadable_table(folder, " ".join(str(error).split())) from error
     engine.register("rows_of_delta", rows)
     kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
     engine.unregister("rows_of_delta")
     names = [fragment.path for fragment in rows.get_fragments()]
     if why := file_fault(folder, names, is_lakes=is_lakes):
-        raise _refused(folder, f"its log {why}")
+        raise _unreadable_table(folder, f"its log {why}")
     files = [str(folder.local(name)) for name in names]
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
-        raise _refused(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
+        raise _unreadable_table(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
     return table.version(), _rows_of_files(
         files, {name: kind for name, kind, *_ in kinds}, laid_out
     )
 
 
-def _refused(folder: Place, culprit: str) -> BackfillError:
+def _unreadable_table(folder: Place, culprit: str) -> BackfillError:
     return BackfillError(
         f"the Delta table {folder.uri()}",
         culprit,

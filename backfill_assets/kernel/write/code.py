@@ -165,14 +165,16 @@ def python_digest(source: bytes) -> str:
     tree = _without_docstrings(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            node.values = [
-                v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")
-            ]
+            node.values = [part for part in node.values if not _is_empty_text(part)]
         elif not getattr(node, "type_params", True):
             del node.type_params  # type: ignore[attr-defined]  # known to Python 3.12 and later
     every_field = {"show_empty": True} if sys.version_info >= (3, 13) else {}
     text = ast.dump(tree, **every_field)
     return sha256(text.encode("ascii", "backslashreplace")).hexdigest()[:DIGEST_CHARS]
+
+
+def _is_empty_text(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value == ""
 
 
 def _without_docstrings(source: bytes) -> ast.Module:

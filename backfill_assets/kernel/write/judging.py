@@ -71,9 +71,8 @@ class QualityContext:
         is_immature = matures is not None and not is_mature(day, matures, self.frontier)
         may_be_empty = built is Built.PENDING or is_immature
         usual = usual_null_shares(_days_before(self.null_shares, day))
-        values = (
-            {} if is_immature else usual_histograms(_days_before(self.histograms, day))
-        )  # its labels are provisional
+        labels_are_final = not is_immature
+        values = usual_histograms(_days_before(self.histograms, day)) if labels_are_final else {}
         surroundings = Surroundings(
             _days_before(self.rows, day),
             may_be_empty,
@@ -103,15 +102,12 @@ def quality_context(
     """
     profiles = computed or {}
     nullable = contract.nullable_columns
-    rows = {d: p.rows for d, p in profiles.items()}
-    rows |= {d: e.rows for d, e in known.items() if e.rows or d not in profiles}
-    shares = {
-        d: {c: n / e.rows for c, n in counted_nulls(e.counts).items()}
-        for d, e in known.items()
-        if e.rows
-    }
-    histograms = {d: counted_histograms(e.counts) for d, e in known.items() if e.rows}
-    new = {d: p for d, p in profiles.items() if p.rows and d not in known}
+    earlier = {d: e for d, e in known.items() if e.rows}
+    rows = {d: e.rows for d, e in known.items()} | {d: p.rows for d, p in profiles.items()}
+    rows |= {d: e.rows for d, e in earlier.items()}
+    shares = {d: _null_shares(e) for d, e in earlier.items()}
+    histograms = {d: counted_histograms(e.counts) for d, e in earlier.items()}
+    new = {d: profiles[d] for d in profiles.keys() - known.keys() if profiles[d].rows}
     first_new = min(new, default=date.max)
     if sum(1 for d in shares if d < first_new) < MEDIAN_NEEDS_DAYS:
         shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
@@ -124,6 +120,11 @@ def quality_context(
         sorted(histograms.items(), key=lambda dated: dated[0]),
         frontier,
     )
+
+
+def _null_shares(entry: DayEntry) -> dict[str, float]:
+    """The share of NULLs per column of a day with rows."""
+    return {c: nulls / entry.rows for c, nulls in counted_nulls(entry.counts).items()}
 
 
 def judged_by_receipts(
