@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine
+from backfill_assets.kernel.core.addresses import TICK_SECONDS
 from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place, exists, read
 
 WRITERS, RACES = 8, 3
-TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 SENSORS = 3  # that tick so often
 # PUT and LIST, and GET and HEAD, per table: of a day that is loaded and made, and of a tick of each
 # sensor (counted)

@@ -18,6 +18,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.assets.lakes import lake_at
 from backfill_assets.dagster.adapter.context import window_mapping
 from backfill_assets.dagster.adapter.io_manager import as_failures
 from backfill_assets.dagster.adapter.verdicts import Verdicts
@@ -29,7 +30,6 @@ from backfill_assets.dagster.contracts import (
     table_of,
     table_read,
 )
-from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Input

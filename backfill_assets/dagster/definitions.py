@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 from backfill_assets.dagster.adapter.alerts import ALERTS
 from backfill_assets.dagster.adapter.assemble import assemble_anyway
 from backfill_assets.dagster.adapter.context import GROUP, Appearance, Naming
+from backfill_assets.dagster.adapter.lake_definitions import sample_module
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG
 from backfill_assets.dagster.adapter.ticks import CONTROLS, LANDING, PLANS
 from backfill_assets.dagster.stale import is_stale
@@ -26,7 +27,6 @@ from backfill_assets.kernel.core.addresses import ADDRESS, address_of, local_roo
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.kernel.tables.settings import is_lake
-from backfill_assets.learn.example_lakes import days_until, make_sample
 from backfill_assets.pipeline.chosen import tables_at
 
 Automation = Literal["off", "sensors", "conditions"]
@@ -170,8 +170,9 @@ class LakeScaffolder(dg.Scaffolder[LakeScaffoldParams]):
         lake."""
         wanted = request.params
         folder = folder_of(wanted.lake, request.project_root)
-        if not is_lake(folder):
-            make_sample(folder, days_until(utc_today()))
+        samples = sample_module()
+        if samples is not None and not is_lake(folder):
+            samples.make_sample(folder, samples.days_until(utc_today()))
         name = re.sub(r"\W", "_", request.target_path.name)
         dg.scaffold_component(
             request, {"lake": wanted.lake, "key_prefix": [name], "group_name": name}

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import dagster as dg
 
 from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
+from backfill_assets.assets.lakes import lake_for
 from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
-from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.foreign.external import (
     ExternalTable,

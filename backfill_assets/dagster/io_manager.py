@@ -19,6 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.assets.declared import DeclaredTable, find_declared
 from backfill_assets.assets.given_rows import GivenRows
+from backfill_assets.assets.lakes import declaring, lake_at, lake_for
 from backfill_assets.dagster.adapter.backfill_requests import work_of
 from backfill_assets.dagster.adapter.io_manager import StepWrite, as_failures, telling
 from backfill_assets.dagster.adapter.metadata import day_metadata, recorded
@@ -49,7 +50,6 @@ from backfill_assets.dagster.inputs import (
     never_made,
     unmade,
 )
-from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
 from backfill_assets.dagster.loaded import (
     LoadedInput,
     MappedInput,

@@ -13,13 +13,11 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.kernel.core.days import day_range
-from backfill_assets.kernel.core.errors import refuse_unknown
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.needs import needed_days
+from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.plans.model import Plan
-from backfill_assets.plans.plan import PlanRequest, make_plan
-from backfill_assets.plans.policy import Policy
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.reading.reader import LakeReader, TableReader
 
@@ -79,20 +77,27 @@ class LakeResource(dg.ConfigurableResource[Any]):
         tables: Collection[str] = (),
         chunk: str = "7d",
         force: bool = False,
-    ) -> Plan:
-        """What `backfill-assets plan` would say of the days `first` through `last`, both included
-        (None: that one day): impacts per table, chunks, prices, preflight; `nothing_to_do` says
-        why, where it is so. Keeps and runs nothing.
+    ) -> Any:
+        """The `Plan` that `backfill-assets plan` would show of the days `first` through `last`
+        (both included; None: that one day): impacts per table, chunks, prices, preflight;
+        `nothing_to_do` says why, where it is so. Keeps and runs nothing.
 
         tables: their names; empty: all. chunk: days of one run, as `--chunk`. force: also what is
         known to be right. Raises UnknownName for an unknown table, BackfillError for days that are
         none.
         """
-        opened = open_lake(self.lake)
-        refuse_unknown("table", tables, opened.tables, "Nothing was planned")
-        chosen = tuple(name for name in opened.tables if not tables or name in tables)
-        request = PlanRequest(day_range(first, last), chosen, Policy(chunk=chunk, force=force))
-        return make_plan(opened.lake, opened.pipeline, request)
+        given = [room.make_plan for room in rooms() if room.make_plan]
+        if not given:
+            raise SettingsError(
+                "the resource",
+                "this installation makes no plans",
+                "Nothing was planned",
+                "Install all rooms of backfill_assets",
+            )
+        opened, days = open_lake(self.lake), day_range(first, last)
+        return resolve(given[0])(
+            opened.lake, opened.pipeline, opened.tables, days, tables, chunk=chunk, force=force
+        )
 
     def _opened(self) -> LakeReader:
         if self._reader is None:

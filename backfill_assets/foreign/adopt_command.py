@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from backfill_assets.assets.lakes import lake_for
 from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     lake_root,
 )
 from backfill_assets.cli.output import answer
-from backfill_assets.dagster.lakes import lake_for
 from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_apart
 from backfill_assets.foreign.adopting import adopt as adopt_table
 from backfill_assets.foreign.external import place_of

@@ -28,4 +28,6 @@ ROOM = Room(
         ),
     },
     dagster="plans.in_dagster:definitions",
+    planned_days="plans.files:days_of_active_plans",
+    make_plan="plans.plan:plan_days",
 )

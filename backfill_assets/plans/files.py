@@ -9,7 +9,7 @@ kernel frees a lock when its process ends.
 import contextlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from typing import Any, Literal
 from backfill_assets.buckets.leases import patience
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     GateRefused,
@@ -246,12 +245,6 @@ def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
         for table in plan.tables:
             days_of.setdefault(table, set()).update(plan.days)
     return days_of
-
-
-def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
-    """A line per table of `tables` that has days in `planned`."""
-    why = "left alone: of an active plan (`backfill-assets plan list`)"
-    return [f"{name}: {ranges(planned[name])} {why}" for name in tables if planned.get(name)]
 
 
 def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:

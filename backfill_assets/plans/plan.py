@@ -5,7 +5,7 @@ Elsewhere: preflight and pins (`preflight`), the plan's file (`plans.files`), ru
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import groupby, islice
@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, is_mature
 from backfill_assets.kernel.core.digests import days_of
 from backfill_assets.kernel.core.downstream import following, touched
-from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS, DayMove
 from backfill_assets.kernel.core.receipts import Receipt
@@ -89,6 +89,23 @@ class PlanRequest:
     parallel: str = ""  # see `Plan`
     # Nobody chose a canary: with `look` it is the day on which most rows move.
     usual_canary: bool = False
+
+
+def plan_days(  # noqa: PLR0913 - what `LakeResource.plan` takes
+    lake: Lake,
+    pipeline: Pipeline,
+    known: Collection[str],
+    days: DayRange,
+    tables: Collection[str],
+    *,
+    chunk: str,
+    force: bool,
+) -> Plan:
+    """Make the plan of these days of some tables (empty: all `known` ones), as `make_plan`. Raises
+    UnknownName for a table that is not among the known ones."""
+    refuse_unknown("table", tables, known, "Nothing was planned")
+    chosen = tuple(name for name in known if not tables or name in tables)
+    return make_plan(lake, pipeline, PlanRequest(days, chosen, Policy(chunk=chunk, force=force)))
 
 
 def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:

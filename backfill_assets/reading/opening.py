@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.kernel.core.process import lake_folder
+from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.versions import versions_seen, why_readers_wait
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -53,6 +54,6 @@ def _note_read(name: str) -> None:
     """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can
     name that."""
     if "dagster" in sys.modules:  # else no step runs, and a reader would wait for the import
-        from backfill_assets.dagster.adapter.read_beside import note_read
-
-        note_read(f"{name} by open_lake or LakeResource")
+        for room in rooms():
+            if room.note_read:
+                resolve(room.note_read)(f"{name} by open_lake or LakeResource")

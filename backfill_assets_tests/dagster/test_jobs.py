@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
+from backfill_assets.assets.lakes import lake_at
 from backfill_assets.cli.app import app
 from backfill_assets.cli.runner import definitions_of, job_of
 from backfill_assets.dagster import lake_checks
-from backfill_assets.dagster.lakes import lake_at
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.dagster.projects import (

@@ -23,7 +23,6 @@ from backfill_assets.plans.files import (
     find_plan,
     is_running,
     keep_plan,
-    left_to_plans,
     mark,
     marked,
     marking_stops,
@@ -50,11 +49,6 @@ def test_a_plan_is_written_once_and_active_between_its_marks(tmp_path: Path) -> 
     mark(lake, plan.id, "ended", "cancelled")  # the first end stays
     assert marked(lake, plan.id, "ended") == "finished"
     assert active_plans(lake) == []
-
-
-def test_days_left_to_plans_are_told_per_table() -> None:
-    (line,) = left_to_plans({"staging": {date(2024, 3, 1)}, "raw": set()}, ("raw", "staging"))
-    assert line.startswith("staging: 2024-03-01 left alone")
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import pipeline_of
-from backfill_assets.learn.example_lakes import days_until, sample_settings
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 
@@ -75,7 +75,20 @@ class LakePySparkResource(PySparkResource):
 
 
 def stand_in(lake_context: LakeContext) -> Opened:
-    """The tables as the sample lake would have them if it were made today."""
-    lake = Lake(lake_context.root, sample_settings(days_until(utc_today())))
+    """The tables as the sample lake would have them if it were made today, or else as a lake would
+    that begins today."""
+    today = utc_today()
+    samples = sample_module()
+    settings = (
+        LakeSettings(start_date=today)
+        if samples is None
+        else samples.sample_settings(samples.days_until(today))
+    )
+    lake = Lake(lake_context.root, settings)
     pipeline = pipeline_of(lake, lake_context.tables_of(lake.settings))
     return Opened(lake, pipeline, lake_context.missing, appearance=lake_context.appearance)
+
+
+def sample_module() -> Any:
+    """The module that makes sample lakes (`Room.samples`); None in an installation without it."""
+    return next((resolve(room.samples) for room in rooms() if room.samples), None)

@@ -6,15 +6,15 @@ Not here: what a tick decides (`ticks`). The cursor only shows what the last tic
 reads it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.buckets.doctor_store import TICK_SECONDS
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.alerts import report_alarms
+from backfill_assets.dagster.adapter.backfill_requests import planned_days
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.dagster_private import instance_id
 from backfill_assets.dagster.adapter.io_manager import as_failures
@@ -31,15 +31,13 @@ from backfill_assets.dagster.adapter.ticks import (
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
 from backfill_assets.foreign.observing import observe_each
 from backfill_assets.intake.scan import scan_all
-from backfill_assets.kernel.core.addresses import bucket_address
+from backfill_assets.kernel.core.addresses import TICK_SECONDS, bucket_address
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.downstream import unheld
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous
 from backfill_assets.kernel.core.errors import raise_first
-from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.table_places import home_of
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.plans.files import days_of_active_plans
 from backfill_assets.reading.attention import keep_attention
 
 # A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
@@ -234,7 +232,7 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     if start >= stop:
         return dg.SkipReason("the lake's first day is not that long ago")
     days = DayRange(start, stop)
-    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
+    if any(set(days) & planned for planned in planned_days(lake).values()):
         return dg.SkipReason(
             f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
         )
@@ -265,10 +263,20 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     first = min((day for latest in loaded for day in latest), default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
-    planned = set().union(*days_of_active_plans(lake).values())
+    planned = set().union(*planned_days(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
     lacking = {
         d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING
     }
     missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
     return missed + unheld(states, (d for d in due if d == yesterday))
+
+
+def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
+    """The days as ranges, without days that are held in any table: a run of a range with one is
+    refused as a whole."""
+    return contiguous(day for day in days if not _is_held(states, day))
+
+
+def _is_held(states: States, day: date) -> bool:
+    return any(states.of(name, day) is State.HELD for name in states.contracts)

@@ -17,6 +17,7 @@ STATE_VARIABLE = "BACKFILL_ASSETS_STATE"
 BUCKETS = "backfill_assets/buckets"
 ADDRESS = re.compile(r"(s3|az|gs|s3a|abfss|https?):/+(.*)")  # `Path` leaves one slash
 SCHEMES = ("s3", "az", "gs")
+TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
 CATALOG_NAME = re.compile(r"\w[\w-]*(\.\w[\w-]*){1,2}")  # SCHEMA.TABLE or CATALOG.SCHEMA.TABLE
 KEY = re.compile(

@@ -7,12 +7,12 @@ rebuild that changes nothing makes no day stale. Deliveries not loaded yet count
 on which they arrived.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.ledgers import ARRIVALS, named
 from backfill_assets.kernel.core.needs import Needs, may_lie_between, needed_days
 from backfill_assets.kernel.core.plans import Work
@@ -82,14 +82,6 @@ def stale_after(
         for name in states.contracts
     }
     return {name: days for name, days in stale.items() if days}
-
-
-def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
-    """The days as ranges, without days that are held in any table: a run of a range with one is
-    refused as a whole."""
-    return contiguous(
-        d for d in days if all(states.of(name, d) is not State.HELD for name in states.contracts)
-    )
 
 
 def touched(

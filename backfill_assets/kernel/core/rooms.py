@@ -34,7 +34,10 @@ class Room:
     that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
     `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
     that yield rows of `system.checks`. `dagster`: a function that gives what it adds to the
-    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`.
+    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`. `note_read`: a
+    function that is told of each table that `open_lake` reads. `planned_days`: a function that
+    gives, for a lake, the days by table that no sensor and no schedule requests. `make_plan`: what
+    `LakeResource.plan` calls. `samples`: a module that makes sample lakes.
     """
 
     name: str
@@ -43,6 +46,10 @@ class Room:
     tables: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     dagster: str = ""
+    note_read: str = ""
+    planned_days: str = ""
+    make_plan: str = ""
+    samples: str = ""
 
 
 @cache

@@ -6,7 +6,7 @@ of active plans. Not tested here: attempts (`test_backfill_requests`), the runs
 (`end_to_end.test_late_data`), and which days need making (`kernel.core.test_needs`).
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
@@ -23,6 +23,7 @@ from backfill_assets.dagster.adapter.ticks import (
     SCAN,
     Tick,
     _note_landing,
+    left_to_plans,
 )
 from backfill_assets.dagster.adding import PLANS
 from backfill_assets.engines.server import server_status
@@ -264,3 +265,8 @@ def test_the_daily_schedule_leaves_days_of_an_active_plan_alone(lake: Made) -> N
         day(DAYS + 1),
         today - ONE_DAY,
     ]
+
+
+def test_days_left_to_plans_are_told_per_table() -> None:
+    (line,) = left_to_plans({"staging": {date(2024, 3, 1)}, "raw": set()}, ("raw", "staging"))
+    assert line.startswith("staging: 2024-03-01 left alone")

@@ -1,6 +1,6 @@
 """Lakes that an IO manager opens or makes.
 
-Tested here: `dagster.lakes`. Not tested here: what is written into them (`test_io_manager.py`).
+Tested here: `assets.lakes`. Not tested here: what is written into them (`test_io_manager.py`).
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
-from backfill_assets.dagster.lakes import declaring, lake_at, lake_for
+from backfill_assets.assets.lakes import declaring, lake_at, lake_for
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
@@ -20,6 +20,12 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.logs import place_of
 
 JANUARY, MARCH = date(2024, 1, 1), date(2024, 3, 1)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A folder without a lake."""
+    return tmp_path / "lake"
 
 
 def test_a_lake_is_made_once_and_begins_with_its_earliest_asset(lake: Path) -> None:
