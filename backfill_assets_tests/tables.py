@@ -13,7 +13,6 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.intake.source_log import TableFile, contents, versions
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import others_at
-from backfill_assets.kernel.place.port import read
 
 SCHEMA = pa.schema(
     {"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()}
@@ -42,7 +41,7 @@ def committed(table: Path | str, at: str, last: int = 1) -> None:
     time = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000)
     place = others_at(str(table))
     for name in map(commit_name, versions(place)[-last:]):
-        actions = [json.loads(line) for line in read(place, name).splitlines()]
+        actions = [json.loads(line) for line in place.read(name).splitlines()]
         for info in (action["commitInfo"] for action in actions if "commitInfo" in action):
             info.pop("inCommitTimestamp", None)
             info["timestamp"] = time

@@ -61,6 +61,7 @@ DECIDES_NO_ROW = {
     "kernel.place.port",
     "kernel.place.lease_watch",
     "kernel.place.processes",
+    "kernel.place.schemes",
     "kernel.tables.table_places",
     "buckets.bucket",
     "buckets.leases",

@@ -24,9 +24,6 @@ from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Place,
     Token,
-    read,
-    read_json,
-    write_json,
 )
 from backfill_assets.kernel.tables.table_places import (
     ASSETS,
@@ -159,15 +156,15 @@ def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
         for name in sorted(lake.names(ASSETS) if listed is None else listed)
         if name.endswith(LOCATED)
     )
-    return {name.removesuffix(LOCATED): read(lake, f"{ASSETS}/{name}").decode() for name in found}
+    return {name.removesuffix(LOCATED): lake.read(f"{ASSETS}/{name}").decode() for name in found}
 
 
 def declare(lake: Place, table: DeclaredTable) -> None:
     """Write the file of a table, unless it says the same already. The caller holds the table's
     lock."""
     file, body = _file(table.contract.name), table.to_dict()
-    if read_json(lake, file) != body:
-        write_json(lake, file, body)
+    if lake.read_json(file) != body:
+        lake.write_json(file, body)
 
 
 def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
@@ -249,7 +246,7 @@ def _parsed_table(lake: Place, name: str, _token: Token) -> DeclaredTable:
     """The table in a file, read once as long as its stamp stays: each output of an asset reads it
     several times."""
     try:
-        return DeclaredTable.parse(read_json(lake, _file(name)))
+        return DeclaredTable.parse(lake.read_json(_file(name)))
     except (KeyError, TypeError, ValueError):
         raise SettingsError(
             lake.uri(_file(name)),

@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.addresses import bucket_address, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import make_closed
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Token, exists, read
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Token
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS, close_folder, refuse_file
 from backfill_assets.kernel.tables.home import Lake, look_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
@@ -54,7 +54,7 @@ def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
     root = local_root(folder)
     refuse_file(root)
     place = place_at(root)
-    if not exists(place, FILE_NAME):
+    if not place.exists(FILE_NAME):
         with suppress(AlreadyThere):
             access = f'\n[access]\nreaders = "{readers}"\n' if readers else ""
             place.write(FILE_NAME, (NEW_LAKE.format(start=start) + access).encode(), if_absent=True)
@@ -77,7 +77,7 @@ def _make_folders(lake: Lake) -> None:
 
 
 def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
-    text, place = read(lake.place, FILE_NAME).decode(), lake.place
+    text, place = lake.place.read(FILE_NAME).decode(), lake.place
     if not lake.settings.assets_only or not START.search(text):
         raise SettingsError(
             place.uri(FILE_NAME),

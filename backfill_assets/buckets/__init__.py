@@ -1,10 +1,11 @@
 """Lakes and landings in object stores: S3, Azure and Google behind the port `Place`, leases, local
 copies.
 
-Uses the kernel. Adds places by scheme and errors of stores. Not here: which address leads where
+Uses the kernel. Adds places by scheme. Not here: which address leads where
 (`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
 """
 
+from backfill_assets.kernel.core.addresses import SCHEMES
 from backfill_assets.kernel.core.rooms import Command, Room
 
 ROOM = Room(
@@ -14,4 +15,5 @@ ROOM = Room(
             "buckets.copy_command:copy_lake", "Keep", "A lake to another folder or bucket."
         ),
     },
+    places=dict.fromkeys(SCHEMES, "buckets.bucket:Bucket"),
 )

@@ -3,57 +3,28 @@
 Not here: which filling a lake has (`choice`), requests (`objects`), leases and markers (`leases`),
 and files on this machine (`local_copies`). An object is whole when it is seen and durable when it
 is written, so nothing is synced but what engines prepare on this machine. A name that is a whole
-address leads to another bucket (`anywhere`).
+address leads to another bucket (`kernel.place.schemes`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import wraps
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.local_copies import LocalCopies
 from backfill_assets.buckets.objects import Objects
 from backfill_assets.buckets.store_errors import OddKeys
-from backfill_assets.kernel.core.addresses import ADDRESS, local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import LOCK_SECONDS, Place, Token
+from backfill_assets.kernel.place.schemes import anywhere
 
 AT_ONCE = 8  # files that are sent
 NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
-# Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
-THEIRS = ".theirs"
-ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
-Filling = TypeVar("Filling", bound=type[Any])
-
-
-def anywhere(filling: Filling) -> Filling:
-    """A filling of the port whose verbs that read find a name that is a whole address in whatever
-    bucket it lies."""
-    for name in ANYWHERE:
-        setattr(filling, name, _found_anywhere(getattr(filling, name)))
-    return filling
-
-
-def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(verb)
-    def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
-        if ":/" in name and (whole := ADDRESS.fullmatch(name)):
-            top, _, below = whole[2].partition("/")
-            return getattr(theirs(f"{whole[1]}://{top}"), verb.__name__)(below, *rest, **more)
-        return verb(place, name, *rest, **more)
-
-    return found
-
-
-def theirs(bucket: str) -> "Bucket":
-    """The place of a whole bucket that others write. Opens nothing."""
-    return Bucket(bucket, str(local_root(bucket) / THEIRS))
 
 
 @anywhere

@@ -32,11 +32,6 @@ from backfill_assets.kernel.place.port import (
     Gone,
     Place,
     Token,
-    exists,
-    read,
-    read_json,
-    sha256_of_bytes,
-    size,
 )
 from backfill_assets.kernel.tables.folder import (
     DAGSTER_FOLDER,
@@ -105,7 +100,7 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
         _refuse_others(root)
     _begin(lake, target)
     with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
-        if not exists(target, MARK):
+        if not target.exists(MARK):
             fix = "Look at the target: it may be a lake in use by now"
             raise BackfillError(
                 f"the target {target}",
@@ -118,8 +113,8 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
 
 def _brought_over(lake: Lake, target: Place) -> CopiedLake:
     done, copied = dict[str, Token](), 0
-    if exists(
-        target, FILE_NAME
+    if target.exists(
+        FILE_NAME
     ):  # it held all when the command was killed, and may have been used since
         return _finished(lake, target, _content(lake), 0)
     for _ in range(ROUNDS):
@@ -129,7 +124,7 @@ def _brought_over(lake: Lake, target: Place) -> CopiedLake:
                 "Wait until it ends; the same command goes on",
             )
             raise _refused(lake, culprit, "The target is no lake yet", fix)
-        before, settings = _content(lake), read(lake.place, FILE_NAME)
+        before, settings = _content(lake), lake.place.read(FILE_NAME)
         done, brought = _copied(lake.place, target, before, done)
         copied += brought
         if _content(lake) == before == done:
@@ -204,7 +199,7 @@ def _linked_tables(lake: Lake) -> list[str]:
 
 def _lake_above(root: Path) -> Path | None:
     """The lake in a folder above, of which a target's files would be taken for files."""
-    return next((folder for folder in root.parents if exists(place_at(folder), FILE_NAME)), None)
+    return next((folder for folder in root.parents if place_at(folder).exists(FILE_NAME)), None)
 
 
 def _refuse_links(lake: Lake) -> None:
@@ -229,7 +224,7 @@ def _refuse_others(root: Path) -> None:
     their own since."""
     refuse_foreign(root)
     odd = sorted(_odd_below(root))
-    if exists(place_at(root), FILE_NAME) and FILE_NAME not in odd:
+    if place_at(root).exists(FILE_NAME) and FILE_NAME not in odd:
         return
     for name in odd:
         raise BackfillError(
@@ -244,7 +239,7 @@ def _refuse_others(root: Path) -> None:
 def _begin(lake: Lake, target: Place) -> None:
     """Mark the target as a copy that does not hold all. Raises unless it is empty or such a copy of
     this lake."""
-    known = read_json(target, MARK)
+    known = target.read_json(MARK)
     if known.get("from") == address_of(lake.root):
         return
     culprit = f"a copy of {known.get('from')} begins there" if known else "it is not empty"
@@ -322,18 +317,14 @@ def _brought(source: Place, target: Place, name: str, here: int | None) -> bool 
     """Make a file of the target what the source's is; says whether it was another (`here`: its
     bytes). None if it is not yet the same, because the source's changed meanwhile."""
     try:
-        digest = sha256_of_bytes(source, name)
-        if (
-            here is not None
-            and here == size(source, name)
-            and sha256_of_bytes(target, name) == digest
-        ):
+        digest = source.sha256(name)
+        if here is not None and here == source.size(name) and target.sha256(name) == digest:
             return False
         if name.startswith(f"{FORGOTTEN}/"):
-            target.write(name, read(source, name), is_private=True)
+            target.write(name, source.read(name), is_private=True)
         else:
             target.copy(name, source, name)
-        return True if sha256_of_bytes(target, name) == digest else None
+        return True if target.sha256(name) == digest else None
     except Gone:
         return None
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine
 from backfill_assets.kernel.core.addresses import TICK_SECONDS
-from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place, exists, read
+from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place
 
 WRITERS, RACES = 8, 3
 SENSORS = 3  # that tick so often
@@ -87,7 +87,7 @@ def _one_creates(place: Place, name: str) -> bool:
         at = f"{name}.{race}"
         with ThreadPoolExecutor(WRITERS) as pool:
             done = list(pool.map(creates, range(WRITERS), [at] * WRITERS))
-        if done.count(True) != 1 or not done[int(read(place, at))]:
+        if done.count(True) != 1 or not done[int(place.read(at))]:
             return False
     return True
 
@@ -104,14 +104,14 @@ def _one_replaces(place: Place, name: str) -> bool:
 
     with ThreadPoolExecutor(WRITERS) as pool:
         done = list(pool.map(replaces, range(WRITERS)))
-    return done.count(True) == 1 and done[int(read(place, name))]
+    return done.count(True) == 1 and done[int(place.read(name))]
 
 
 def _creation_leaves(place: Place, name: str) -> bool:
     place.write(name, b"first")
     with suppress(AlreadyThere):
         place.write(name, b"second", if_absent=True)
-    return read(place, name) == b"first"
+    return place.read(name) == b"first"
 
 
 def _stale_is_refused(place: Place, name: str) -> bool:
@@ -119,7 +119,7 @@ def _stale_is_refused(place: Place, name: str) -> bool:
     place.write(name, b"2")
     with suppress(Changed):
         place.write(name, b"3", if_unchanged=seen)
-    return read(place, name) == b"2"
+    return place.read(name) == b"2"
 
 
 def _gone_stays_gone(place: Place, name: str) -> bool:
@@ -127,7 +127,7 @@ def _gone_stays_gone(place: Place, name: str) -> bool:
     place.delete(name)
     with suppress(Changed):
         place.write(name, b"2", if_unchanged=seen)
-    return not exists(place, name)
+    return not place.exists(name)
 
 
 def _is_listed(place: Place, name: str) -> bool:

@@ -29,7 +29,6 @@ from backfill_assets.kernel.place.port import (
     Place,
     Swept,
     Token,
-    read_json,
 )
 
 WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
@@ -91,7 +90,7 @@ class Lease:
     def _is_own(self) -> bool:
         """Whether an earlier write of this lease, whose answer was lost, made the file that is
         there."""
-        token, body = self.place.token(self.name), read_json(self.place, self.name)
+        token, body = self.place.token(self.name), self.place.read_json(self.name)
         if token is None or body.get("nonce") not in self._tried:
             return False
         self.token, self.body = token, body
@@ -168,7 +167,7 @@ def _acquired(place: Place, name: str, what: str, seconds: float) -> Lease:
 
 
 def _held(place: Place, name: str, what: str, seconds: float) -> Held:
-    owner = read_json(place, name).get("owner", "another process")
+    owner = place.read_json(name).get("owner", "another process")
     return Held(
         what,
         f"{owner} has held its lock for {seconds:.0f} s",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token, exists
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
 REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
@@ -230,7 +230,7 @@ def refuse_lost(place: Place, error: Exception) -> None:
 def refuse_old_listing(table: Place, error: Exception, commit: str) -> None:
     """Raise TransientError where delta-rs says that a store's listing of a table's log ends before
     a commit, given by its name in the table, that is there: a store that breaks its promise."""
-    if table.is_store and (found := OLD_LIST.search(str(error))) and exists(table, commit):
+    if table.is_store and (found := OLD_LIST.search(str(error))) and table.exists(commit):
         raise TransientError(
             f"the table {table.name}",
             f"its store lists its log up to version {found[1]}, though version {found[2]} is there",

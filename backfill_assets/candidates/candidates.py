@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import AlreadyThere, read_json
+from backfill_assets.kernel.place.port import AlreadyThere
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
@@ -85,7 +85,7 @@ def candidate_status(
         states = known.states(read_view(candidate, known.contracts))
     except BackfillError as error:
         own_tables = sorted(
-            read_json(lake.place, f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())
+            lake.place.read_json(f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())
         )
         return CandidateStatus(
             name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}"

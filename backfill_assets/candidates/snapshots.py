@@ -17,7 +17,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.receipts import Built, DayEntry
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, size
+from backfill_assets.kernel.place.port import AlreadyThere, Changed
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.view import settled_view
@@ -169,5 +169,5 @@ def held_bytes(lake: Lake, name: str) -> int:
     """Return the bytes that would be free without the snapshot, once upkeep deletes what it alone
     has pinned."""
     place = _existing(lake, name, "dropped")
-    own = sum(size(place, file) or 0 for file in place.below() if file.endswith(".parquet"))
+    own = sum(place.size(file) or 0 for file in place.below() if file.endswith(".parquet"))
     return own + bytes_pinned_by(lake, name)

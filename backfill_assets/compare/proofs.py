@@ -9,7 +9,6 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.days import parse_day
-from backfill_assets.kernel.place.port import read_json, write_json
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -55,7 +54,7 @@ class Proof:
 
 def proofs(lake: Lake) -> list[Proof]:
     """Return the proofs that are kept, oldest first; reads one small file."""
-    return [Proof(**p) for p in read_json(lake.place, f"{RECONCILED}/{PROOFS}").get("proofs", ())]
+    return [Proof(**p) for p in lake.place.read_json(f"{RECONCILED}/{PROOFS}").get("proofs", ())]
 
 
 def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
@@ -96,7 +95,7 @@ def proof_lines(lake: Lake, pipeline: Pipeline) -> Iterable[str]:
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
     """Add proofs to the history."""
     kept = [*proofs(lake), *found][-KEPT:]
-    write_json(lake.place, f"{RECONCILED}/{PROOFS}", {"proofs": [asdict(p) for p in kept]})
+    lake.place.write_json(f"{RECONCILED}/{PROOFS}", {"proofs": [asdict(p) for p in kept]})
 
 
 def checked_proofs(look: "LakeLook") -> Iterator["CheckedDay"]:

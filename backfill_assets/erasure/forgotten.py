@@ -32,11 +32,7 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Place,
-    ends,
-    read,
-    read_json,
     table_lock,
-    write_json,
 )
 from backfill_assets.kernel.tables.data_files import live_files
 from backfill_assets.kernel.tables.folder import (
@@ -80,7 +76,7 @@ class Erasure:
 
     def keep(self) -> None:
         """Write what was done so far."""
-        write_json(self.lake, f"{FORGOTTEN}/{self.name}", self.done)
+        self.lake.write_json(f"{FORGOTTEN}/{self.name}", self.done)
 
     @property
     def namings(self) -> list[list[str]]:
@@ -94,7 +90,7 @@ class Erasure:
     def spellings(self) -> dict[str, list[str]]:
         """Per column the landed texts that `select` makes its value of; known until the erasure is
         finished."""
-        return read_json(self.lake, self._spellings)
+        return self.lake.read_json(self._spellings)
 
     def add_spellings(self, found: Mapping[str, Collection[str]]) -> None:
         """Keep more spellings, for the search of this command and of the next one."""
@@ -135,7 +131,7 @@ def is_forgotten(lake: LakeFolder) -> str:
     found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
     for erasure in erasures(lake):
         for columns in (named for named in erasure.namings if named and {*named} <= payload):
-            key = read(lake.shared_place, KEY).ljust(BLOCK_BYTES, b"\0")
+            key = lake.shared_place.read(KEY).ljust(BLOCK_BYTES, b"\0")
             inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
             text = f", '{BETWEEN}', ".join(
                 f"CAST({c} AS STRING)" for c in columns
@@ -221,7 +217,7 @@ def erasures(lake: LakeFolder) -> list[Erasure]:
     read."""
     place = lake.shared_place
     names = sorted(n for n in place.names(FORGOTTEN) if n.endswith(".json"))
-    return [Erasure(place, name, json.loads(read(place, f"{FORGOTTEN}/{name}"))) for name in names]
+    return [Erasure(place, name, json.loads(place.read(f"{FORGOTTEN}/{name}"))) for name in names]
 
 
 def is_erasing(lake: LakeFolder) -> bool:
@@ -246,9 +242,7 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     place = lake.shared_place
     with contextlib.suppress(AlreadyThere):
         place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
-    hashed = hmac.new(
-        read(place, KEY), BETWEEN.join(values.values()).encode(), "sha256"
-    ).hexdigest()
+    hashed = hmac.new(place.read(KEY), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
         return unfinished[0]
@@ -362,7 +356,7 @@ def compact(databases: Collection[Path]) -> None:
     """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a
     database in use stay as they are."""
     for path in (p for p in databases if not p.is_symlink() and p.is_file()):
-        if ends(Folder(str(path.parent)), path.name, len(SQLITE))[0] != SQLITE:
+        if Folder(str(path.parent)).ends(path.name, len(SQLITE))[0] != SQLITE:
             continue
         with (
             contextlib.suppress(sqlite3.Error),

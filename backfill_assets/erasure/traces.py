@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
 from backfill_assets.assets.declared import declared
-from backfill_assets.buckets.bucket import THEIRS
 from backfill_assets.erasure.decoding import (
     PACKED,
     PARQUET,
@@ -40,7 +39,8 @@ from backfill_assets.kernel.core.addresses import bucket_address, folder_at
 from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.choice import copies_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import Gone, ends
+from backfill_assets.kernel.place.port import Gone
+from backfill_assets.kernel.place.schemes import THEIRS
 from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 
@@ -250,7 +250,7 @@ class Search:
 
     def _of(self, named: Path, path: Path) -> SearchResult:
         try:
-            head, tail = ends(Folder(str(path.parent)), path.name, len(SQLITE))
+            head, tail = Folder(str(path.parent)).ends(path.name, len(SQLITE))
             in_bytes = self.trace.is_in_blocks(_blocks(path))
         except FileNotFoundError:
             return SearchResult()

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.readings import name_of
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.place.choice import prefix_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import Held, Place, read_json, write_json
+from backfill_assets.kernel.place.port import Held, Place
 from backfill_assets.kernel.tables.embedded import connection, literal, selection
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import TABLES
@@ -135,7 +135,7 @@ class FolderSink:
     def held(self) -> dict[date, HeldDay]:
         """The noted days; without days whose file is gone."""
         notes = {
-            date.fromisoformat(d): HeldDay(**h) for d, h in read_json(self.place, NOTES).items()
+            date.fromisoformat(d): HeldDay(**h) for d, h in self.place.read_json(NOTES).items()
         }
         there = {*self.place.below()} if notes else set()
         return {d: h for d, h in notes.items() if not h.rows or self._file(d) in there}
@@ -155,7 +155,7 @@ class FolderSink:
         self._note(self.held() | dict(days))
 
     def _note(self, notes: Mapping[date, HeldDay]) -> None:
-        write_json(self.place, NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
+        self.place.write_json(NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
         self.place.sync(NOTES, "")
 
     def _write(self, day: date, held: HeldDay, files: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from backfill_assets.kernel.log.adopted import second_name
 from backfill_assets.kernel.log.log import ACTIONS, commit_name
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.place.choice import others_at
-from backfill_assets.kernel.place.port import Place, size
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import file_statistics, footer_in, kinds_of
 from backfill_assets.kernel.tables.data_files import gone_or_altered
 from backfill_assets.kernel.tables.folder import is_taken, readers_of
@@ -369,7 +369,7 @@ def _moved(
     """Give a file its second name; the actions that take the first one out and add the second."""
     file = reference.file
     name = f"{wanted.day}={file.partition}/{second_name(file.path)}"
-    if (there := size(place, name)) != file.size:  # else by a call that was killed
+    if (there := place.size(name)) != file.size:  # else by a call that was killed
         if there is not None:
             place.delete(name)
         place.link(name, place, file.path)

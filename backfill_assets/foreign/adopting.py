@@ -52,7 +52,6 @@ from backfill_assets.kernel.log.log import (
 )
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import exists
 from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
 from backfill_assets.kernel.tables.committer import Conflict, commit_files, unless_moved
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days
@@ -275,7 +274,7 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     if find_write(table, receipt.write_id, before) is None:
-        if exists(table, commit_name(before + 1)) or failed is None:
+        if table.exists(commit_name(before + 1)) or failed is None:
             raise Conflict(
                 f"the table {wanted.name}",
                 "others wrote it meanwhile",

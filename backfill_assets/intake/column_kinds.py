@@ -14,7 +14,7 @@ from typing import Any
 from backfill_assets.intake.content_store import StoredFile, find
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.place.port import Place, exists, read_json
+from backfill_assets.kernel.place.port import Place
 
 AT_FIRST = 20  # contents are looked at in a lake in which no kinds were noted
 FILE = "kinds.json"  # column in small letters -> kind -> path of the latest file that has it
@@ -28,10 +28,10 @@ def note_kinds(
     where nothing was ever noted."""
     if not contents:
         return
-    if not exists(store, FILE):
+    if not store.exists(FILE):
         found = ((path, find(store, name)) for path, name in [*before][-AT_FIRST:])
         contents = [*((path, content) for path, content in found if content is not None), *contents]
-    known = read_json(store, FILE)
+    known = store.read_json(FILE)
     for path, content in contents:
         for name, kind in _kinds(content).items():
             known.setdefault(name, {})[kind] = path
@@ -43,7 +43,7 @@ def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, s
     -> one of them."""
     found = {
         name: {k: p for k, p in kinds.items() if p in paths}
-        for name, kinds in read_json(store, FILE).items()
+        for name, kinds in store.read_json(FILE).items()
     }
     return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
 
@@ -75,7 +75,7 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
 def _kinds(content: StoredFile) -> dict[str, str]:
     import pyarrow.parquet as pq
 
-    if content.refused is not None or not exists(content.store, content.name):
+    if content.refused is not None or not content.store.exists(content.name):
         return {}
     with (
         content.store.open(content.name, at_end=True, at_hand=True) as opened,

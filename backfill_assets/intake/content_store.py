@@ -21,7 +21,7 @@ from typing import Any
 from backfill_assets.intake.files import StillChanging
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import Place, exists, read_json
+from backfill_assets.kernel.place.port import Place
 
 # Of the ingest rules and of these descriptions; a greater one ingests every content again.
 VERSION = 2
@@ -184,7 +184,7 @@ def note_mark(file: StoredFile) -> dict[str, Any]:
     by which `find` proves it from now on without a byte of it; return the description. Raises
     StillChanging if it is gone."""
     name = f"{file.sha256}.json"
-    body, token = read_json(file.store, name), file.store.token(file.name)
+    body, token = file.store.read_json(name), file.store.token(file.name)
     if not body or token is None:
         raise StillChanging(file.store.uri(file.name))
     body[MARK] = [*token.mark]
@@ -196,7 +196,7 @@ def note_decoded(file: StoredFile) -> StoredFile:
     """Note in the content's description that its pages were decoded without harm; return it as
     described now."""
     name = f"{file.sha256}.json"
-    body = read_json(file.store, name) | {"is_undecoded": False}
+    body = file.store.read_json(name) | {"is_undecoded": False}
     file.store.write(name, json.dumps(body, sort_keys=True).encode())
     return replace(file, is_undecoded=False)
 
@@ -233,7 +233,7 @@ def is_in(store: Place, sha256: str, names: Collection[str]) -> bool:
     found = [
         name for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)) if name in names
     ]
-    return any(store.is_store or exists(store, name) for name in found)
+    return any(store.is_store or store.exists(name) for name in found)
 
 
 def copies(store: Place) -> dict[str, int]:
@@ -264,7 +264,7 @@ def discard(store: Place, sha256: str) -> None:
 def discard_described(store: Place, sha256: str) -> None:
     """Remove all files of a content before it is ingested anew; nothing without a description, as
     of new contents."""
-    if exists(store, f"{sha256}.json"):
+    if store.exists(f"{sha256}.json"):
         discard(store, sha256)
 
 
@@ -275,7 +275,7 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     Reads the file once, about a second per gigabyte: rows of another content must not pass under
     this name.
     """
-    body = read_json(store, f"{sha256}.json")
+    body = store.read_json(f"{sha256}.json")
     if body.get("version") != VERSION:
         return None
     body.setdefault(DIALECT, {})

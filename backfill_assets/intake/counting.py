@@ -34,7 +34,6 @@ from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
 from backfill_assets.kernel.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.kernel.core.scans import UNFIT
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import exists
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.settings import LakeSettings
 
@@ -119,7 +118,7 @@ def _judged_by_halves(
             raise
         refuse_replaced(files)
         if NOT_SEEN.search(str(error)) and (
-            seen_here := [f for f in files if exists(f.store, f.name)]
+            seen_here := [f for f in files if f.store.exists(f.name)]
         ):
             raise _not_seen(seen_here[0], worker_of(error)) from None
         if len(files) == 1 and (has_ended_one or not ends):

@@ -22,7 +22,7 @@ from backfill_assets.intake.text_lines import HashedReader
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import LandingError, TransientError
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import Changed, Gone, Place, Token, exists, read_json
+from backfill_assets.kernel.place.port import Changed, Gone, Place, Token
 
 # A file whose size and time did not change for so long is taken as complete.
 COMPLETE_AFTER_SECONDS = 2.0
@@ -74,7 +74,7 @@ class LandedFile:
         does not."""
         try:
             if self.place is not None:
-                return exists(self.place, name)
+                return self.place.exists(name)
             return (self.path.parents[self.name.count("/")] / name).exists()
         except TransientError:  # of a store that does not answer now
             raise
@@ -302,7 +302,7 @@ def _not_opened(file: LandedFile, error: OSError) -> Exception:
 
 def _read_hashes(store: Place) -> dict[str, list[object]]:
     try:
-        found = read_json(store, HASHES_NAME)
+        found = store.read_json(HASHES_NAME)
         return {
             str(name): [int(size), int(moment), str(sha)]
             for name, (size, moment, sha) in found.items()

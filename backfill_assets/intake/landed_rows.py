@@ -39,7 +39,6 @@ from backfill_assets.intake.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, 
 from backfill_assets.intake.text_lines import Limits, Unreadable
 from backfill_assets.kernel.core.column_types import sparks_name
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -267,7 +266,7 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
     StillChanging."""
     numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
     partial = f"{name}.{os.getpid()}"
-    if exists(numbered, name):
+    if numbered.exists(name):
         return numbered.local(name)
     if ROW_NUMBER in pq.read_schema(file.parquet).names:
         return file.parquet

@@ -36,7 +36,7 @@ from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.log.file_names import file_fault, name_of, shown
 from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
 from backfill_assets.kernel.log.log_bounds import checkpoint_versions, commit_fault, log_fault
-from backfill_assets.kernel.place.port import Place, exists, read, sizes
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import is_delta, not_delta
 from backfill_assets.kernel.tables.sections import SourceSettings
 
@@ -156,12 +156,12 @@ def list_source(
         source.first_version,
         round(utc_now().timestamp() * 1000),
     )
-    if commits and read_before >= commits.start and not exists(table, commit_name(commits.start)):
+    if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits
     files, state = contents(table, read, first, known.state if known else None, look)
-    is_told = bool(read) and exists(table, commit_name(commits[-1]))
+    is_told = bool(read) and table.exists(commit_name(commits[-1]))
     end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
     return TableListing(
         _looked_up(table, files) if table.is_store else files,
@@ -179,7 +179,7 @@ def version_of(name: str) -> int:
 def are_there(table: Place, names: Sequence[str]) -> list[bool]:
     """Whether the data files of appended contents are still there, by the contents' names."""
     of_data = [name.partition("/")[2] for name in names]
-    found = sizes(table, of_data)
+    found = table.sizes(of_data)
     return [found[name] is not None for name in of_data]
 
 
@@ -193,7 +193,7 @@ def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str
 def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
     """The contents of a table in a bucket, with whether their objects are there, which one listing
     tells."""
-    found = sizes(table, [f.name for content in files for f in content.files])
+    found = table.sizes([f.name for content in files for f in content.files])
     return tuple(
         replace(c, is_there=all(found[f.name] is not None for f in c.files)) for c in files
     )
@@ -248,7 +248,7 @@ def contents(
     if state is None:
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
-        if not exists(table, commit_name(version)):  # only its checkpoint is left
+        if not table.exists(commit_name(version)):  # only its checkpoint is left
             state = replace(_state_at(table, version), time=_newest_file(table, version))
             if version == first:
                 found += _brought(table, version, _held(table, version, ()), "", (state, state))
@@ -277,7 +277,7 @@ def _actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
     has."""
     if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
         raise _refused(table, version, f"cannot be read: {why}", RESTORE)
-    raw = read(table, commit_name(version))
+    raw = table.read(commit_name(version))
     try:
         actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
     except ValueError as error:
@@ -307,7 +307,7 @@ def _with_partitions(
     log_of_table = versions(table)
     added = dict[str, Any]()
     for earlier in range(min(start, log_of_table.start), version):
-        if exists(table, commit_name(earlier)):
+        if table.exists(commit_name(earlier)):
             found = (a["add"] for a in _actions(table, earlier)[0] if a.get("add"))
             added |= {a["path"]: a.get("partitionValues") for a in found}
     if log_of_table.start > 0:  # files of a checkpoint

@@ -52,7 +52,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import Place, read_json, write_json
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.tables.folder import LakeFolder
@@ -75,13 +75,13 @@ VACUUMED = "vacuum took its rows"
 
 def noted_version(stock: Place) -> int:
     """The version up to which an earlier scan read the source's log; -1 before the first."""
-    return int(read_json(stock, READ).get("version", -1))
+    return int(stock.read_json(READ).get("version", -1))
 
 
 def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
     """The position up to which the source's log need not be read, since the ledger has what came
     before; None without one."""
-    kept = read_json(stock, READ)
+    kept = stock.read_json(READ)
     position = position_of(kept.get(POSITION) or {})
     if position is None or kept.get(LEDGER) != _named(records, position.version):
         return None
@@ -152,7 +152,7 @@ def note_read(
     the position from which the next look goes on."""
     if listing.position is None:
         return
-    position, kept = listing.position, read_json(stock, READ)
+    position, kept = listing.position, stock.read_json(READ)
     now = kept | ({"version": position.version} if is_scanned else {})
     if {(f.name, f.sha256) for f in listing.files} == {
         (r.path, r.sha256) for r in records if not r.withdrawn
@@ -163,7 +163,7 @@ def note_read(
             LEDGER: _named(records, position.version),
         }
     if now != kept:
-        write_json(stock, READ, now)
+        stock.write_json(READ, now)
 
 
 def note_scanned(lake: Lake, listing: Listing) -> None:

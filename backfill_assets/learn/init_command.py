@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import AlreadyThere, Place, exists
+from backfill_assets.kernel.place.port import AlreadyThere, Place
 from backfill_assets.kernel.tables.folder import refuse_file
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.first_columns import ticked
@@ -92,7 +92,7 @@ def init(
     refuse_file(root)
     refuse_foreign(root)
     place = place_at(root)
-    if exists(place, FILE_NAME):
+    if place.exists(FILE_NAME):
         raise _exists(place)
     named = {} if start_date is None else {"start_date": start_date}
     roles = {role: name for role, option in ROLES.items() if (name := columns[option]) is not None}

@@ -28,10 +28,6 @@ from backfill_assets.kernel.place.port import (
     LOCKS,
     AlreadyThere,
     Held,
-    exists,
-    read,
-    read_json,
-    write_json,
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
@@ -84,7 +80,7 @@ def find_plan(lake: Lake, named: str) -> Plan:
             else "See `backfill-assets plan list`"
         )
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
-    return parse_plan(read(lake.place, _name(ids[0], "json")).decode())
+    return parse_plan(lake.place.read(_name(ids[0], "json")).decode())
 
 
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
@@ -105,8 +101,8 @@ def plans(lake: Lake) -> Iterator[Plan]:
 
 def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
     """Set a mark with a text and JSON values; a mark that is set stays as it is."""
-    if not exists(lake.place, file := _name(plan_id, name)):
-        write_json(lake.place, file, {"at": utc_now().isoformat(), "told": text, **facts})
+    if not lake.place.exists(file := _name(plan_id, name)):
+        lake.place.write_json(file, {"at": utc_now().isoformat(), "told": text, **facts})
 
 
 def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
@@ -117,18 +113,18 @@ def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
 def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
     """The text of a mark; None if it is not set."""
     file = _name(plan_id, name)
-    return str(read_json(lake.place, file).get("told", "")) if exists(lake.place, file) else None
+    return str(lake.place.read_json(file).get("told", "")) if lake.place.exists(file) else None
 
 
 def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
     """A value that a mark was set with; None without it."""
-    return read_json(lake.place, _name(plan_id, name)).get(key)
+    return lake.place.read_json(_name(plan_id, name)).get(key)
 
 
 def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
     """What `run --accept` let pass: the write ids of chunks by number, broken values by control,
     and `Acceptance`s."""
-    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | read_json(lake.place, _name(plan.id, "accepted"))
+    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | lake.place.read_json(_name(plan.id, "accepted"))
 
 
 def keep_accepted(
@@ -138,7 +134,7 @@ def keep_accepted(
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
     accepted[CONTROLS] |= controls
-    write_json(lake.place, _name(plan.id, "accepted"), accepted)
+    lake.place.write_json(_name(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -166,7 +162,7 @@ def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) ->
     """Record that this user lets the gates pass these chunks and bounds."""
     accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
     accepted[WHO] = [*accepted[WHO], asdict(Acceptance(what, whoami(), at, reason))]
-    write_json(lake.place, _name(plan.id, "accepted"), accepted)
+    lake.place.write_json(_name(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -188,7 +184,7 @@ class Resumption:
 def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
     return tuple(
-        Resumption(**r) for r in read_json(lake.place, _name(plan.id, "resumed")).get("times", ())
+        Resumption(**r) for r in lake.place.read_json(_name(plan.id, "resumed")).get("times", ())
     )
 
 
@@ -210,7 +206,7 @@ def resume(lake: Lake, plan: Plan, reason: str) -> None:
             *resumed(lake, plan),
             Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk")),
         ]
-        write_json(lake.place, _name(plan.id, "resumed"), {"times": [asdict(t) for t in times]})
+        lake.place.write_json(_name(plan.id, "resumed"), {"times": [asdict(t) for t in times]})
         for name in HOLDS:
             unmark(lake, plan.id, name)
 
@@ -234,7 +230,7 @@ def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
 def active_plans(lake: Lake) -> list[Plan]:
     """The plans that were started and neither finished nor cancelled, oldest first. Their days are
     left to them."""
-    started = [i for i in plan_ids(lake) if exists(lake.place, _name(i, "started"))]
+    started = [i for i in plan_ids(lake) if lake.place.exists(_name(i, "started"))]
     return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
 
 
@@ -293,7 +289,7 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
     """Raise if another active plan has days of the same tables; a plan that is not kept yet is
     named by its days."""
-    kept = exists(lake.place, _name(plan.id, "json"))
+    kept = lake.place.exists(_name(plan.id, "json"))
     what, nothing = (
         (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
     )

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import read_json, write_json
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 
@@ -23,15 +22,15 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
     lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
     if not alarms:
         lake.delete(name)
-    elif read_json(lake, name) != alarms:
-        write_json(lake, name, alarms)
+    elif lake.read_json(name) != alarms:
+        lake.write_json(name, alarms)
 
 
 def attention(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
     lake = place_at(root)
     names = (n for n in lake.names(FOLDER) if n.endswith(".json"))
-    found = [read_json(lake, f"{FOLDER}/{name}") for name in sorted(names)]
+    found = [lake.read_json(f"{FOLDER}/{name}") for name in sorted(names)]
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
 
 

@@ -11,7 +11,7 @@ from datetime import date
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.log.log import versions
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, exists, read_json, sha256_of_bytes, size
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.data_files import (
     files_of,
     files_of_days,
@@ -47,9 +47,7 @@ def keep_files(
     is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
     if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
         named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
-        return tuple(
-            KeptFile(name, sha256_of_bytes(table, f.path), f.size) for name, f in named
-        ), True
+        return tuple(KeptFile(name, table.sha256(f.path), f.size) for name, f in named), True
     kept = []
     for n, file in enumerate(files):
         below = (
@@ -59,20 +57,20 @@ def keep_files(
         )
         path = f"{below}/part-{n:05d}.parquet"
         folder.copy(path, table, file.path)
-        kept.append(KeptFile(path, sha256_of_bytes(folder, path), size(folder, path) or 0))
+        kept.append(KeptFile(path, folder.sha256(path), folder.size(path) or 0))
     folder.sync_new([file.path for file in kept])
     return tuple(kept), False
 
 
 def fault_of(place: Place, kept: KeptFile, *, deep: bool) -> str:
     """Say what is wrong with a kept file, with `deep` by reading its bytes; empty if nothing is."""
-    if (found := size(place, kept.path)) != kept.size:
+    if (found := place.size(kept.path)) != kept.size:
         return (
             "is gone"
             if found is None
             else "has another size, and so other bytes than those that were kept"
         )
-    is_other = deep and sha256_of_bytes(place, kept.path) != kept.sha256
+    is_other = deep and place.sha256(kept.path) != kept.sha256
     return "has other bytes than those that were kept" if is_other else ""
 
 
@@ -85,9 +83,9 @@ def pins(lake: Place) -> dict[str, set[str]] | None:
     """
     snapshots, found = snapshots_of(lake), dict[str, set[str]]()
     for name in (
-        n for n in snapshots.place.names() if exists(snapshots.place, f"{n}/{SNAPSHOT_FILE}")
+        n for n in snapshots.place.names() if snapshots.place.exists(f"{n}/{SNAPSHOT_FILE}")
     ):
-        body = read_json(snapshots.place, f"{name}/{SNAPSHOT_FILE}")
+        body = snapshots.place.read_json(f"{name}/{SNAPSHOT_FILE}")
         if body.get(UNFINISHED) == MAKING or not body:
             return None
         for table in body.get("tables", {}).values():
@@ -110,4 +108,4 @@ def bytes_pinned_by(lake: LakeFolder, name: str) -> int:
     live = {
         f"{TABLES}/{name}/{f.path}" for name, table in opened.items() for f in live_files(table, "")
     }
-    return sum(size(lake.place, file) or 0 for file in pinned if file not in live)
+    return sum(lake.place.size(file) or 0 for file in pinned if file not in live)

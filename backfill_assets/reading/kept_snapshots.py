@@ -17,7 +17,7 @@ from typing import Any
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.place.port import Place, read_json
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, SNAPSHOTS
 from backfill_assets.reading.kept_files import KeptFile, fault_of
@@ -97,7 +97,7 @@ def find_snapshot(lake: Lake, name: str) -> Snapshot:
     file."""
     place = _existing(lake, name, "read")
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-        body = read_json(place, SNAPSHOT_FILE)
+        body = place.read_json(SNAPSHOT_FILE)
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found

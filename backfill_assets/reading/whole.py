@@ -22,7 +22,6 @@ from backfill_assets.kernel.place.port import (
     Gone,
     Place,
     Token,
-    exists,
 )
 from backfill_assets.kernel.tables.table_places import (
     CANDIDATE_FILE,
@@ -65,7 +64,7 @@ class WholeFolders:
     def unfinished(self) -> list[str]:
         """The names of what a command makes or deletes, or was stopped at; `.NAME` is by an earlier
         version of this package."""
-        return [n for n in self.leftovers() if n[0] == "." or exists(self._at(n), self.file)]
+        return [n for n in self.leftovers() if n[0] == "." or self._at(n).exists(self.file)]
 
     def _at(self, name: str) -> Place:
         return self.place.at(name)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from backfill_assets.kernel.place.port import LOCKS, read_json, write_json
+from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings
@@ -49,7 +49,7 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     """Return the newest outcome of every control that was judged and is still declared; reads one
     small file."""
     outcomes = (
-        ControlOutcome(**o) for o in read_json(lake.place, f"{RECONCILED}/{OUTCOMES}").values()
+        ControlOutcome(**o) for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
     )
     return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
@@ -60,8 +60,8 @@ def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
         f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"
     ):  # another process may judge others
         newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
-        write_json(
-            lake.place, f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()}
+        lake.place.write_json(
+            f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()}
         )
 
 

@@ -22,7 +22,6 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.place.port import read_json, write_json
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
 from backfill_assets.kernel.tables.sections import ControlSettings
@@ -139,7 +138,7 @@ def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
     """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
     newest `most`."""
     names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
-    found = (read_json(lake.place, f"{RECONCILED}/{name}") for name in names)
+    found = (lake.place.read_json(f"{RECONCILED}/{name}") for name in names)
     return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
 
 
@@ -156,7 +155,7 @@ def keep_report(lake: Lake, report: ReconcileReport) -> str:
         "by": whoami(),
         **json.loads(json.dumps(report.to_dict(), default=str)),
     }
-    write_json(lake.place, f"{name}.json", body)
+    lake.place.write_json(f"{name}.json", body)
     return lake.place.uri(f"{name}.json")
 
 

@@ -29,7 +29,7 @@ from backfill_assets.kernel.log.log import (
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, size, table_lock
+from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import rewrite_files
 from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
 from backfill_assets.kernel.tables.embedded import connection, literal
@@ -105,7 +105,7 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
         else []
     )
     old = _old_checkpoints(table)
-    total = sum(size(table, name) or 0 for name in (*replaced, *no_version, *old))
+    total = sum(table.size(name) or 0 for name in (*replaced, *no_version, *old))
     return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
 
 

@@ -41,7 +41,7 @@ from backfill_assets.kernel.log.log import (
 )
 from backfill_assets.kernel.log.log import FILES as DIGESTS
 from backfill_assets.kernel.log.log_state import false_states
-from backfill_assets.kernel.place.port import Place, exists, sha256_of_bytes, size, table_lock
+from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import commit_files, commit_receipt
 from backfill_assets.kernel.tables.data_files import files_of, gone_or_altered, live_files
 from backfill_assets.kernel.tables.folder import LakeFolder
@@ -90,10 +90,8 @@ class _Replayed:
 
     def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
         """The files that exist and hold other bytes than were committed."""
-        present = ((n, self.named.get(n)) for n in names if exists(path, n))
-        return tuple(
-            n for n, digest in present if digest and not sha256_of_bytes(path, n).startswith(digest)
-        )
+        present = ((n, self.named.get(n)) for n in names if path.exists(n))
+        return tuple(n for n, digest in present if digest and not path.sha256(n).startswith(digest))
 
 
 @dataclass(frozen=True)
@@ -135,14 +133,14 @@ def inspect(
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
     replayed = _replay(path, present)
     active = replayed.active
-    sizes = {file: size(path, file) for file in active}
+    sizes = {file: path.size(file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
     nameless = [
         n
         for n in data_names(path)
         if n not in replayed.named and (not first or n.startswith(WRITES))
     ]
-    lost = [size(path, name) or 0 for name in nameless]
+    lost = [path.size(name) or 0 for name in nameless]
     return Inspection(
         commits=len(present),
         files=len(active),

@@ -9,7 +9,7 @@ import pytest
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.buckets.objects import READ_BYTES
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.port import Place, exists, read
+from backfill_assets.kernel.place.port import Place
 from backfill_assets_tests import stores
 from backfill_assets_tests.kernel.place import test_port as test_place
 
@@ -56,18 +56,18 @@ def test_what_is_prepared_is_seen_by_this_machine_alone_until_it_is_sent(
     prepared = place.prepared("t/writes/1/day=2026-01-01") / "part-0.parquet"
     prepared.write_bytes(b"rows")
     name = "t/writes/1/day=2026-01-01/part-0.parquet"
-    assert (place.below("t"), read(place, name), place.local(name)) == ([name], b"rows", prepared)
+    assert (place.below("t"), place.read(name), place.local(name)) == ([name], b"rows", prepared)
     assert (place.at("t/writes").names(), place.at("t").names("writes")) == (["1"], ["1"])
-    assert (other.below(), exists(other, name)) == ([], False)
+    assert (other.below(), other.exists(name)) == ([], False)
     place.sync_new([name])
-    assert (other.below(), read(other, name), other.local(name).read_bytes()) == (
+    assert (other.below(), other.read(name), other.local(name).read_bytes()) == (
         [name],
         b"rows",
         b"rows",
     )
     assert (place.below(), place.local(name), prepared.read_bytes()) == ([name], prepared, b"rows")
     other.delete(name)
-    assert (place.below(), exists(place, name)) == ([], False)
+    assert (place.below(), place.exists(name)) == ([], False)
 
 
 def test_a_copy_is_fetched_once_and_put_leaves_one(place: Place, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_names_have_any_letters_and_a_listing_starts_after_one(place: Place) -> 
     for name in names:
         place.write(name, name.encode())
     assert place.below("p") == names
-    assert [read(place, name).decode() for name in names] == names
+    assert [place.read(name).decode() for name in names] == names
     assert [*place.at("p").tokens(after="day=a%3Ab/x y+ü.parquet")] == ["é%20#?&/q"]
 
 
@@ -120,4 +120,4 @@ def test_a_bucket_points_to_no_folder_and_copies_a_file(place: Place, tmp_path: 
     (theirs := tmp_path / "theirs").write_bytes(b"1")
     place.point("a", theirs)
     theirs.unlink()
-    assert (read(place, "a"), place.local("a").read_bytes()) == (b"1", b"1")
+    assert (place.read("a"), place.local("a").read_bytes()) == (b"1", b"1")

@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.buckets import leases
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import LOCKS, Held, Swept, read_json
+from backfill_assets.kernel.place.port import LOCKS, Held, Swept
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
 from backfill_assets_tests.kernel.place.test_lease_watch import left
@@ -33,7 +33,7 @@ def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_cloc
             raise AssertionError
         left(place, "x.lock", 40)
         with leases.lease(place, "x.lock", "the table x", 0):
-            held = read_json(place, "x.lock")
+            held = place.read_json("x.lock")
             assert (held["owner"] != "another", held["seconds"]) == (
                 True,
                 leases.LOCK_LEASE_SECONDS,
@@ -47,7 +47,7 @@ def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> 
         held = leases.Lease(place, "x.lock", 30, place.write("y", b""), {})
         assert not held.renew()
         held.release()
-        assert read_json(place, "x.lock")["owner"] == "another"
+        assert place.read_json("x.lock")["owner"] == "another"
 
 
 def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_meanwhile_stay(
@@ -59,7 +59,7 @@ def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_
     with doing_before(leases.taken, lambda: left(place, renewed, 0), name=renewed):
         leases.clear(place)
     assert {*place.names(LOCKS)} == {".clock", "held.lock", "renewed.lock"}
-    assert read_json(place, renewed)["owner"] == "another"
+    assert place.read_json(renewed)["owner"] == "another"
 
 
 def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(

@@ -23,7 +23,6 @@ from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.log.log import commit_name, data_names
 from backfill_assets.kernel.place.choice import others_at, place_at
-from backfill_assets.kernel.place.port import read, sha256_of_bytes
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.versions import newest
@@ -75,7 +74,7 @@ class Others:
 
     def files(self) -> dict[str, str]:
         """The digest of each data file below the folder."""
-        return {name: sha256_of_bytes(self.there, name) for name in data_names(self.there)}
+        return {name: self.there.sha256(name) for name in data_names(self.there)}
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -127,7 +126,7 @@ def adopted(others: Others, command: Command) -> Others:
 
 def add(lake: Path, text: str) -> None:
     """Add sections to lake.toml."""
-    place_at(lake).write(FILE_NAME, read(place_at(lake), FILE_NAME) + f"\n{text}\n".encode())
+    place_at(lake).write(FILE_NAME, place_at(lake).read(FILE_NAME) + f"\n{text}\n".encode())
 
 
 def orders_asset(others: Others, by_day: dict[date, list[tuple[str, int]]]) -> dg.AssetsDefinition:

@@ -29,7 +29,6 @@ from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import others_at, place_at
-from backfill_assets.kernel.place.port import read, sha256_of_bytes
 from backfill_assets.kernel.tables.home import Lake, look_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
@@ -147,7 +146,7 @@ def command(lake: Lake) -> Command:
 
 def tree(place: str) -> dict[str, str]:
     """The digest of every file of the others' table."""
-    return {name: sha256_of_bytes(others_at(place), name) for name in others_at(place).below()}
+    return {name: others_at(place).sha256(name) for name in others_at(place).below()}
 
 
 def spent(lake: Lake, day: date) -> dict[str, int]:
@@ -300,7 +299,7 @@ def test_sensors_request_what_follows_and_each_changed_day_is_observed(
 def test_an_entity_is_forgotten_once_others_removed_it(
     lake: Lake, place: str, command: Command, tmp_path: Path
 ) -> None:
-    settings = read(lake.place, FILE_NAME) + b'[features]\nentity = ["customer"]\n'
+    settings = lake.place.read(FILE_NAME) + b'[features]\nentity = ["customer"]\n'
     lake.place.write(FILE_NAME, settings)
     command("catch-up")
     told = command("forget", "ada", "--note", "asked for", "--yes", code=1)
@@ -312,7 +311,7 @@ def test_an_entity_is_forgotten_once_others_removed_it(
     held = [
         n
         for n in lake.place.below("tables")
-        if n.endswith(".parquet") and b"ada" in read(lake.place, n)
+        if n.endswith(".parquet") and b"ada" in lake.place.read(n)
     ]
     assert held == []
     assert [p for p in (tmp_path / "state").rglob("*.parquet") if b"ada" in p.read_bytes()] == []

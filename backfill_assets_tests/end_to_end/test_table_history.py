@@ -14,7 +14,6 @@ from backfill_assets.intake.scan import accept, scan_all
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.log.log import commit_name
-from backfill_assets.kernel.place.port import read
 from backfill_assets_tests.end_to_end.test_table_sources import (
     DAYS,
     ROWS,
@@ -104,7 +103,7 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
     before = world.contents()
     if how == "edited":
         edited = (
-            read(apart.log, name := commit_name(1))
+            apart.log.read(name := commit_name(1))
             .replace(b"2024", b"2025")
             .replace(b'"add"', b'"add" ')
         )

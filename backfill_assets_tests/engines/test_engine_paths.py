@@ -13,7 +13,6 @@ from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import read
 from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 
 
@@ -51,7 +50,7 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
 
     def seen(address: str) -> list[str]:
         return [
-            read(place, address.removeprefix(bucket_address.replace("s3:", "s3a:") + "/")).decode()
+            place.read(address.removeprefix(bucket_address.replace("s3:", "s3a:") + "/")).decode()
         ]
 
     def no_client(address: str) -> None:
@@ -96,4 +95,4 @@ def test_a_file_that_waits_on_this_machine_is_sent_before_a_session_elsewhere_is
     (place.prepared("tables/t/writes") / "a.parquet").write_bytes(b"rows")
     assert not place_at(there).token("tables/t/writes/a.parquet")
     engine_path(elsewhere(None), place.at("tables/t"), "writes/a.parquet")
-    assert read(place_at(there), "tables/t/writes/a.parquet") == b"rows"
+    assert place_at(there).read("tables/t/writes/a.parquet") == b"rows"

@@ -14,7 +14,6 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
-from backfill_assets.kernel.place.port import sha256_of_bytes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets_tests.builders import STAGING, day
@@ -103,7 +102,7 @@ def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
     by_spark = audit_by_engine(LakeSession(lake), staged, made, {"some": ("day", "at")})
     assert by_spark == audit(lake, staged.paths, made, {"some": ("day", "at")})
     assert {p.broken["i_is_whole"] for p in by_spark.values() if p.broken} == {1}
-    read = {f.name: sha256_of_bytes(staged.table, f.name)[:FILE_DIGEST_CHARS] for f in staged.files}
+    read = {f.name: staged.table.sha256(f.name)[:FILE_DIGEST_CHARS] for f in staged.files}
     assert {f.engine_digest for f in staged.files} == {""}, (
         "where the engine computes here, the commit reads the files"
     )

@@ -15,7 +15,6 @@ from backfill_assets.intake.listing import Glob
 from backfill_assets.intake.object_listing import list_objects
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.place.choice import prefix_at
-from backfill_assets.kernel.place.port import read
 from backfill_assets_tests.landed import land
 
 JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
@@ -57,8 +56,8 @@ def test_an_object_loses_lines_only_while_it_is_the_listed_one(bucket_address: s
     place.write("a.jsonl", JSONL)
     [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
     with amended(file, "jsonl", {1, 3, 4}) as contents:
-        assert read(place, "a.jsonl") == JSONL
-    found = read(place, "a.jsonl")
+        assert place.read("a.jsonl") == JSONL
+    found = place.read("a.jsonl")
     assert contents == tuple(hashlib.sha256(data).hexdigest() for data in (JSONL, found))
     assert found == b'\n  \n{"a": 2 }\r\n'
     with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
@@ -66,7 +65,7 @@ def test_an_object_loses_lines_only_while_it_is_the_listed_one(bucket_address: s
     [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
     with pytest.raises(StillChanging), amended(file, "jsonl", {1}):
         place.write("a.jsonl", CSV)
-    assert read(place, "a.jsonl") == CSV
+    assert place.read("a.jsonl") == CSV
 
 
 def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> None:

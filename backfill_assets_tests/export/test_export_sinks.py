@@ -10,7 +10,6 @@ from backfill_assets.export.export_sinks import HeldDay, sink_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.place.choice import prefix_at
-from backfill_assets.kernel.place.port import read_json, write_json
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake
 
@@ -68,8 +67,8 @@ def test_an_export_to_a_bucket_waits_for_the_lease_that_a_killed_one_left(
     bucket_address: str, tmp_path: Path
 ) -> None:
     lake, to = bare_lake(tmp_path), prefix_at(f"{bucket_address}/out/{STAGING.name}")
-    write_json(
-        to, ".lock", {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"}
+    to.write_json(
+        ".lock", {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"}
     )
     with sink_of(lake, STAGING, f"{bucket_address}/out"):
-        assert read_json(to, ".lock")["owner"] != "process 1 of gone"
+        assert to.read_json(".lock")["owner"] != "process 1 of gone"

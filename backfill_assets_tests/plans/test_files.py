@@ -16,7 +16,7 @@ from backfill_assets.buckets.store_errors import lost
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import DayMove
-from backfill_assets.kernel.place.port import LOCKS, write_json
+from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import (
     active_plans,
@@ -74,7 +74,7 @@ def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(
         planned(*bare_staging(tmp_path / "folder")),
     )
     lease = {"state": "staged", "seconds": 1, "owner": "process 1 of gone", "nonce": "1"}
-    write_json(lake.place, f"{LOCKS}/plan-{plan.id}.lock", lease)
+    lake.place.write_json(f"{LOCKS}/plan-{plan.id}.lock", lease)
     assert is_running(lake, plan)
     with only_runner(lake, plan):
         assert is_running(lake, plan)

@@ -14,7 +14,6 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.scans import ScanReport
-from backfill_assets.kernel.place.port import write_json
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import stage_rows
 from backfill_assets.reading.rejected import (
@@ -82,7 +81,7 @@ def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: 
         "id": {"double": "b", "a whole number": "a", "date32[day]": "gone"},
         "n": {"double": "a", "a text": "b"},
     }
-    write_json(lake.stock, "kinds.json", kinds)
+    lake.stock.write_json("kinds.json", kinds)
     (line,) = retyped(lake)
     assert line.startswith(
         "types: id is double in b and a whole number in a; texts of one value may differ"

@@ -10,7 +10,7 @@ from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Held, Place, read
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Held, Place
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE
 from backfill_assets.reading.whole import snapshots_of
 
@@ -79,7 +79,7 @@ def whole_or_nothing(lake: Place) -> bool:
         *(f"spring/raw/{n}" for n in range(3)),
         f"spring/{SNAPSHOT_FILE}",
     ]
-    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT
+    assert snapshots.place.read(f"spring/{SNAPSHOT_FILE}") == CONTENT
     return True
 
 
@@ -141,7 +141,7 @@ def test_a_command_taken_for_a_stopped_one_finishes_nothing_and_leaves_what_othe
     if others == "began":
         finish_other(CONTENT)
     other.close()
-    assert read(snapshots.place, f"spring/{SNAPSHOT_FILE}") == CONTENT
+    assert snapshots.place.read(f"spring/{SNAPSHOT_FILE}") == CONTENT
 
 
 def test_one_command_at_a_time_makes_or_deletes_such_folders(lake: Place) -> None:

@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import LOCKS, exists
+from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.data_files import files_of
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.restore import restore_partitions
@@ -70,7 +70,7 @@ def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_
             left[0], json.dumps({UNFINISHED: MAKING}).encode()
         )  # a command makes it now
         maintain(made.lake, made.pipeline)
-        assert [exists(made.lake.place, name) for name in left] == [True, False]
+        assert [made.lake.place.exists(name) for name in left] == [True, False]
     maintain(made.lake, made.pipeline)
     assert made.lake.place.below(".snapshots") == []
 
@@ -88,7 +88,7 @@ def test_locks_that_killed_processes_left_in_a_bucket_go_and_those_that_are_held
             json.dumps({"seconds": seconds, "owner": "another"}).encode(),
         )
     find_upkeep(open_lake(root), nothing)
-    assert exists(place, f"{LOCKS}/plan-dead-chunk-1.lock"), "it only looked"
+    assert place.exists(f"{LOCKS}/plan-dead-chunk-1.lock"), "it only looked"
     maintain(open_lake(root), nothing)
     assert [name for name in place.names(LOCKS) if name.startswith("plan-")] == [
         "plan-held-chunk-1.lock"

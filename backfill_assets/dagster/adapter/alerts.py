@@ -39,7 +39,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import Place, read_json, write_json
+from backfill_assets.kernel.place.port import Place
 
 POSTED: Final = "told.json"  # beside its lock, in a folder per instance
 # Beside it: messages of runs that the webhook did not take, oldest first.
@@ -187,7 +187,7 @@ class Posted:
         digests = {name: digest_of(words) for name, words in found.items()}
         before = {
             name: digest
-            for name, (digest, at) in read_json(self.lake, self._file).items()
+            for name, (digest, at) in self.lake.read_json(self._file).items()
             if 0 <= now - at < again
         }
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
@@ -201,13 +201,13 @@ class Posted:
                 refusal = error
                 self._keep_unsent(message(fresh))
         with self._lock():
-            noted: dict[str, Any] = read_json(self.lake, self._file)
+            noted: dict[str, Any] = self.lake.read_json(self._file)
             kept = {
                 name: each for name, each in noted.items() if name in found or not is_over(name)
             }
             kept |= {name: [digests[name], now] for name in fresh}
             if kept != noted:
-                write_json(self.lake, self._file, kept)
+                self.lake.write_json(self._file, kept)
         if refusal is not None:
             raise refusal
 
@@ -235,10 +235,10 @@ class Posted:
         return self.lake.lock(f"{self.folder}/lock", "the record of posted alerts")
 
     def _unsent(self) -> list[dict[str, Any]]:
-        return [*read_json(self.lake, f"{self.folder}/{UNSENT}").get("messages", [])]
+        return [*self.lake.read_json(f"{self.folder}/{UNSENT}").get("messages", [])]
 
     def _write_unsent(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        write_json(self.lake, f"{self.folder}/{UNSENT}", {"messages": [*messages]})
+        self.lake.write_json(f"{self.folder}/{UNSENT}", {"messages": [*messages]})
 
 
 ALERTS = "alerts"  # both sensors, where it is said which ones run

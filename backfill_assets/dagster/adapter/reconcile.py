@@ -42,7 +42,6 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.log import Commit
-from backfill_assets.kernel.place.port import write_json
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.attention import keep_attention
 
@@ -94,7 +93,7 @@ def follow_receipts(
         done += repair_events(instance, lake, states, seen, naming)
         if seen != before:
             report_day_checks(instance, lake, states, naming)
-            write_json(lake.place, markers.reported, seen)
+            lake.place.write_json(markers.reported, seen)
     return done
 
 
@@ -157,7 +156,7 @@ def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States
                     _record_observed(instance, states, table, commit, receipt, PLAIN)
             seen[table] = states.view.table(table).version
         if seen != before:
-            write_json(lake.place, markers.reported, seen)
+            lake.place.write_json(markers.reported, seen)
 
 
 def _is_observed(states: States, table: str, receipt: Receipt) -> bool:

@@ -27,7 +27,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.log import run_markers
 from backfill_assets.kernel.log.run_markers import Life
-from backfill_assets.kernel.place.port import LOCKS, RUNS, exists, read_json
+from backfill_assets.kernel.place.port import LOCKS, RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
@@ -275,7 +275,7 @@ class Markers:
     def recorded(self) -> dict[str, int]:
         """Per table the newest version that this instance has recorded; empty without a readable
         file."""
-        return read_json(self.lake.place, self.reported)
+        return self.lake.place.read_json(self.reported)
 
 
 def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN) -> Markers:
@@ -303,7 +303,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
         for name, life in run_markers.lives_of(lake.place, names).items():
             run_id, is_marked = (
                 names[name],
-                exists(lake.place, name),
+                lake.place.exists(name),
             )  # else it ended just now, and said so itself
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:

@@ -30,6 +30,9 @@ class Command:
 class Room:
     """One capability in one folder of the package, and what it adds. Every reference is text.
 
+    `places`: by the scheme of an address (`s3`), what makes a place there
+    (`kernel.place.schemes.PlaceMaker`).
+
     `commands`: by their names on the command line. `standing`: functions of a lake and its pipeline
     that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
     `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
@@ -42,6 +45,7 @@ class Room:
 
     name: str
     commands: Mapping[str, Command] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     standing: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()

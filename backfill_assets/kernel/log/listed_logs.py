@@ -22,7 +22,7 @@ from backfill_assets.kernel.log.log import (
     unbroken,
     versions_in,
 )
-from backfill_assets.kernel.place.port import Gone, Place, Token, read
+from backfill_assets.kernel.place.port import Gone, Place, Token
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -147,7 +147,7 @@ class ListedLogs:
 
 def commit_with_digest(table: Place, version: int) -> tuple[Commit, str]:
     """A commit and the SHA-256 of its bytes, by one reading; raises as `log.read_commit` does."""
-    content = read(table, commit_name(version))
+    content = table.read(commit_name(version))
     return read_commit(table, version, content.splitlines()), hashlib.sha256(content).hexdigest()
 
 

@@ -26,12 +26,6 @@ from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.port import (
     Gone,
     Place,
-    ends,
-    exists,
-    lines,
-    read_json,
-    sha256_of_bytes,
-    write_json,
 )
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
@@ -150,7 +144,7 @@ def is_whole(table: Place, version: int) -> bool:
     """
     count, infos, expected = 0, 0, None
     try:
-        for action in map(json.loads, lines(table, commit_name(version))):
+        for action in map(json.loads, table.lines(commit_name(version))):
             if not isinstance(action, dict):
                 return False
             count, infos = count + 1, infos + ("commitInfo" in action)
@@ -198,7 +192,7 @@ def actions(
     that is none."""
     try:
         for action in map(
-            json.loads, lines(table, commit_name(version)) if content is None else content
+            json.loads, table.lines(commit_name(version)) if content is None else content
         ):
             if not isinstance(action, dict):
                 raise _torn(table, version)
@@ -272,14 +266,13 @@ def _following(table: Place, after: int) -> Iterator[Commit]:
 
 def commit_digest(table: Place, version: int) -> str:
     """SHA-256 of the bytes of one commit. Raises OSError."""
-    return sha256_of_bytes(table, commit_name(version))
+    return table.sha256(commit_name(version))
 
 
 def vouch(table: Place, version: int, digest: str = "") -> None:
     """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill
     leaves the older note: harmless."""
-    write_json(
-        table,
+    table.write_json(
         f"{LOG}/{HEAD}",
         {"version": version, "sha256": digest or commit_digest(table, version)},
     )
@@ -287,7 +280,7 @@ def vouch(table: Place, version: int, digest: str = "") -> None:
 
 def read_head(table: Place) -> Mapping[str, Any]:
     """The note that `vouch` left; empty where there is none."""
-    return read_json(table, f"{LOG}/{HEAD}")
+    return table.read_json(f"{LOG}/{HEAD}")
 
 
 def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
@@ -326,7 +319,7 @@ def checkpoint_name(version: int) -> str:
 def checkpoint_names(table: Place, version: int) -> list[str]:
     """The names of the checkpoint at a version and of the hint; empty if there is none."""
     name = checkpoint_name(version)
-    return [name, f"{LOG}/{HINT}"] if exists(table, name) else []
+    return [name, f"{LOG}/{HINT}"] if table.exists(name) else []
 
 
 def sync_log(table: Place, version: int) -> None:
@@ -344,11 +337,11 @@ def torn_checkpoints(table: Place) -> list[str]:
         int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first
     }
     whole = {
-        v for v, n in file_of.items() if ends(table, f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)
+        v for v, n in file_of.items() if table.ends(f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)
     }
     whole = {v for v in whole if is_whole(table, v)}
     torn = [name for v, name in file_of.items() if v not in whole]
-    hint = read_json(table, f"{LOG}/{HINT}")  # readers ignore one that they cannot read
+    hint = table.read_json(f"{LOG}/{HINT}")  # readers ignore one that they cannot read
     return (
         [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn
     )

@@ -40,7 +40,7 @@ from backfill_assets.kernel.log.state_files import (
     newest_state,
     state_name,
 )
-from backfill_assets.kernel.place.port import Place, Token, exists
+from backfill_assets.kernel.place.port import Place, Token
 
 T = TypeVar("T")
 KEEP_EVERY = 20  # commits: so many are read beside a kept state, at most
@@ -72,7 +72,7 @@ class LogCache:
             return self._in_stores.head(table)
         known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
         is_there = token is not None and table.token(commit_name(known)) == token
-        if is_there and not exists(table, commit_name(known + 1)):
+        if is_there and not table.exists(commit_name(known + 1)):
             return known
         newest = max(versions(table), default=-1)
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None

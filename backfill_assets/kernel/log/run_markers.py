@@ -24,9 +24,6 @@ from backfill_assets.kernel.place.port import (
     RUNS,
     SHOWN_SECONDS,
     Place,
-    exists,
-    read_json,
-    write_json,
 )
 from backfill_assets.kernel.place.processes import PlacedProcess
 
@@ -57,7 +54,7 @@ def mark(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
         return
     place.delete(name + BEAT)  # of an earlier process that worked on the same run
     hold = place.hold(name + BEAT)
-    write_json(place, name, asdict(PlacedProcess.this()))
+    place.write_json(name, asdict(PlacedProcess.this()))
     _show(place, name, every, hold.beat, hold)
 
 
@@ -74,7 +71,7 @@ def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> No
         return
     beat()
     if known is None:
-        write_json(place, name, asdict(process))
+        place.write_json(name, asdict(process))
     _show(place, name, BEAT_SECONDS, beat)
 
 
@@ -89,7 +86,7 @@ def _show(
         while True:
             threading.Event().wait(every)
             with suppress(OSError):  # a place that does not answer now may do so at the next turn
-                if not exists(place, name):
+                if not place.exists(name):
                     end()
                     place.delete(name + BEAT)
                     return
@@ -108,7 +105,7 @@ def process_of(place: Place, name: str) -> PlacedProcess | None:
     """The process that a marker names; None if there is no such marker, or a power cut left it
     empty."""
     with suppress(TypeError):
-        return PlacedProcess(**read_json(place, name))
+        return PlacedProcess(**place.read_json(name))
     return None
 
 
@@ -157,7 +154,7 @@ def _known_life(place: Place, name: str) -> Life | None:
 
 def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
     """Those of the markers that were shown lately."""
-    beating = frozenset(name for name in names if exists(place, name + BEAT))
+    beating = frozenset(name for name in names if place.exists(name + BEAT))
     try:
         held = place.held(name + BEAT for name in beating)
     except OSError:  # this process may not ask the place for its time

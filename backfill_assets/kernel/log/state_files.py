@@ -19,7 +19,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, shared_mapping
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
-from backfill_assets.kernel.place.port import AlreadyThere, Place, read
+from backfill_assets.kernel.place.port import AlreadyThere, Place
 
 FOLDER = ".state"
 # Raised when commits of an existing log fold to another state; other fields show by their names.
@@ -141,7 +141,7 @@ def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any
 def _fitting(table: Place, day_column: str, version: int) -> Content:
     """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this
     log."""
-    content: Content = json.loads(gzip.decompress(read(table, state_name(version))))
+    content: Content = json.loads(gzip.decompress(table.read(state_name(version))))
     named = (content["day_column"], content["version"], content["commit"])
     if named != (day_column, version, commit_digest(table, version)):
         raise ValueError(version)

@@ -1,17 +1,17 @@
 """Where the files of a lake lie, by its folder: the one function that picks the filling of the port
 `Place`.
 
-Not here: the fillings (`folder`, `bucket`), and the port itself (`kernel.place.port`).
+Not here: the fillings (`folder`, and those of rooms: `schemes`), and the port itself
+(`kernel.place.port`).
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
-from backfill_assets.buckets.bucket import THEIRS, Bucket, theirs
 from backfill_assets.kernel.core.addresses import SCHEMES, in_bucket, local_root
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place
+from backfill_assets.kernel.place.schemes import THEIRS, bucket_of_others, place_of_address
 
 # In this machine's folder of a lake: what is prepared for its bucket, and copies.
 MACHINE = ".bucket"
@@ -21,7 +21,9 @@ def place_at(root: Path) -> Place:
     """The place of a lake, or of a folder in it, by its absolute folder, which for a lake in a
     bucket is this machine's own (`kernel.core.addresses`). Opens nothing."""
     address, home, name = in_bucket(root)
-    return Bucket(address, str(home / MACHINE), name) if address else Folder(str(root))
+    if not address:
+        return Folder(str(root))
+    return place_of_address(address, str(home / MACHINE), name)
 
 
 def copies_of_others(named: Iterable[str]) -> list[Path]:
@@ -37,10 +39,10 @@ def copies_of_others(named: Iterable[str]) -> list[Path]:
 
 def prefix_at(address: str, called: str = "") -> Place:
     """The place of a prefix in a bucket that others write, such as where files land; `called` as a
-    lake names it (""): as its last part). Opens nothing."""
+    lake names it ("": as its last part). Opens nothing."""
     scheme, _, rest = address.partition("://")
     bucket, _, prefix = rest.partition("/")
-    return replace(theirs(f"{scheme}://{bucket}"), folder=prefix.strip("/"), called=called)
+    return bucket_of_others(f"{scheme}://{bucket}", prefix.strip("/"), called)
 
 
 def others_at(named: str) -> Place:

@@ -19,7 +19,6 @@ from typing import Self
 
 from filelock import FileLock, Timeout
 
-from backfill_assets.buckets.bucket import anywhere
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import (
@@ -33,6 +32,7 @@ from backfill_assets.kernel.place.port import (
     Token,
 )
 from backfill_assets.kernel.place.processes import BOOT_ID
+from backfill_assets.kernel.place.schemes import anywhere
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 ABSENT = (FileNotFoundError, NotADirectoryError)

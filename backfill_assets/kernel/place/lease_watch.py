@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.place.port import LOCKS, SHOWN_SECONDS, Place, Token, read_json
+from backfill_assets.kernel.place.port import LOCKS, SHOWN_SECONDS, Place, Token
 
 CLOCK = f"{LOCKS}/.clock"  # a file that is written to learn the place's time
 
@@ -38,7 +38,7 @@ class LeaseWatch:
         if token is None or token == self.token:
             return token
         now, is_first = time.monotonic(), self.token is None
-        self.token, self.body = token, read_json(self.place, self.name)
+        self.token, self.body = token, self.place.read_json(self.name)
         age = 0.0
         if is_first:
             self.clock = place_time(self.place) if self.clock is None else self.clock

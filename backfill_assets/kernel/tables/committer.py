@@ -32,7 +32,7 @@ from backfill_assets.kernel.log.log import (
     vouch,
 )
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, exists
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import (
     columns_misfit,
     evolve,
@@ -263,7 +263,7 @@ def landed(
             "The days keep their old rows",
             "Run `backfill-assets doctor`, then run again",
         )
-    if not exists(path, commit_name(before + 1)):
+    if not path.exists(commit_name(before + 1)):
         raise refused_by_store(path, failed) from failed
     if (version := find()) is not None:  # a request without answer came late
         return version

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.errors import Altered, ContractBroken
 from backfill_assets.kernel.log.file_names import OTHERS, file_fault, is_adopted_there
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, sizes
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import kinds_of
 from backfill_assets.kernel.tables.folder import LakeFolder
 
@@ -89,7 +89,7 @@ def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFil
         raise Altered(f"the table {table.name}", f"its log {why}", "It was not read", fix)
     return [
         (of_path[path], now)
-        for path, now in sizes(table, [*of_path]).items()
+        for path, now in table.sizes([*of_path]).items()
         if now != of_path[path].size
     ]
 

@@ -17,7 +17,7 @@ from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.texts import scrub
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import LOCKS, Place, exists, read
+from backfill_assets.kernel.place.port import LOCKS, Place
 from backfill_assets.kernel.tables.folder import (
     OWN_FOLDERS,
     TABLES,
@@ -128,7 +128,7 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
     }:
         wanted |= {*place.below(folder)}
     for name in wanted:
-        if (content := read(place, name)) != _known(here, name):
+        if (content := place.read(name)) != _known(here, name):
             here.write(name, content)
     for name in {*_own_files(here, {TABLES})} - wanted:
         here.delete(name)
@@ -137,13 +137,13 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
 def fetched(root: Path, name: str) -> Path:
     """The path of a file that people keep in a lake, on this machine with its content of now; it
     need not exist."""
-    if bucket_address(root) and exists(place := place_at(root), name):
-        Folder(str(root)).write(name, read(place, name))
+    if bucket_address(root) and (place := place_at(root)).exists(name):
+        Folder(str(root)).write(name, place.read(name))
     return root / name
 
 
 def _known(here: Folder, name: str) -> bytes | None:
-    return read(here, name) if here.token(name) is not None else None
+    return here.read(name) if here.token(name) is not None else None
 
 
 def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:

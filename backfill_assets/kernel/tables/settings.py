@@ -22,7 +22,6 @@ from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.payload import entity_misfit
 from backfill_assets.kernel.core.texts import reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
-from backfill_assets.kernel.place.port import exists, read
 from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.sections import (
     LAKE_FORMAT,
@@ -215,7 +214,7 @@ class LakeSettings(DeliveredSettings):
 
 def is_lake(folder: Path) -> bool:
     """Whether a lake's folder, or its place in a bucket, has a `lake.toml`."""
-    return exists(place_at(folder), FILE_NAME)
+    return place_at(folder).exists(FILE_NAME)
 
 
 def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
@@ -224,7 +223,7 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_foreign(lake)
     path = f"{address_of(lake)}/{FILE_NAME}"
     try:
-        body: dict[str, Any] = tomllib.loads(read(place_at(lake), FILE_NAME).decode("utf-8-sig"))
+        body: dict[str, Any] = tomllib.loads(place_at(lake).read(FILE_NAME).decode("utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(
             f"the lake {address_of(lake)}",

@@ -24,9 +24,6 @@ from backfill_assets.kernel.place.port import (
     Place,
     Swept,
     WriteHold,
-    exists,
-    sha256_of_bytes,
-    size,
 )
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.data_files import files_of, files_of_days, refuse_altered
@@ -67,17 +64,14 @@ class StagedFile:
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody
         read."""
-        if (found := size(self.table, self.name) if self.listed is None else self.listed) is None:
+        if (found := self.table.size(self.name) if self.listed is None else self.listed) is None:
             raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
 
     def digest(self) -> str:
         """The digest by which a commit names its bytes, which are read unless the engine took it:
         those that were audited, if they were fetched for it. Raises Gone."""
-        return (
-            self.engine_digest
-            or sha256_of_bytes(self.table, self.name, at_hand=True)[:FILE_DIGEST_CHARS]
-        )
+        return self.engine_digest or self.table.sha256(self.name, at_hand=True)[:FILE_DIGEST_CHARS]
 
 
 @dataclass
@@ -259,7 +253,7 @@ def writing(lake: Place) -> list[str]:
 def _abandoned(lake: Place, table: str) -> Iterator[str]:
     """The ids of the writes of a table that no living process stages or commits."""
     log = table_at(lake, table)
-    return lake.abandoned(markers(table), lambda _write, version: exists(log, commit_name(version)))
+    return lake.abandoned(markers(table), lambda _write, version: log.exists(commit_name(version)))
 
 
 def _value(folder: str, column: str) -> str | None:

@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.log import Commit, LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.port import Place, exists, table_lock
+from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
 from backfill_assets.kernel.tables.committer import (
     CHECKPOINT_EVERY,
@@ -189,7 +189,7 @@ class TableStore:
         if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
             return self.rows(table)
         own_files = _own_files(path)
-        if gone := [f for f in own_files if not exists(path, f)]:
+        if gone := [f for f in own_files if not path.exists(f)]:
             culprit = (
                 f"another program changed it, and {len(gone)} data file(s) of ours are gone, "
                 f"first {gone[0]}"

@@ -12,7 +12,7 @@ from typing import Any
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at, prefix_at
-from backfill_assets.kernel.place.port import Place, read_json
+from backfill_assets.kernel.place.port import Place
 
 ASSETS, TABLES = ".assets", "tables"
 SNAPSHOTS, SNAPSHOT_FILE = ".snapshots", "snapshot.json"
@@ -42,7 +42,7 @@ def home_of(root: Path) -> Path:
 def candidate_facts(root: Path) -> dict[str, Any]:
     """What the lake at `root` says of itself as a candidate; empty for any other lake. Raises
     SettingsError for a candidate that does not count."""
-    facts = read_json(place_at(root), CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
+    facts = place_at(root).read_json(CANDIDATE_FILE) if root.parent.name == CANDIDATES else {}
     if UNFINISHED in facts:
         raise SettingsError(
             f"the candidate {root.name}",

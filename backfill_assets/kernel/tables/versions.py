@@ -36,7 +36,7 @@ from backfill_assets.kernel.log.run_markers import (
     markers,
     process_of,
 )
-from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Place, read_json
+from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Place
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
@@ -130,7 +130,7 @@ def entry_name(number: int) -> str:
 
 def _entry(lake: Place, number: int) -> LakeVersion:
     try:
-        return LakeVersion.parse({**read_json(lake, entry_name(number)), "number": number})
+        return LakeVersion.parse({**lake.read_json(entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
         raise BackfillError(
             f"the lake {lake}",

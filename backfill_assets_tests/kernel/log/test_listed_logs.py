@@ -12,7 +12,6 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.log.log import commit_name, open_delta
 from backfill_assets.kernel.log.log_state import LOGS, LogCache
-from backfill_assets.kernel.place.port import read
 from backfill_assets.kernel.tables.data_files import live_files
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import day
@@ -78,7 +77,7 @@ def test_a_store_that_lists_a_log_as_it_was_before_is_named_with_both_versions(l
 
     def as_before(opened: DeltaTable, uri: str, version: int) -> None:
         """What delta-rs makes of a listing without the newest commit."""
-        content = read(table, newest)
+        content = table.read(newest)
         table.delete(newest)
         try:
             opens(opened, uri, version=version)

@@ -38,8 +38,6 @@ from backfill_assets.kernel.place.port import (
     LockedMarker,
     Place,
     Token,
-    exists,
-    write_json,
 )
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets_tests.clocks import Clock, set_to
@@ -96,7 +94,7 @@ def age(place: Place, name: str, seconds: float) -> None:
 def left(place: Place, process: PlacedProcess, silent: float) -> None:
     """A marker of that process, which has shown no sign of life for so many seconds."""
     place.write(NAME + BEAT, b"of another kernel")
-    write_json(place, NAME, asdict(process))
+    place.write_json(NAME, asdict(process))
     age(place, NAME + BEAT, silent)
 
 
@@ -123,7 +121,7 @@ def test_a_run_of_an_earlier_release_which_shows_nothing_is_waited_for_a_day(
     place: Folder, case: str
 ) -> None:
     process, old, expected = OF_EARLIER_RELEASES[case]
-    write_json(place, NAME, asdict(process))
+    place.write_json(NAME, asdict(process))
     age(place, NAME, old)
     assert life_of(place, NAME) is expected
 
@@ -132,7 +130,7 @@ def test_the_kernel_of_two_containers_knows_at_once_that_a_run_in_one_of_them_wa
     place: Folder,
 ) -> None:
     hold = place.hold(NAME + BEAT)
-    write_json(place, NAME, asdict(IN_ANOTHER_CONTAINER))
+    place.write_json(NAME, asdict(IN_ANOTHER_CONTAINER))
     assert life_of(place, NAME) is Life.LIVES
     hold()
     assert life_of(place, NAME) is Life.LAPSED
@@ -140,7 +138,7 @@ def test_the_kernel_of_two_containers_knows_at_once_that_a_run_in_one_of_them_wa
 
 def test_a_lock_that_is_held_is_no_sign_of_life_of_a_run_that_was_stopped(place: Folder) -> None:
     place.hold(NAME + BEAT)
-    write_json(place, NAME, asdict(IN_ANOTHER_CONTAINER))
+    place.write_json(NAME, asdict(IN_ANOTHER_CONTAINER))
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED
 
@@ -200,7 +198,7 @@ def test_a_run_shows_itself_again_and_again_until_its_marker_is_gone(tmp_path: P
     age(place, NAME + BEAT, HOUR)
     shown.clear()
     assert shown.wait(60)
-    write_json(place, NAME, asdict(IN_ANOTHER_CONTAINER))
+    place.write_json(NAME, asdict(IN_ANOTHER_CONTAINER))
     assert life_of(place, NAME) is Life.LIVES
     forget(place, NAME)
     thread.join(60)
@@ -218,7 +216,7 @@ def test_a_step_in_a_process_of_its_own_shows_the_run_and_leaves_its_marker_as_i
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED, "between two steps nobody locks it"
     forget(place, NAME)
-    assert not exists(place, NAME + BEAT)
+    assert not place.exists(NAME + BEAT)
 
 
 def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
@@ -231,7 +229,7 @@ def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
 
     place = Bucket(str(tmp_path))
     mark(place, NAME)
-    write_json(place, NAME, asdict(ON_ANOTHER_HOST))
+    place.write_json(NAME, asdict(ON_ANOTHER_HOST))
     assert life_of(place, NAME) is Life.LIVES
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED
@@ -268,6 +266,6 @@ def test_a_marker_goes_only_with_a_run_that_is_over_for_long(
 ) -> None:
     left(place, process, silent)
     forget_over(place, DAY, {"another"})
-    assert exists(place, NAME) is stays
+    assert place.exists(NAME) is stays
     forget_over(place, 0, {NAME})
-    assert exists(place, NAME) is stays, "one that was named stays"
+    assert place.exists(NAME) is stays, "one that was named stays"

@@ -19,15 +19,9 @@ from backfill_assets.kernel.place.port import (
     Gone,
     Held,
     Place,
-    ends,
-    exists,
-    lines,
     read,
-    read_json,
     sha256_of_bytes,
-    size,
     table_lock,
-    write_json,
 )
 
 FILLINGS: dict[str, Callable[[Path], Place]] = {"folder": lambda folder: Folder(str(folder))}
@@ -67,14 +61,14 @@ def test_a_place_below_another_is_a_value_with_the_last_part_of_its_name(place: 
         1,
     )
     place.write("tables/raw/a", b"1")
-    assert read(table, "a") == b"1"
+    assert table.read("a") == b"1"
     assert table.uri("a") == place.uri("tables/raw/a")
 
 
 def test_what_is_written_is_listed_and_read_and_replaced_whole(place: Place) -> None:
     for content in (b"one\ntwo\n", b"three"):
         place.write("a/b.txt", content)
-        assert read(place, "a/b.txt") == content
+        assert place.read("a/b.txt") == content
     place.write("a/c/d.txt", b"")
     place.write("e", b"")
     assert sorted(place.names()) == ["a", "e"]
@@ -85,13 +79,13 @@ def test_what_is_written_is_listed_and_read_and_replaced_whole(place: Place) -> 
 
 def test_files_are_read_in_lines_by_their_ends_and_by_their_digest(place: Place) -> None:
     place.write("a", b"one\ntwo\nthree")
-    assert list(lines(place, "a")) == [b"one\n", b"two\n", b"three"]
-    assert (ends(place, "a", 4), ends(place, "a", 99)) == (
+    assert list(place.lines("a")) == [b"one\n", b"two\n", b"three"]
+    assert (place.ends("a", 4), place.ends("a", 99)) == (
         (b"one\n", b"hree"),
         (b"one\ntwo\nthree",) * 2,
     )
-    assert (size(place, "a"), exists(place, "a")) == (13, True)
-    assert sha256_of_bytes(place, "a") == hashlib.sha256(b"one\ntwo\nthree").hexdigest()
+    assert (place.size("a"), place.exists("a")) == (13, True)
+    assert place.sha256("a") == hashlib.sha256(b"one\ntwo\nthree").hexdigest()
 
 
 @pytest.mark.parametrize("count", [0, 3, 100_000])
@@ -106,7 +100,7 @@ def test_a_file_that_is_opened_at_its_end_is_read_anywhere(place: Place, count: 
 
 
 def test_what_is_gone_is_said_by_one_condition(place: Place) -> None:
-    assert (place.token("a"), size(place, "a"), exists(place, "a"), read_json(place, "a")) == (
+    assert (place.token("a"), place.size("a"), place.exists("a"), place.read_json("a")) == (
         None,
         None,
         False,
@@ -114,9 +108,9 @@ def test_what_is_gone_is_said_by_one_condition(place: Place) -> None:
     )
     for reading in (
         read,
-        lambda *_: list(lines(place, "a")),
+        lambda *_: list(place.lines("a")),
         sha256_of_bytes,
-        lambda *_: ends(place, "a", 1),
+        lambda *_: place.ends("a", 1),
     ):
         with pytest.raises(Gone):
             reading(place, "a")
@@ -136,7 +130,7 @@ def test_a_file_is_created_once_and_never_replaced_by_a_creation(place: Place) -
     place.write("new/a", b"first", if_absent=True)
     with pytest.raises(AlreadyThere):
         place.write("new/a", b"second", if_absent=True)
-    assert (read(place, "new/a"), place.names("new")) == (b"first", ["a"])
+    assert (place.read("new/a"), place.names("new")) == (b"first", ["a"])
 
 
 def test_a_file_is_replaced_only_where_it_is_the_one_that_was_seen(place: Place) -> None:
@@ -144,7 +138,7 @@ def test_a_file_is_replaced_only_where_it_is_the_one_that_was_seen(place: Place)
     place.write("a", b"another's")
     with pytest.raises(Changed):
         place.write("a", b"2", if_unchanged=seen)
-    assert (read(place, "a"), place.names()) == (b"another's", ["a"])
+    assert (place.read("a"), place.names()) == (b"another's", ["a"])
     place.delete("a")
     with pytest.raises(Changed):
         place.write("a", b"2", if_unchanged=seen)
@@ -156,9 +150,9 @@ def test_of_many_that_create_a_file_at_once_one_does(place: Place) -> None:
         found = at_once(
             lambda n, at=number: place.write(f"{at}", f"{n}".encode(), if_absent=True) and n  # type: ignore[misc]
         )
-        assert [found.count(AlreadyThere), found[int(read(place, f"{number}"))]] == [
+        assert [found.count(AlreadyThere), found[int(place.read(f"{number}"))]] == [
             WRITERS - 1,
-            int(read(place, f"{number}")),
+            int(place.read(f"{number}")),
         ]
 
 
@@ -167,7 +161,7 @@ def test_a_counter_that_many_raise_at_once_misses_none(place: Place) -> None:
 
     def raised(_: int) -> int:
         while True:
-            seen, now = place.token("n"), int(read(place, "n"))
+            seen, now = place.token("n"), int(place.read("n"))
             try:
                 place.write("n", f"{now + 1}".encode(), if_unchanged=seen)
             except Changed:
@@ -175,7 +169,7 @@ def test_a_counter_that_many_raise_at_once_misses_none(place: Place) -> None:
             return now
 
     assert sorted(map(int, map(str, at_once(raised)))) == list(range(WRITERS))
-    assert (read(place, "n"), place.names()) == (f"{WRITERS}".encode(), ["n"])
+    assert (place.read("n"), place.names()) == (f"{WRITERS}".encode(), ["n"])
 
 
 def test_a_finished_file_becomes_the_content_of_a_name(place: Place) -> None:
@@ -183,7 +177,7 @@ def test_a_finished_file_becomes_the_content_of_a_name(place: Place) -> None:
         finished = place.prepared("work") / "finished"
         finished.write_text(content)
         place.put("at/last", finished)
-        assert (read(place, "at/last"), finished.exists()) == (content.encode(), False)
+        assert (place.read("at/last"), finished.exists()) == (content.encode(), False)
 
 
 def test_a_further_name_keeps_the_content_when_the_first_goes(place: Place) -> None:
@@ -191,7 +185,7 @@ def test_a_further_name_keeps_the_content_when_the_first_goes(place: Place) -> N
     other.write("a", b"1")
     place.link("kept/b", other, "a")
     other.delete("a")
-    assert (read(place, "kept/b"), other.names()) == (b"1", [])
+    assert (place.read("kept/b"), other.names()) == (b"1", [])
 
 
 def test_a_copy_has_bytes_of_its_own_and_replaces_what_had_its_name(place: Place) -> None:
@@ -200,9 +194,9 @@ def test_a_copy_has_bytes_of_its_own_and_replaces_what_had_its_name(place: Place
     for content in (b"1", b"2"):
         other.write("a", content)
         place.copy("kept/b", other, "a")
-        assert read(place, "kept/b") == content
+        assert place.read("kept/b") == content
     other.delete("a")
-    assert read(place, "kept/b") == b"2"
+    assert place.read("kept/b") == b"2"
     with pytest.raises(Gone):
         place.copy("kept/b", other, "a")
 
@@ -226,11 +220,11 @@ def test_what_engines_write_and_read_is_found_by_name(place: Place) -> None:
 
 
 def test_json_is_read_as_it_was_written_and_what_is_none_is_empty(place: Place) -> None:
-    write_json(place, "a.json", {"n": [1, None]})
-    assert read_json(place, "a.json") == {"n": [1, None]}
+    place.write_json("a.json", {"n": [1, None]})
+    assert place.read_json("a.json") == {"n": [1, None]}
     for text in (b"{", b"[1]", b"\xff"):
         place.write("a.json", text)
-        assert read_json(place, "a.json") == {}
+        assert place.read_json("a.json") == {}
 
 
 def test_a_lock_has_one_holder_and_who_waits_in_vain_is_told_of_what(place: Place) -> None:

@@ -18,7 +18,6 @@ from backfill_assets.kernel.core.receipts import DayEntry, parse_receipt
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS, LiveFile, file_changes
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
 from backfill_assets.kernel.log.state_files import kept_versions
-from backfill_assets.kernel.place.port import sha256_of_bytes
 from backfill_assets.kernel.tables import committer
 from backfill_assets.kernel.tables.committer import (
     Conflict,
@@ -96,7 +95,7 @@ def test_a_commit_names_the_digest_of_a_file_that_an_engine_took_and_reads_the_o
     staged.files = (second, replace(first, engine_digest="0123456789abcdef"))
     version = commit(lake, staged)
     changes = file_changes(place_of(path_of(lake)), version)
-    read = sha256_of_bytes(staged.table, second.name)[:FILE_DIGEST_CHARS]
+    read = staged.table.sha256(second.name)[:FILE_DIGEST_CHARS]
     named = file_digests(place_of(path_of(lake)), version, changes)
     assert named == {first.name: "0123456789abcdef", second.name: read}
 

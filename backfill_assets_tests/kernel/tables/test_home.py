@@ -15,7 +15,6 @@ from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import read
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
 from backfill_assets.kernel.tables.home import fetch_own, fetched, open_lake, refuse_unreachable
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -129,13 +128,13 @@ def test_own_files_and_the_frozen_code_that_a_plan_works_by_are_on_this_machine_
     )
     fetch_own(root, of_plan)
     here = Folder(str(root))
-    assert {n: read(here, n).decode() for n in here.below() if not n.startswith(".bucket/")} == {
+    assert {n: here.read(n).decode() for n in here.below() if not n.startswith(".bucket/")} == {
         n: n for n in names
     }
     place.delete("lib/more.py")
     place.write("own.py", b"changed")
     fetch_own(root, settings(pipeline={"tables": "own.py:tables"}))
-    assert read(here, "own.py") == b"changed"
+    assert here.read("own.py") == b"changed"
     assert not (root / "lib" / "more.py").exists()
 
 

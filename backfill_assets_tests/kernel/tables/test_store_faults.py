@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, read
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place
 from backfill_assets.kernel.tables.committer import Conflict, commit_receipt
 from backfill_assets_tests.faulty_store import (
     BUSY_409,
@@ -60,7 +60,7 @@ def test_a_creation_happens_once_and_who_did_it_knows(place: Place, proxy: str) 
     for n in range(WRITES):
         with ThreadPoolExecutor(THREADS) as pool:
             told = list(pool.map(created, range(THREADS), [f"{n}"] * THREADS))
-        kept = int(read(place, f"{n}"))
+        kept = int(place.read(f"{n}"))
         assert told.count("done") <= 1
         assert told[kept] != "AlreadyThere", (
             "the one whose content it is was told that it is another's"
@@ -79,14 +79,14 @@ def test_a_replacement_happens_once_or_not_at_all(place: Place) -> None:
             mine = f"{number} {n} {uuid.uuid4().hex}"
             while True:
                 try:
-                    seen, done = place.token("list"), json.loads(read(place, "list"))["done"]
+                    seen, done = place.token("list"), json.loads(place.read("list"))["done"]
                     place.write(
                         "list", json.dumps({"done": [*done, mine]}).encode(), if_unchanged=seen
                     )
                 except (Changed, TransientError) as error:
                     if (
                         isinstance(error, Changed)
-                        or mine not in json.loads(read(place, "list"))["done"]
+                        or mine not in json.loads(place.read("list"))["done"]
                     ):
                         continue
                 told.append(mine)
@@ -95,7 +95,7 @@ def test_a_replacement_happens_once_or_not_at_all(place: Place) -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         told = [mine for of_thread in pool.map(added, range(THREADS)) for mine in of_thread]
-    assert sorted(json.loads(read(place, "list"))["done"]) == sorted(told)
+    assert sorted(json.loads(place.read("list"))["done"]) == sorted(told)
 
 
 def test_a_commit_happens_once_or_is_refused(

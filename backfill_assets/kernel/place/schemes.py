@@ -1,0 +1,79 @@
+"""Places at whole addresses (`s3://BUCKET/PREFIX`): the room that knows an address's scheme makes
+them, and says so in its `Room.places`.
+
+Not here: places of this machine's folders (`folder`), and which folder stands for which address
+(`kernel.core.addresses`).
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
+from typing import Any, Protocol, TypeVar
+
+from backfill_assets.kernel.core.addresses import ADDRESS, local_root
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.rooms import Room, resolve, rooms
+from backfill_assets.kernel.place.port import Place
+
+# Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
+THEIRS = ".theirs"
+ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
+Filling = TypeVar("Filling", bound=type[Any])
+
+
+class PlaceMaker(Protocol):
+    """What a room names for a scheme. Opens nothing."""
+
+    def __call__(self, address: str, machine: str, folder: str = "", called: str = "") -> Place:
+        """The place `folder` below an address. `machine`: the folder of this machine for copies and
+        for what is prepared; `called`: as a lake names it ("": as its last part)."""
+
+
+def place_of_address(address: str, machine: str, folder: str = "", called: str = "") -> Place:
+    """A place as `PlaceMaker` says. Raises SettingsError for a scheme that no room knows."""
+    return _maker_of(address.partition("://")[0])(address, machine, folder, called)
+
+
+@cache
+def _maker_of(scheme: str) -> PlaceMaker:
+    return place_maker(scheme, rooms())
+
+
+def place_maker(scheme: str, installed: Iterable[Room]) -> PlaceMaker:
+    """What makes places of a scheme (`s3`), by the rooms that are installed. Raises SettingsError
+    where none of them knows it."""
+    known = {name: reference for room in installed for name, reference in room.places.items()}
+    if scheme not in known:
+        schemes = ", ".join(f"{name}://" for name in sorted(known)) or "none"
+        raise SettingsError(
+            f"an address of {scheme}://",
+            f"no room of this installation reads such addresses (known: {schemes})",
+            "Nothing was read or written",
+            "Name a folder, or install backfill-assets with its room for object stores (`buckets`)",
+        )
+    maker: PlaceMaker = resolve(known[scheme])
+    return maker
+
+
+def bucket_of_others(bucket: str, folder: str = "", called: str = "") -> Place:
+    """A place in a bucket, e.g. `s3://bucket`, that others write. Opens nothing."""
+    return place_of_address(bucket, str(local_root(bucket) / THEIRS), folder, called)
+
+
+def anywhere(filling: Filling) -> Filling:
+    """A filling of the port whose verbs that read find a name that is a whole address in whatever
+    bucket it lies."""
+    for name in ANYWHERE:
+        setattr(filling, name, _found_anywhere(getattr(filling, name)))
+    return filling
+
+
+def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
+        if ":/" in name and (whole := ADDRESS.fullmatch(name)):
+            top, _, below = whole[2].partition("/")
+            there = bucket_of_others(f"{whole[1]}://{top}")
+            return getattr(there, verb.__name__)(below, *rest, **more)
+        return verb(place, name, *rest, **more)
+
+    return found
