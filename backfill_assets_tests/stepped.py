@@ -17,7 +17,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.store_errors import StoreLost
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Token
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token
 
 T = TypeVar("T")
 GO, LOSE, REFUSE, DELAY, DIE, BEAT = "go", "lose the answer", "refuse", "delay", "die", "beat"
@@ -73,7 +73,7 @@ class Actor:
 
     def _run(self, _first: str) -> None:
         try:
-            self.work(SteppedPlace(self))
+            self.work(SteppedPlace(self))  # type: ignore[abstract]  # the other verbs are not used
             self.ended = "done"
         except (BackfillError, OSError) as error:
             self.ended = type(error).__name__
@@ -100,7 +100,7 @@ class Actor:
 
 
 @dataclass(frozen=True)
-class SteppedPlace:
+class SteppedPlace(Place):
     """The verbs of a place that staging, sweeping and leases use, for one actor."""
 
     actor: Actor = field(compare=False)
@@ -175,6 +175,7 @@ class SteppedPlace:
         *,
         if_absent: bool = False,
         if_unchanged: Token | None = None,
+        is_private: bool = False,
     ) -> Token:
         def put() -> Token:
             seen, store = self._token(name), self.actor.store
@@ -206,4 +207,4 @@ class SteppedPlace:
         return ""
 
     def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
-        return leases.abandoned(self, folder, is_past)  # type: ignore[arg-type]
+        return leases.abandoned(self, folder, is_past)

@@ -29,7 +29,7 @@ NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
 
 @anywhere
 @dataclass(frozen=True)
-class Bucket:
+class Bucket(Place):
     """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the
     environment alone.
 

@@ -40,7 +40,7 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 
 @anywhere
 @dataclass(frozen=True)
-class Folder:
+class Folder(Place):
     """A folder of a file system. A write is a file beside its place that is renamed, or linked
     where none may be there; locks are the kernel's."""
 

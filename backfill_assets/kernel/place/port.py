@@ -104,7 +104,8 @@ class LockedMarker:
 
 
 class Place(Protocol):
-    """A lake's folder, or one below it. Equal places are equal values.
+    """A lake's folder, or one below it. Equal places are equal values. What fills it inherits it,
+    and with it the verbs that follow from others.
 
     A name is relative, with `/` between its parts; or the whole address of an object in a bucket,
     which `at`, `token`, `open`, `uri` and `local` take, too, and find where it lies: what others
@@ -112,7 +113,9 @@ class Place(Protocol):
     given a name of no file raises `Gone`, unless it says otherwise.
     """
 
-    def __hash__(self) -> int: ...
+    def __hash__(self) -> int:
+        """Equal places have equal addresses."""
+        return hash(self.uri())
 
     @property
     def name(self) -> str:
@@ -238,70 +241,61 @@ class Place(Protocol):
     def prepared(self, folder: str) -> Path:
         """Atomic. As `local`, of a folder that exists, for an engine that fills it."""
 
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        return self.token(name) is not None
 
-def exists(place: Place, name: str) -> bool:
-    """Whether a file is there."""
-    return place.token(name) is not None
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if it is gone. Raises OSError if the place does not say."""
+        token = self.token(name)
+        return None if token is None else token.size
 
+    def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """Bytes of files, as `size` gives them; of many in a store by one listing of what they have
+        in common."""
+        folder = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071  # an address keeps both its slashes
+        if len(names) <= FEW or not (top := self.at(folder)).is_store:
+            return {name: self.size(name) for name in names}
+        found, cut = top.tokens(), len(folder) + 1 if folder else 0
+        return {name: found[name[cut:]].size if name[cut:] in found else None for name in names}
 
-def size(place: Place, name: str) -> int | None:
-    """Bytes of a file; None if it is gone. Raises OSError if the place does not say."""
-    token = place.token(name)
-    return None if token is None else token.size
+    def read(self, name: str) -> bytes:
+        """The bytes of a small file; raises Gone."""
+        with self.open(name) as opened:
+            return opened.read()
 
+    def lines(self, name: str) -> Iterator[bytes]:
+        """Lines of a file, one at a time: a commit of 3,650 days has 40 MiB. Raises Gone."""
+        with self.open(name) as opened:
+            yield from opened
 
-def sizes(place: Place, names: Sequence[str]) -> dict[str, int | None]:
-    """Bytes of files, as `size` gives them; of many in a store by one listing of what they have in
-    common."""
-    folder = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071  # an address keeps both its slashes
-    if len(names) <= FEW or not (top := place.at(folder)).is_store:
-        return {name: size(place, name) for name in names}
-    found, cut = top.tokens(), len(folder) + 1 if folder else 0
-    return {name: found[name[cut:]].size if name[cut:] in found else None for name in names}
+    def ends(self, name: str, count: int) -> tuple[bytes, bytes]:
+        """First and last `count` bytes of a file; raises Gone."""
+        with self.open(name) as opened:
+            head = opened.read(count)
+            opened.seek(max(0, opened.seek(0, 2) - count))
+            return head, opened.read()
 
+    def sha256(self, name: str, *, at_hand: bool = False) -> str:
+        """SHA-256 of a file's bytes, in hexadecimal, read in blocks as `open` has them; raises
+        Gone."""
+        with self.open(name, at_hand=at_hand) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
 
-def read(place: Place, name: str) -> bytes:
-    """The bytes of a small file; raises Gone."""
-    with place.open(name) as opened:
-        return opened.read()
+    def read_json(self, name: str) -> dict[str, Any]:
+        """The object in a small JSON file; empty where there is no readable one. Raises what a
+        store says that does not answer."""
+        try:
+            found = json.loads(self.read(name))
+        except BackfillError:
+            raise
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
-
-def lines(place: Place, name: str) -> Iterator[bytes]:
-    """Lines of a file, one at a time: a commit of 3,650 days has 40 MiB. Raises Gone."""
-    with place.open(name) as opened:
-        yield from opened
-
-
-def ends(place: Place, name: str, count: int) -> tuple[bytes, bytes]:
-    """First and last `count` bytes of a file; raises Gone."""
-    with place.open(name) as opened:
-        head = opened.read(count)
-        opened.seek(max(0, opened.seek(0, 2) - count))
-        return head, opened.read()
-
-
-def sha256_of_bytes(place: Place, name: str, *, at_hand: bool = False) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal, read in blocks as `Place.open` has them; raises
-    Gone."""
-    with place.open(name, at_hand=at_hand) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def read_json(place: Place, name: str) -> dict[str, Any]:
-    """The object in a small JSON file; empty where there is no readable one. Raises what a store
-    says that does not answer."""
-    try:
-        found = json.loads(read(place, name))
-    except BackfillError:
-        raise
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write_json(place: Place, name: str, content: Mapping[str, Any]) -> None:
-    """Write a small JSON file; readers see the one before or this one."""
-    place.write(name, json.dumps(dict(content)).encode())
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a small JSON file; readers see the one before or this one."""
+        self.write(name, json.dumps(dict(content)).encode())
 
 
 def table_lock(lake: Place, table: str) -> AbstractContextManager[None]:

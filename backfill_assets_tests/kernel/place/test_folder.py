@@ -295,7 +295,7 @@ OF_MODULES: dict[str, tuple[str, ...]] = {
     "glob": ("glob", "iglob"),
 }
 NO_FILE = re.compile(
-    r"(\w+\.)*((store|F|self)\.exists|(place|content\.store|file\.store|lake_context|tarfile|packed)\.open)"
+    r"(\w+\.)*((place|content\.store|file\.store|lake_context|tarfile|packed)\.open)"
 )
 TOUCHING = (
     "backfill",
@@ -322,6 +322,8 @@ def _touches_files(call: ast.Call) -> bool:
     is_replace = (
         name == "replace" and len(call.args) == 1 and not call.keywords
     )  # of a path; of a text it has two
+    if name == "exists" and call.args:
+        return False  # a place's verb, and Spark's function: a path's takes no argument
     return (name in OF_PATHS or is_replace) and not NO_FILE.fullmatch(f"{on}.{name}")
 
 
