@@ -115,12 +115,6 @@ def _export(
                 "Export again: it brings these days anew",
             )
             raise BackfillError(f"the table {table}", culprit, undone, fix) from error
-    if brief := {
-        d: h
-        for d, h in ours.items()
-        if d in kept and h.fingerprint.startswith(f"{kept[d].fingerprint}:")
-    }:
-        sink.note(brief)  # equal by the notes of an earlier release, which did not know types
     same, rows = len(ours) - len(changed) - len(newer), sum(ours[d].rows for d in changed)
     left = unfit_text(unfit), len(newer), len(kept)
     return Exported(table, sink.name, view.version, tuple(changed), rows, same, *left)

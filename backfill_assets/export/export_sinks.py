@@ -65,15 +65,13 @@ class HeldDay:
         return cls(version, entry.rows, mark)
 
     def equals(self, other: "HeldDay") -> bool:
-        """Whether it is the same rows, whatever the version; notes of earlier releases end before
-        types or columns."""
-        marks = zip(self.fingerprint.split(":"), other.fingerprint.split(":"), strict=False)
-        return self.rows == other.rows and all(one == another for one, another in marks)
+        """Whether it is the same rows, whatever the version."""
+        return (self.rows, self.fingerprint) == (other.rows, other.fingerprint)
 
     def is_newer_than(self, other: "HeldDay") -> bool:
         """Whether it is of a later version of the same table."""
-        ids = [mark.split(":")[4:] for mark in (self.fingerprint, other.fingerprint)]
-        return self.version > other.version and (ids[0] == ids[1] or [] in ids)
+        own, others = (mark.split(":")[-1] for mark in (self.fingerprint, other.fingerprint))
+        return self.version > other.version and own == others
 
 
 @contextmanager
@@ -149,10 +147,6 @@ class FolderSink:
         for day, held in days.items():
             self._write(day, held, files)
         self._note(others | dict(days))
-
-    def note(self, days: Mapping[date, HeldDay]) -> None:
-        """Note what the place holds of these days already."""
-        self._note(self.held() | dict(days))
 
     def _note(self, notes: Mapping[date, HeldDay]) -> None:
         self.place.write_json(NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
@@ -240,12 +234,6 @@ class PostgresSink:
                     _plain(table), engine.sql(rows).to_arrow_reader(), mode="create_append", **named
                 )
             self._note(cursor, older)
-        self.connection.commit()
-
-    def note(self, days: Mapping[date, HeldDay]) -> None:
-        """Note what the place holds of these days already."""
-        with self.connection.cursor() as cursor:
-            self._note(cursor, days)
         self.connection.commit()
 
     def _note(self, cursor: Any, days: Mapping[date, HeldDay]) -> None:

@@ -40,7 +40,7 @@ KEPT = (
     "rows_before",
 )
 DIGEST_CHARS, MARK = 64, "mark"
-# In a description: what is not as in plain text files; earlier releases knew no other.
+# In a description: what is not as in plain text files.
 DIALECT = "dialect"
 ABSENT_IS_NULL = {
     "jsonl",
@@ -278,7 +278,6 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     body = store.read_json(f"{sha256}.json")
     if body.get("version") != VERSION:
         return None
-    body.setdefault(DIALECT, {})
     name, mark = str(body["parquet"]), body.get(MARK)
     token = store.token(name) if mark else None
     if token is not None and [*token.mark] == mark:

@@ -2,7 +2,6 @@
 was stopped. Not here: PostgreSQL (`end_to_end.test_export_postgres`), and the notes themselves
 (`test_export_sinks`)."""
 
-import json
 import shutil
 from datetime import date
 from pathlib import Path
@@ -121,22 +120,6 @@ def test_a_table_that_was_made_anew_replaces_the_rows_of_the_one_before(
     done = export(made.lake, made.pipeline, "staging", str(out))
     assert (len(done.replaced), done.newer) == (DAYS, 0)
     assert values(out / "staging") == dict.fromkeys(map(day, range(DAYS)), 5)
-
-
-def test_notes_of_an_earlier_release_get_the_types_of_what_the_place_holds(
-    made: Planned, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    export(made.lake, made.pipeline, "staging", str(out))
-    notes = out / "staging" / NOTES
-    whole = notes.read_text()
-    brief = {
-        d: {**h, "fingerprint": h["fingerprint"].rsplit(":", 2)[0]}
-        for d, h in json.loads(whole).items()
-    }
-    notes.write_text(json.dumps(brief))
-    assert export(made.lake, made.pipeline, "staging", str(out)).same == DAYS
-    assert json.loads(notes.read_text()) == json.loads(whole)
 
 
 def test_a_file_that_somebody_deleted_is_brought_again(made: Planned, tmp_path: Path) -> None:
