@@ -24,6 +24,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
 from backfill_assets.kernel.write.replace import Write, replace_days
+from backfill_assets.plans.files import held_back
 from backfill_assets_tests.builders import (
     CODE,
     CONTRACTS,
@@ -206,3 +207,8 @@ def with_narrow_staging(folder: Path) -> Planned:
         found.write(table, dict.fromkeys(range(DAYS), 1))
     found.pipeline = pipeline_of(found.lake, map(Table, CONTRACTS[:3]))
     return found
+
+
+def lines_held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
+    """The line of each plan that holds days back, by the plan's id."""
+    return {held.plan.id: held.line for held in held_back(lake, also_idle)}

@@ -12,9 +12,9 @@ KERNEL = f"{PACKAGE}.kernel"
 # Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
 MOST_EXCEPTIONS = 20
 MOST_UPWARD = 0  # within the kernel
-MOST_KERNEL_NAMES = 522  # that rooms import
-MOST_BETWEEN_ROOMS = 476  # pairs of modules
-MOST_MUTUAL_PAIRS = 15  # of rooms that import each other
+MOST_KERNEL_NAMES = 523  # that rooms import
+MOST_BETWEEN_ROOMS = 482  # pairs of modules
+MOST_MUTUAL_PAIRS = 13  # of rooms that import each other
 
 
 def _exceptions(contract: str) -> list[str]:

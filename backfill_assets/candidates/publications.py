@@ -29,7 +29,8 @@ from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, days_held, replace_days_locked
-from backfill_assets.plans.files import FINISHED, find_plan, held_back, new_id, plan_ids, state_of
+from backfill_assets.plans.files import FINISHED, find_plan, new_id, plan_ids, state_of
+from backfill_assets.reading.claims import held_back
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import unanswered
 
@@ -182,10 +183,10 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
 def _refuse_stopped(request: PublishRequest) -> None:
     """Raise if a plan with some of the days waits for a person: its gate may have found what
     readers must not see."""
-    for plan_id, reason in held_back(request.candidate).items():
-        if request.days is None or {*find_plan(request.candidate, plan_id).days} & {*request.days}:
+    for held in held_back(request.candidate):
+        if request.days is None or {*held.plan.days} & {*request.days}:
             raise refused(
-                request.name, reason, NOTHING, f"Say --target {request.name} with these commands"
+                request.name, held.line, NOTHING, f"Say --target {request.name} with these commands"
             )
 
 

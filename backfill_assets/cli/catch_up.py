@@ -47,7 +47,7 @@ from backfill_assets.kernel.core.write_mode import keeping_good_days
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder
 from backfill_assets.kernel.tables.versions import record
 from backfill_assets.kernel.write.known import Known
-from backfill_assets.plans.files import days_of_active_plans, find_plan, held_back, state_of
+from backfill_assets.reading.claims import ActivePlan, days_of_active_plans, held_back
 
 Day = tuple[str, date]
 PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
@@ -182,18 +182,14 @@ def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
 def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
     """Return a line per idle plan with days that need a rebuild, and whether all of them wait at
     their `stop_after`."""
-    idle = [
-        (find_plan(lake, plan_id), line)
-        for plan_id, line in held_back(lake, also_idle=True).items()
-    ]
-    found = [
-        (plan, line)
-        for plan, line in idle
-        if any({*plan.days} & still.needed.get(t, set()) for t in plan.tables)
-    ]
-    return [line for _, line in found], bool(found) and all(
-        state_of(lake, plan) == "waiting" for plan, _ in found
-    )
+    found = [held for held in held_back(lake, also_idle=True) if _is_needed(held.plan, still)]
+    only_wait = bool(found) and all(held.state == "waiting" for held in found)
+    return [held.line for held in found], only_wait
+
+
+def _is_needed(plan: ActivePlan, still: Needs) -> bool:
+    """Whether a day of the plan needs a rebuild."""
+    return any({*plan.days} & still.needed.get(table, set()) for table in plan.tables)
 
 
 def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:

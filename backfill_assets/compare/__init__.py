@@ -27,7 +27,7 @@ ROOM = Room(
             "Recompute days in another order.",
         ),
     },
-    standing=("compare.proofs:proof_lines",),
-    checks=("compare.proofs:checked_proofs",),
+    standing=("reading.proofs:proof_lines",),
+    checks=("reading.proofs:checked_proofs",),
     dagster="compare.in_dagster:definitions",
 )

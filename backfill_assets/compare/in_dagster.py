@@ -2,7 +2,7 @@
 each table; none of them while `[proof] days_per_day` is 0.
 
 Not here: which days are proven, and how (`compare.prove`), and the proofs that are kept
-(`compare.proofs`).
+(`reading.proofs`).
 """
 
 from datetime import date
@@ -10,7 +10,6 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.compare.proofs import Proof, proof_alarms, unproven
 from backfill_assets.compare.prove import Prover, prove, prove_days, waits
 from backfill_assets.dagster.adding import (
     LakeContext,
@@ -26,6 +25,7 @@ from backfill_assets.dagster.adding import (
 )
 from backfill_assets.engines.lake_session import explaining_losses
 from backfill_assets.kernel.core.clock import utc_today
+from backfill_assets.reading.proofs import Proof, proof_alarms, unproven
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
 WORDS = (

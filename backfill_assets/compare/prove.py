@@ -19,16 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine
-from backfill_assets.compare.proofs import (
-    DIFFERS,
-    EQUAL,
-    NOT_COMPUTED,
-    PASSED_OVER,
-    Proof,
-    keep_proofs,
-    newest_writes,
-    proofs,
-)
 from backfill_assets.compare.recompute import (
     Recomputation,
     RecomputeVerdict,
@@ -54,6 +44,16 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, source_files
+from backfill_assets.reading.proofs import (
+    DIFFERS,
+    EQUAL,
+    NOT_COMPUTED,
+    PASSED_OVER,
+    Proof,
+    keep_proofs,
+    newest_writes,
+    proofs,
+)
 from backfill_assets.reading.writes import writes
 
 REASON = "prove"

@@ -10,10 +10,10 @@ import click
 from backfill_assets.cli.common import days_options, names_of, opened
 from backfill_assets.cli.output import Output, reporting
 from backfill_assets.compare.compare_command import recomputed
-from backfill_assets.compare.proofs import unproven
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.proofs import unproven
 
 
 @click.command()

@@ -32,7 +32,7 @@ __all__ = [
     "lake_checks",
 ]
 
-ROOM = Room(name="dagster", note_read="dagster.adapter.read_beside:note_read")
+ROOM = Room(name="dagster", offers={"note_read": "dagster.adapter.read_beside:note_read"})
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake
     __getattr__ = imported_when_used(

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr
 from backfill_assets.kernel.core.days import day_range
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.needs import needed_days
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.opening import open_lake
@@ -86,8 +86,8 @@ class LakeResource(dg.ConfigurableResource[Any]):
         known to be right. Raises UnknownName for an unknown table, BackfillError for days that are
         none.
         """
-        given = [room.make_plan for room in rooms() if room.make_plan]
-        if not given:
+        make_plan = offered("make_plan")
+        if make_plan is None:
             raise SettingsError(
                 "the resource",
                 "this installation makes no plans",
@@ -95,7 +95,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
                 "Install all rooms of backfill_assets",
             )
         opened, days = open_lake(self.lake), day_range(first, last)
-        return resolve(given[0])(
+        return make_plan(
             opened.lake, opened.pipeline, opened.tables, days, tables, chunk=chunk, force=force
         )
 

@@ -38,7 +38,7 @@ from backfill_assets.kernel.tables.table_places import SNAPSHOTS
 from backfill_assets.kernel.tables.versions import record, unfinished, versions_seen
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import active_plans
+from backfill_assets.reading.claims import active_plans
 from backfill_assets.reading.kept_files import snapshots_with
 from backfill_assets.reading.rejected import undeclared
 from backfill_assets.reading.whole import WholeFolders

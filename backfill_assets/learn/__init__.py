@@ -32,5 +32,5 @@ ROOM = Room(
         ),
         "init": Command("learn.init_command:init", "Begin", "A lake.toml that fits your files."),
     },
-    samples="learn.example_lakes",
+    offers={"sample_lakes": "learn.example_lakes"},
 )

@@ -28,6 +28,9 @@ ROOM = Room(
         ),
     },
     dagster="plans.in_dagster:definitions",
-    planned_days="plans.files:days_of_active_plans",
-    make_plan="plans.plan:plan_days",
+    offers={
+        "active_plans": "plans.files:active_plans",
+        "held_back": "plans.files:held_back",
+        "make_plan": "plans.plan:plan_days",
+    },
 )

@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from backfill_assets.buckets.leases import patience
@@ -31,6 +31,7 @@ from backfill_assets.kernel.place.port import (
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
+from backfill_assets.reading.claims import HoldingPlan
 
 FOLDER = ".plans"
 ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
@@ -234,19 +235,10 @@ def active_plans(lake: Lake) -> list[Plan]:
     return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
 
 
-def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
-    """Per table the days of active plans, which sensors and schedules leave alone."""
-    days_of: dict[str, set[date]] = {}
-    for plan in active_plans(lake):
-        for table in plan.tables:
-            days_of.setdefault(table, set()).update(plan.days)
-    return days_of
-
-
-def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
-    """Per id of an active plan that waits for a person, a line: why, which days it holds back, and
-    which command frees them. `also_idle`: also plans whose runner was killed."""
-    lines = {}
+def held_back(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
+    """What each active plan that waits for a person holds back, and which command frees it.
+    `also_idle`: also plans whose runner was killed."""
+    found = []
     for plan in active_plans(lake):
         state = state_of(lake, plan)
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
@@ -268,12 +260,13 @@ def held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
             if step.startswith("run")
             else f"{step}`, then `backfill-assets run {plan.id}`"
         )
-        lines[plan.id] = (
+        line = (
             f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of "
             f"{', '.join(plan.tables)} until it "
             f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
         )
-    return lines
+        found.append(HoldingPlan(plan, state, line))
+    return found
 
 
 def going_on(lake: Lake, plan: Plan, state: str) -> str:

@@ -24,8 +24,7 @@ from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.plans.model import Plan, PlanChunk
 from backfill_assets.plans.progress import Progress, held_against
 from backfill_assets.reading.account import accounts
-from backfill_assets.reconcile.outcomes import ControlOutcome
-from backfill_assets.reconcile.reconcile import controls_over, judge_controls
+from backfill_assets.reading.outcomes import ControlOutcome, outcomes_over
 
 SHOWN = 5
 
@@ -71,8 +70,7 @@ def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list
         if chunk == plan.chunks[-1]
         else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
     )
-    names = controls_over(lake, pipeline, plan.tables)
-    outcomes = judge_controls(lake, pipeline, names) if names else []
+    outcomes = outcomes_over(lake, pipeline, plan.tables)
     unjudged = {o.name for o in outcomes if o.error and not o.broken and accepted.get(o.name) != 0}
     return [o for o in outcomes if o.name in unjudged or o.broken > allowed.get(o.name, 0)]
 

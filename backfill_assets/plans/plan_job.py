@@ -44,7 +44,6 @@ from backfill_assets.plans.code import working_by
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,
-    held_back,
     is_running,
     keep_plan,
     plans,
@@ -56,6 +55,7 @@ from backfill_assets.plans.policy import Policy, PolicyOptions
 from backfill_assets.plans.progress import Progress
 from backfill_assets.plans.run import run_plan
 from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
+from backfill_assets.reading.claims import held_back
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 NO_RETRY = {
@@ -215,16 +215,17 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     """Request a run of each active plan without a runner, at most `[lateness] attempts` times
     without a write of its tables in between."""
     (lake, pipeline), naming = lake_context.look(), lake_context.naming
-    tick, active, waiting = Tick(), active_plans(lake), held_back(lake)
+    tick, active, waiting = Tick(), active_plans(lake), {h.plan.id: h for h in held_back(lake)}
     if not active:
         return Tick(notes=["no plan is under way"])
     end_dead_runs(instance, lake)
     view = read_view(lake, pipeline.contracts)
     for plan in active:
-        if plan.id in waiting and (state := state_of(lake, plan)) != "paused":
-            tick.alarm(f"plan {plan.id} {state}", waiting[plan.id])
-        elif plan.id in waiting:
-            tick.notes.append(waiting[plan.id])
+        held = waiting.get(plan.id)
+        if held is not None and held.state != "paused":
+            tick.alarm(f"plan {plan.id} {held.state}", held.line)
+        elif held is not None:
+            tick.notes.append(held.line)
         elif is_running(lake, plan):
             tick.notes.append(f"plan {plan.id} is being run")
         elif is_active(instance, naming.name(BACKFILL_RANGE), lake.address, {PLAN_TAG: plan.id}):

@@ -39,7 +39,7 @@ from backfill_assets.plans.preflight import refuse_moved, stop_if_requested
 from backfill_assets.plans.progress import ChunkState, Progress, progress
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.work import ChunkWork, Opener
-from backfill_assets.reconcile.reconcile import judge_controls
+from backfill_assets.reading.outcomes import all_outcomes
 
 MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 
@@ -95,7 +95,7 @@ def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
             return False
         _refuse(lake, pipeline, current)
         broken = (
-            judge_controls(lake, pipeline)
+            all_outcomes(lake, pipeline)
             if current.state == "new" and lake.settings.controls
             else ()
         )

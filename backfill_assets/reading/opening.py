@@ -7,11 +7,12 @@ no umask: it only reads.
 
 import sys
 import warnings
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.kernel.core.process import lake_folder
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.tables.home import look_at
 from backfill_assets.kernel.tables.versions import versions_seen, why_readers_wait
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -54,6 +55,6 @@ def _note_read(name: str) -> None:
     """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can
     name that."""
     if "dagster" in sys.modules:  # else no step runs, and a reader would wait for the import
-        for room in rooms():
-            if room.note_read:
-                resolve(room.note_read)(f"{name} by open_lake or LakeResource")
+        note_read: Callable[[str], None] | None = offered("note_read")
+        if note_read is not None:
+            note_read(f"{name} by open_lake or LakeResource")

@@ -22,7 +22,11 @@ ROOM = Room(
             "Known totals against the tables.",
         ),
     },
-    standing=("reconcile.outcomes:broken_controls",),
-    checks=("reconcile.outcomes:checked_controls",),
+    standing=("reading.outcomes:broken_controls",),
+    checks=("reading.outcomes:checked_controls",),
     dagster="reconcile.in_dagster:definitions",
+    offers={
+        "judge_controls": "reconcile.reconcile:judge_controls",
+        "judge_controls_over": "reconcile.reconcile:judge_controls_over",
+    },
 )

@@ -2,7 +2,7 @@
 table that its query names.
 
 Not here: judging controls (`reconcile.reconcile`) and their newest outcomes
-(`reconcile.outcomes`).
+(`reading.outcomes`).
 """
 
 import dagster as dg

@@ -38,10 +38,10 @@ from backfill_assets.reading.matching import (
     compared_columns,
     parse_tolerances,
 )
+from backfill_assets.reading.outcomes import ControlOutcome, keep_outcomes, tables_read
 from backfill_assets.reading.postgres import DATABASE
 from backfill_assets.reading.queries import QUERY
 from backfill_assets.reading.sql import known_tables, own_engine
-from backfill_assets.reconcile.outcomes import ControlOutcome, keep_outcomes, tables_read
 from backfill_assets.reconcile.reconcile_sides import (
     LAKE,
     NOTHING,
@@ -129,17 +129,6 @@ class ReconcileReport:
             **totals,
             **{k: self.total(k) for k in KINDS},
         }
-
-
-REPORT = re.compile(r"[^.]{8}-[^.]{6}-[^.]{6}\.json")
-
-
-def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
-    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
-    newest `most`."""
-    names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
-    found = (lake.place.read_json(f"{RECONCILED}/{name}") for name in names)
-    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}
 
 
 def keep_report(lake: Lake, report: ReconcileReport) -> str:
@@ -287,6 +276,14 @@ def judge_controls(
     if unwritable_folder(lake) is None:
         keep_outcomes(lake, outcomes)
     return outcomes
+
+
+def judge_controls_over(
+    lake: Lake, pipeline: Pipeline, written: Collection[str]
+) -> list[ControlOutcome]:
+    """Judge now the controls that read one of these tables (`controls_over`)."""
+    names = controls_over(lake, pipeline, written)
+    return judge_controls(lake, pipeline, names) if names else []
 
 
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:

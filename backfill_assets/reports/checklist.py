@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from backfill_assets.compare.proofs import EQUAL, proofs, unproven
 from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import versions_of
@@ -28,6 +27,7 @@ from backfill_assets.plans.files import find_plan, plan_ids
 from backfill_assets.plans.progress import ChunkState, Progress, progress
 from backfill_assets.plans.skew import key_shares
 from backfill_assets.reading.account import Repeats, accounts, repeats_of, sum_of_accounts
+from backfill_assets.reading.proofs import EQUAL, proofs, unproven
 from backfill_assets.reading.readable import Unread, readable
 from backfill_assets.reading.rejected import NEWEST_DAYS
 from backfill_assets.reports.lateness import LatenessScope, lateness_of

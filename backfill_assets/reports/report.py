@@ -13,7 +13,6 @@ from datetime import datetime
 from statistics import quantiles
 from typing import Any
 
-from backfill_assets.compare.proofs import Proof, proofs
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
@@ -28,10 +27,11 @@ from backfill_assets.reading.account import (
     sum_of_accounts,
 )
 from backfill_assets.reading.check_history import CheckHistory, check_history
+from backfill_assets.reading.outcomes import ControlOutcome, last_outcomes
+from backfill_assets.reading.proofs import Proof, proofs
 from backfill_assets.reading.readable import readable
 from backfill_assets.reading.rejected import NEWEST_DAYS, refused_rows
 from backfill_assets.reading.writes import TableWrite, writes
-from backfill_assets.reconcile.outcomes import ControlOutcome, last_outcomes
 from backfill_assets.reports.lateness import LatenessReport, LatenessScope, lateness_of
 from backfill_assets.reports.status import StatusReport, status_of, with_unread
 

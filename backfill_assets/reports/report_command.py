@@ -24,11 +24,11 @@ from backfill_assets.kernel.core.days import contiguous
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import find_plan
 from backfill_assets.reading.check_history import measure_drift
+from backfill_assets.reading.outcomes import kept_mismatches
 from backfill_assets.reading.rejected import kinds
 from backfill_assets.reading.system_tables import write_parquet
 from backfill_assets.reading.writes import DayAudit
 from backfill_assets.reading.writes import audit as audit_of
-from backfill_assets.reconcile.reconcile import kept_mismatches
 from backfill_assets.reports.checks_command import drift_sections
 from backfill_assets.reports.lateness_command import lateness_gauges
 from backfill_assets.reports.report import Delivered, Durations, LakeReport

@@ -29,7 +29,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import days_of_active_plans
+from backfill_assets.reading.claims import days_of_active_plans
 from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reading.readable import Unread, readable
 from backfill_assets.reading.rejected import ledgers_of

@@ -31,8 +31,8 @@ from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.receipts import SPREAD, Built
 from backfill_assets.kernel.core.states import State
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.files import held_back
 from backfill_assets.reading.attention import left_for_a_person
+from backfill_assets.reading.claims import held_back
 from backfill_assets.reading.readable import without_tables
 from backfill_assets.reading.rejected import kinds, unusable
 from backfill_assets.reports.show import DayReport, InputDay, find
@@ -72,7 +72,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
             f"{days.start} lies before the lake's first day, {lake.settings.start_date}."
         )
     report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    of_lake = (*report.wrong, *unused.contradicted, *held_back(lake).values())
+    of_lake = (*report.wrong, *unused.contradicted, *(held.line for held in held_back(lake)))
     known = without_tables(pipeline, report.unread)
     needs_a_person = sorted({*of_lake, *left_for_a_person(lake, known)})
     candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared

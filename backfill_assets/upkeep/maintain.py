@@ -34,7 +34,7 @@ from backfill_assets.kernel.tables.versions import (
     versions_seen,
 )
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import active_plans
+from backfill_assets.reading.claims import active_plans
 from backfill_assets.reading.whole import candidates_of, snapshots_of
 from backfill_assets.upkeep.housekeeping import (
     MIB,

@@ -20,10 +20,11 @@ from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.files import held_back, keep_plan, mark, only_runner
+from backfill_assets.plans.files import keep_plan, mark, only_runner
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
+from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.synthetic import START, Made, build, synthetic_lake
 
 DAYS = 16
@@ -167,7 +168,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     )
     mark(lake[0], plan.id, "stopped", "its gate refused")
     done = caught_up(lake, wrong)
-    assert (done.success, done.held_back) == (False, [held_back(lake[0])[plan.id]])
+    assert (done.success, done.held_back) == (False, [lines_held_back(lake[0])[plan.id]])
     for as_json in (False, True):
         capsys.readouterr()
         context = click.Context(click.Command("catch-up"))

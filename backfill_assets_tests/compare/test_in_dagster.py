@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 
 from backfill_assets.compare.in_dagster import PROVEN, STANDING_PROOF, proof_job, proof_schedule
-from backfill_assets.compare.proofs import proof_alarms
 from backfill_assets.compare.prove import ProofRequest
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.dagster.adapter.assemble import assemble
@@ -21,6 +20,7 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
+from backfill_assets.reading.proofs import proof_alarms
 from backfill_assets_tests.readable_lake import TABLE, readable_lake
 
 pytestmark = pytest.mark.usefixtures("storages")

@@ -18,13 +18,14 @@ from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings
-from backfill_assets.plans.files import held_back, resume
+from backfill_assets.plans.files import resume
 from backfill_assets.plans.progress import progress
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.run import run_plan
-from backfill_assets.reconcile.outcomes import last_outcomes
+from backfill_assets.reading.outcomes import last_outcomes
 from backfill_assets.reconcile.reconcile import controls_over
 from backfill_assets_tests.files import publish_by_hand
+from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.planning import (
     DAYS,
     HandWorker,
@@ -81,10 +82,10 @@ def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_p
     assert progress(*opened, plan).going_on == f"run {plan.id} --accept 4"
     assert (
         f"(by the gate of chunk 4: see `backfill-assets plan show {plan.id}`)"
-        in held_back(lake)[plan.id]
+        in lines_held_back(lake)[plan.id]
     )
-    assert f"`backfill-assets run {plan.id} --accept 4`, or" in held_back(lake)[plan.id]
-    assert "differ" not in held_back(lake)[plan.id]
+    assert f"`backfill-assets run {plan.id} --accept 4`, or" in lines_held_back(lake)[plan.id]
+    assert "differ" not in lines_held_back(lake)[plan.id]
     assert run_plan(lambda: opened, plan, worker, accepted=4).state == "finished"
     roll_back(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
     release(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))

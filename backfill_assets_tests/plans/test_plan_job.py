@@ -20,15 +20,7 @@ from backfill_assets.kernel.core.days import from_inclusive, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import PLAN_TAG
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import (
-    FINISHED,
-    held_back,
-    keep_plan,
-    mark,
-    only_runner,
-    resume,
-    unmark,
-)
+from backfill_assets.plans.files import FINISHED, keep_plan, mark, only_runner, resume, unmark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.plan_job import (
@@ -41,6 +33,7 @@ from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.run import activate, run_plan
 from backfill_assets.plans.work import ChunkWork
 from backfill_assets_tests.dagster.adapter.ticking import DAYS, Made, ran
+from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.planning import HandWorker, bare_staging, planned, versions_of
 from backfill_assets_tests.synthetic import synthetic_lake
 
@@ -149,7 +142,7 @@ def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(
     with only_runner(lake[0], plan):
         assert _spelled(lake, instance) == f"plan {plan.id} is being run"
     mark(lake[0], plan.id, "paused", "lunch")
-    assert "is paused (lunch)" in _spelled(lake, instance) == held_back(lake[0])[plan.id]
+    assert "is paused (lunch)" in _spelled(lake, instance) == lines_held_back(lake[0])[plan.id]
     unmark(lake[0], plan.id, "paused")
     ran(instance, request, dg.DagsterRunStatus.STARTED)
     assert _spelled(lake, instance) == f"plan {plan.id}: its run is queued or starting"
@@ -177,7 +170,7 @@ def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_look
     tick = ticked(lake, instance)
     assert (tick.requests, tick.alarms) == (
         [],
-        {f"plan {plan.id} {word}": held_back(lake[0])[plan.id]},
+        {f"plan {plan.id} {word}": lines_held_back(lake[0])[plan.id]},
     )
     assert ("the server is gone" in tick.alarms[f"plan {plan.id} {word}"]) == (word == "stopped")
     if word == "waiting":

@@ -26,13 +26,14 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import held_back, keep_plan, mark, resume, resumed
+from backfill_assets.plans.files import keep_plan, mark, resume, resumed
 from backfill_assets.plans.model import Pins, Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.preflight import moved_pins, take_pins, usual_parallel
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.run import run_plan
+from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.planning import (
     DAYS,
     HandWorker,
@@ -234,7 +235,7 @@ def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
             resume(lake[0], plan, "")
         assert (
             f"plan resume {plan.id} --reason WHY`, then `backfill-assets run"
-            in held_back(lake[0])[plan.id]
+            in lines_held_back(lake[0])[plan.id]
         )
         resume(lake[0], plan, "looked")
     assert (done[0], passed) == ("finished", stops)

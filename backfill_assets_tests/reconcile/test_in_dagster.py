@@ -15,8 +15,8 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.attention import attention
+from backfill_assets.reading.outcomes import broken_controls
 from backfill_assets.reconcile.in_dagster import controls_sensor, controls_tick
-from backfill_assets.reconcile.outcomes import broken_controls
 from backfill_assets.reconcile.reconcile import judge_controls
 from backfill_assets_tests.readable_lake import TABLE, readable_lake
 

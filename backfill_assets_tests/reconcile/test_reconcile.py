@@ -27,11 +27,11 @@ from backfill_assets.reading.matching import (
     ColumnCount,
     DayCount,
 )
+from backfill_assets.reading.outcomes import kept_mismatches
 from backfill_assets.reconcile.reconcile import (
     ReconcileReport,
     ReconcileRequest,
     keep_report,
-    kept_mismatches,
     reconcile,
 )
 from backfill_assets_tests.builders import day

@@ -12,7 +12,7 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reconcile.outcomes import (
+from backfill_assets.reading.outcomes import (
     OUTCOMES,
     ControlOutcome,
     broken_controls,

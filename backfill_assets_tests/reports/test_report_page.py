@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
 from backfill_assets.reading.account import Account
 from backfill_assets.reading.check_history import CheckHistory
-from backfill_assets.reconcile.outcomes import ControlOutcome
+from backfill_assets.reading.outcomes import ControlOutcome
 from backfill_assets.reports.report import Delivered, LakeReport, report
 from backfill_assets.reports.report_page import page as sections_of
 from backfill_assets.reports.status import DayStatus

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.compare.proofs import (
+from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.reading.outcomes import ControlOutcome, keep_outcomes
+from backfill_assets.reading.proofs import (
     DIFFERS,
     EQUAL,
     PASSED_OVER,
@@ -18,12 +22,8 @@ from backfill_assets.compare.proofs import (
     keep_proofs,
     newest_writes,
 )
-from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
-from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.sql import ask
 from backfill_assets.reading.system_tables import columns_of
-from backfill_assets.reconcile.outcomes import ControlOutcome, keep_outcomes
 from backfill_assets.reports.status import DayStatus, status
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.planned import Planned

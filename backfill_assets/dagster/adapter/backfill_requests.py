@@ -49,11 +49,11 @@ from backfill_assets.kernel.core.plans import (
     PLAN_TAG,
     Work,
 )
-from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.write_mode import MODE_TAG, ON_BAD_DAYS_TAG, OnBadDays
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.rebuild import Rebuild
+from backfill_assets.reading.claims import days_of_active_plans
 
 DaySets = Mapping[str, Set[date]]
 GivenUp = Mapping[str, str]  # per table a text about days that no sensor requests any more
@@ -130,16 +130,6 @@ class TickState:
         )
 
 
-def planned_days(lake: Lake) -> dict[str, set[date]]:
-    """Per table the days that sensors and schedules leave alone: those of active plans."""
-    found: dict[str, set[date]] = {}
-    for room in rooms():
-        of_room = resolve(room.planned_days)(lake) if room.planned_days else {}
-        for table, days in of_room.items():
-            found.setdefault(table, set()).update(days)
-    return found
-
-
 def read_tick_state(
     instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime
 ) -> TickState:
@@ -150,7 +140,7 @@ def read_tick_state(
     end_dead_runs(instance, lake)
     busy = runs.busy_days(instance, lake.address, contracts, lake_context.naming)
     return TickState(
-        instance, lake, known.read(), busy, now, planned_days(lake), lake_context.naming
+        instance, lake, known.read(), busy, now, days_of_active_plans(lake), lake_context.naming
     )
 
 

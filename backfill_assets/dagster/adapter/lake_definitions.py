@@ -18,7 +18,7 @@ from backfill_assets.dagster.adapter.context import LakeContext, Opened, ShownLa
 from backfill_assets.dagster.adapter.sensors import lake_schedules, lake_sensors, scan_job
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import offered, resolve, rooms
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import pipeline_of
@@ -90,5 +90,5 @@ def stand_in(lake_context: LakeContext) -> Opened:
 
 
 def sample_module() -> Any:
-    """The module that makes sample lakes (`Room.samples`); None in an installation without it."""
-    return next((resolve(room.samples) for room in rooms() if room.samples), None)
+    """The module that makes sample lakes; None in an installation without it."""
+    return offered("sample_lakes")

@@ -14,7 +14,6 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.alerts import report_alarms
-from backfill_assets.dagster.adapter.backfill_requests import planned_days
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.dagster_private import instance_id
 from backfill_assets.dagster.adapter.io_manager import as_failures
@@ -39,6 +38,7 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.table_places import home_of
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.attention import keep_attention
+from backfill_assets.reading.claims import days_of_active_plans
 
 # A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
 INTERVAL_SECONDS = 10
@@ -232,7 +232,7 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
     if start >= stop:
         return dg.SkipReason("the lake's first day is not that long ago")
     days = DayRange(start, stop)
-    if any(set(days) & planned for planned in planned_days(lake).values()):
+    if any(set(days) & planned for planned in days_of_active_plans(lake).values()):
         return dg.SkipReason(
             f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
         )
@@ -263,7 +263,7 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     first = min((day for latest in loaded for day in latest), default=lake.settings.start_date)
     days = [first + ONE_DAY * i for i in range((today - first).days)]
     yesterday = today - ONE_DAY
-    planned = set().union(*planned_days(lake).values())
+    planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
     lacking = {
         d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING

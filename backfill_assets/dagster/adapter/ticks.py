@@ -7,7 +7,7 @@ rebuilding them (`kernel.write`). No Spark, and no cursor: a tick that was kille
 forgotten changes nothing about the next one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -36,6 +36,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needs
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.texts import plain
+from backfill_assets.reading.claims import left_to_plans
 from backfill_assets.reading.fitness import irreproducible_days
 
 SCAN = "scan_landing"
@@ -274,9 +275,3 @@ def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
                 '`backfill-assets landing accept --note "why"`',
             )
     return blocked
-
-
-def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
-    """A line per table of `tables` that has days in `planned`."""
-    why = "left alone: of an active plan (`backfill-assets plan list`)"
-    return [f"{name}: {ranges(planned[name])} {why}" for name in tables if planned.get(name)]

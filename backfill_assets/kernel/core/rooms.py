@@ -37,10 +37,8 @@ class Room:
     that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
     `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
     that yield rows of `system.checks`. `dagster`: a function that gives what it adds to the
-    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`. `note_read`: a
-    function that is told of each table that `open_lake` reads. `planned_days`: a function that
-    gives, for a lake, the days by table that no sensor and no schedule requests. `make_plan`: what
-    `LakeResource.plan` calls. `samples`: a module that makes sample lakes.
+    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`. `offers`: functions
+    for other rooms, which go on without them (`offered`), by the names that those know.
     """
 
     name: str
@@ -50,10 +48,7 @@ class Room:
     tables: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     dagster: str = ""
-    note_read: str = ""
-    planned_days: str = ""
-    make_plan: str = ""
-    samples: str = ""
+    offers: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -61,6 +56,13 @@ def rooms() -> tuple[Room, ...]:
     """Return the rooms of this installation, in the order of their list."""
     names = import_module(f"{PACKAGE}.rooms").ROOMS
     return tuple(import_module(f"{PACKAGE}.{name}").ROOM for name in names)
+
+
+def offered(name: str) -> Any | None:
+    """Import and return what a room offers to others under a name; None where no room of this
+    installation does."""
+    references = [room.offers[name] for room in rooms() if name in room.offers]
+    return resolve(references[0]) if references else None
 
 
 def resolve(reference: str) -> Any:

@@ -23,7 +23,6 @@ from backfill_assets.dagster.adapter.ticks import (
     SCAN,
     Tick,
     _note_landing,
-    left_to_plans,
 )
 from backfill_assets.dagster.adding import PLANS
 from backfill_assets.engines.server import server_status
@@ -36,6 +35,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import keep_plan, mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
+from backfill_assets.reading.claims import left_to_plans
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.dagster.adapter.ticking import (
     DAYS,

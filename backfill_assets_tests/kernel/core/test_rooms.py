@@ -11,7 +11,7 @@ import click
 import pytest
 
 import backfill_assets
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import offered, resolve, rooms
 
 COMMANDS = {name: entry for room in rooms() for name, entry in room.commands.items()}
 
@@ -36,6 +36,17 @@ def test_what_rooms_leave_for_a_person_and_check_leads_to_functions() -> None:
     named = [r for room in rooms() for r in (*room.standing, *room.checks)]
     assert len(named) == len(set(named)) > 0
     assert all(callable(resolve(reference)) for reference in named)
+
+
+@pytest.mark.slow  # it imports Dagster
+def test_what_a_room_offers_is_found_by_its_name() -> None:
+    names = [name for room in rooms() for name in room.offers]
+    assert len(names) == len(set(names)) > 0
+    assert all(offered(name) is not None for name in names)
+
+
+def test_what_no_room_offers_is_none() -> None:
+    assert offered("no such thing") is None
 
 
 def test_a_reference_that_leads_nowhere_is_an_error() -> None:

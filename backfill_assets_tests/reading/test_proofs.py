@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.differences import DayDifference
-from backfill_assets.compare.proofs import EQUAL, PROOFS, Proof, proof_alarms, unproven
 from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.kernel.core.clock import utc_now
@@ -21,6 +20,7 @@ from backfill_assets.kernel.tables.sections import ProofSettings
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reading.attention import attention
+from backfill_assets.reading.proofs import EQUAL, PROOFS, Proof, proof_alarms, unproven
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
 from backfill_assets_tests.reading.test_check_history import PIPELINE, TABLE

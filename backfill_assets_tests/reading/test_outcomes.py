@@ -1,12 +1,12 @@
 """Controls: whose writes make an outcome old.
 
-Tested here: `reconcile.outcomes`. Not tested here: judging (`test_reconcile_controls.py`).
+Tested here: `reading.outcomes`. Not tested here: judging (`test_reconcile_controls.py`).
 """
 
 import pytest
 
 from backfill_assets.kernel.tables.sections import ControlSettings
-from backfill_assets.reconcile.outcomes import tables_read
+from backfill_assets.reading.outcomes import tables_read
 
 pytestmark = pytest.mark.quick
 

@@ -3,11 +3,13 @@
 Not here: judging (`reconcile`). Imports no engine: `status` reads it.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
@@ -16,9 +18,14 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import QUERY, named_tables
 
 if TYPE_CHECKING:
+    pass
+
+
+if TYPE_CHECKING:
     from backfill_assets.reading.system_tables import CheckedDay, LakeLook
 
 OUTCOMES = "controls.json"
+REPORT = re.compile(r"[^.]{8}-[^.]{6}-[^.]{6}\.json")  # of a reconciliation
 SECOND = timedelta(seconds=1)  # outcomes are dated to the second
 
 
@@ -45,6 +52,10 @@ class ControlOutcome:
         return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
 
 
+Judge = Callable[[Lake, Pipeline], Sequence[ControlOutcome]]
+JudgeOver = Callable[[Lake, Pipeline, Collection[str]], Sequence[ControlOutcome]]
+
+
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     """Return the newest outcome of every control that was judged and is still declared; reads one
     small file."""
@@ -52,6 +63,20 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
         ControlOutcome(**o) for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
     )
     return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
+
+
+def all_outcomes(lake: Lake, pipeline: Pipeline) -> Sequence[ControlOutcome]:
+    """Judge all controls now; none where no room of this installation judges them."""
+    judge: Judge | None = offered("judge_controls")
+    return judge(lake, pipeline) if judge is not None else ()
+
+
+def outcomes_over(
+    lake: Lake, pipeline: Pipeline, tables: Collection[str]
+) -> Sequence[ControlOutcome]:
+    """Judge now the controls that read one of these tables, or a table made from them."""
+    judge: JudgeOver | None = offered("judge_controls_over")
+    return judge(lake, pipeline, tables) if judge is not None else ()
 
 
 def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
@@ -107,3 +132,11 @@ def checked_controls(look: "LakeLook") -> Iterator["CheckedDay"]:
 
     for o in last_outcomes(look.lake):
         yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
+
+
+def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
+    """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
+    newest `most`."""
+    names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]
+    found = (lake.place.read_json(f"{RECONCILED}/{name}") for name in names)
+    return {f"{r['left']} | {r['right']}": int(r["mismatches"]) for r in found if r}

@@ -1,0 +1,72 @@
+"""Days that plans have for themselves, and plans that wait for a person, as all who leave such days
+alone see them.
+
+Not here: plans (the room `plans`, which offers what is asked here). Without that room no day is
+claimed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Protocol
+
+from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.tables.home import Lake
+
+
+class ActivePlan(Protocol):
+    """A plan that was started and neither finished nor cancelled."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def created(self) -> datetime:
+        """When it was made (aware)."""
+
+    @property
+    def days(self) -> DayRange:
+        """Its days."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Its tables, upstream first."""
+
+
+@dataclass(frozen=True)
+class HoldingPlan:
+    """Days that nothing makes until a person lets their plan go on."""
+
+    plan: ActivePlan
+    state: str  # of the plan, such as `paused`, `waiting`, `stopped`
+    line: str  # why, which days, and which command frees them
+
+
+def active_plans(lake: Lake) -> Sequence[ActivePlan]:
+    """Return the active plans, oldest first. Their days are left to them."""
+    find: Callable[[Lake], Sequence[ActivePlan]] | None = offered("active_plans")
+    return find(lake) if find is not None else ()
+
+
+def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
+    """Return, per table, the days of active plans, which sensors and schedules leave alone."""
+    days_of: dict[str, set[date]] = {}
+    for plan in active_plans(lake):
+        for table in plan.tables:
+            days_of.setdefault(table, set()).update(plan.days)
+    return days_of
+
+
+def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
+    """Return a line per table of `tables` that has days in `planned`."""
+    why = "left alone: of an active plan (`backfill-assets plan list`)"
+    return [f"{name}: {ranges(planned[name])} {why}" for name in tables if planned.get(name)]
+
+
+def held_back(lake: Lake, also_idle: bool = False) -> Sequence[HoldingPlan]:
+    """Return what active plans that wait for a person hold back; `also_idle`: also plans whose
+    runner was killed."""
+    find: Callable[[Lake, bool], Sequence[HoldingPlan]] | None = offered("held_back")
+    return find(lake, also_idle) if find is not None else ()
