@@ -10,7 +10,7 @@ from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 KERNEL = f"{PACKAGE}.kernel"
 # Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
-MOST_EXCEPTIONS = 20
+MOST_EXCEPTIONS = 19
 MOST_UPWARD = 0  # within the kernel
 MOST_KERNEL_NAMES = 523  # that rooms import
 MOST_BETWEEN_ROOMS = 482  # pairs of modules

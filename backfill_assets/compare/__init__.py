@@ -30,4 +30,5 @@ ROOM = Room(
     standing=("reading.proofs:proof_lines",),
     checks=("reading.proofs:checked_proofs",),
     dagster="compare.in_dagster:definitions",
+    offers={"day_changes": "compare.differences:day_changes"},
 )

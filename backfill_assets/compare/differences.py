@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.days import DayRange, from_inclusive
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Histogram
 from backfill_assets.kernel.tables.embedded import connection, selections
@@ -107,6 +107,20 @@ def differences(
         return Differences(
             days_found, samples, {c: (first.get(c), second.get(c)) for c in {**first, **second}}
         )
+
+
+def day_changes(
+    lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], day: date
+) -> str:
+    """Return in words how many rows of a day two sets of files add, remove and change, and in which
+    columns. Raises as `differences` does."""
+    found = differences(lake, contract, before, after, from_inclusive(day, day)).days
+    return "; ".join(map(_change_text, found))
+
+
+def _change_text(day: DayDifference) -> str:
+    columns = f", in {', '.join(day.columns)}" if day.columns else ""
+    return f"{day.added} added, {day.removed} removed, {day.changed} changed{columns}"
 
 
 def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:

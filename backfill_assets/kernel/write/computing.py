@@ -13,19 +13,22 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from backfill_assets.compare.differences import DayDifference, differences
 from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import DayRange, contiguous, covering, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, contiguous, covering
 from backfill_assets.kernel.core.digests import days_of
 from backfill_assets.kernel.core.errors import (
     OTHER_ROWS_AGAIN,
     OTHER_ROWS_ALONE,
     ContractBroken,
 )
+from backfill_assets.kernel.core.profiles import DayProfile
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table
 
@@ -197,13 +200,10 @@ def refuse_dependent(
     no table of this package, and not where rows of other days came, which are refused by name. A
     tie that does not show on that day waits for `prove`.
     """
-    table, came = request.table, {f.partition for f in staged.files}
-    others = (
-        came - {str(d) for d in days}
-        if table.contract.partition_column == table.contract.day_column
-        else ()
-    )
-    if request.given is not None or not table.brings_code or others:
+    table, asked = request.table, {str(d) for d in days}
+    if request.given is not None or not table.brings_code:
+        return
+    if _is_by_day(table.contract) and {f.partition for f in staged.files} - asked:
         return
     if _has_passed(states, table.name, staged, len(days)):
         return
@@ -212,29 +212,51 @@ def refuse_dependent(
     with request.phases.phase("alone"):
         alone = stage_days(reordered, states, [day])
         try:
-            span = from_inclusive(day, day)
-            found = differences(
-                lake_session.lake, table.contract, staged.paths, alone.paths, span
-            ).days
+            sides = [_files_of_day(table.contract, rows, day) for rows in (staged, alone)]
+            one, other = (_content_of(lake_session.lake, table.contract, s, day) for s in sides)
+            if one != other:
+                changes = _changes_in_words(lake_session.lake, table.contract, sides, day)
+                raise _dependence_error(table.name, day, len(days), changes)
         finally:
             alone.drop()
-    if differing := [d for d in found if d.added or d.removed or d.changed]:
-        raise _dependence_error(table.name, day, len(days), differing[0])
 
 
-def _dependence_error(table: str, day: date, days: int, found: DayDifference) -> ContractBroken:
-    columns = f", in {', '.join(found.columns)}" if found.columns else ""
+def _is_by_day(contract: Contract) -> bool:
+    """Whether the table's files are laid out by its days."""
+    return contract.partition_column == contract.day_column
+
+
+def _files_of_day(contract: Contract, staged: Staged, day: date) -> list[str]:
+    """The paths of staged files that may hold rows of a day."""
+    is_by_day = _is_by_day(contract)
+    return [f.path for f in staged.files if not is_by_day or f.partition == str(day)]
+
+
+def _content_of(
+    lake: Lake, contract: Contract, files: Sequence[str], day: date
+) -> tuple[int, str, int]:
+    """Rows, fingerprint and scheme of a day in these files."""
+    return audit(lake, files, contract).get(day, DayProfile()).content
+
+
+def _changes_in_words(
+    lake: Lake, contract: Contract, sides: Sequence[Sequence[str]], day: date
+) -> str:
+    """How the rows of a day in two sets of files differ, as far as a room can say it."""
+    say = offered("day_changes")
+    return "by their fingerprints" if say is None else str(say(lake, contract, *sides, day))
+
+
+def _dependence_error(table: str, day: date, days: int, changes: str) -> ContractBroken:
     what = f"{OTHER_ROWS_ALONE} {days} days" if days > 1 else OTHER_ROWS_AGAIN
     return ContractBroken(
         f"the transform of {table}",
-        f"{day} {what}: {found.added} added, {found.removed} removed, {found.changed} "
-        f"changed{columns}",
+        f"{day} {what}: {changes}",
         "Nothing was written",
         "A run hands over all its days at once, in no order: join and aggregate within the window "
-        "of each row's own "
-        "day, order by columns that hold the key, sort lists, sum DECIMALs in place of DOUBLEs, "
-        "take chance from a "
-        "hash of the key (`backfill-assets guide own-tables`)",
+        "of each row's own day, order by columns that hold the key, sort lists, sum DECIMALs in "
+        "place of DOUBLEs, take chance from a hash of the key (`backfill-assets guide "
+        "own-tables`)",
     )
 
 
