@@ -15,9 +15,8 @@ from typing import Any, Self, TypeVar
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from backfill_assets.buckets import leases
-from backfill_assets.buckets.store_errors import StoreLost
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, StoreLost, Token
 
 T = TypeVar("T")
 GO, LOSE, REFUSE, DELAY, DIE, BEAT = "go", "lose the answer", "refuse", "delay", "die", "beat"

@@ -119,7 +119,7 @@ DECIDES_NO_ROW = {
     "kernel.tables.query_files",
 }
 PINNED = {
-    "raw 1": "52d9fdd1297a3393022f7b6d145a638b",
+    "raw 1": "6e89fa90ac0c13eb3f46e3df8b5e8bed",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

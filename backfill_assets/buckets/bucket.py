@@ -17,10 +17,10 @@ from typing import Self
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.local_copies import LocalCopies
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import OddKeys
+from backfill_assets.buckets.store_errors import refuse_loss
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.lease_watch import shown_lately
-from backfill_assets.kernel.place.port import LOCK_SECONDS, Place, Token
+from backfill_assets.kernel.place.port import LOCK_SECONDS, OddKeys, Place, Token
 from backfill_assets.kernel.place.schemes import anywhere
 
 AT_ONCE = 8  # files that are sent
@@ -238,6 +238,23 @@ class Bucket(Place):
     def file_fault(self, name: str) -> str:
         """As the port says: a store has no links, and objects alone."""
         return ""
+
+    def refuse_loss(self, error: Exception, expected: str = "") -> None:
+        """As the port says."""
+        refuse_loss(self, error, expected)
+
+    def keeping_copies(self, machine: str) -> Self:
+        """As the port says."""
+        return replace(self, machine=machine)
+
+    @property
+    def patience(self) -> float:
+        """As the port says: until the lease of a dead process is over."""
+        return super().patience + leases.seconds_of_the_dead()
+
+    def clear_locks(self) -> None:
+        """As the port says."""
+        leases.clear(self)
 
     def uri(self, name: str = "") -> str:
         """As the port says."""

@@ -22,7 +22,6 @@ from typing import Any
 from backfill_assets.kernel.place.lease_watch import LeaseWatch
 from backfill_assets.kernel.place.port import (
     LOCKS,
-    SHOWN_SECONDS,
     AlreadyThere,
     Changed,
     Held,
@@ -31,9 +30,10 @@ from backfill_assets.kernel.place.port import (
     Token,
 )
 
-WRITE_LEASE_SECONDS = SHOWN_SECONDS  # so long the files of a process that was killed are not swept
+WRITE_LEASE_SECONDS = (
+    LeaseWatch.SHOWN_SECONDS
+)  # so long the files of a process that was killed are not swept
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
-LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
 
@@ -133,11 +133,9 @@ class Lease:
                 self.renew(seconds=0)
 
 
-def patience(place: Place) -> float:
-    """Seconds after which a lock is free that a process held which died before, or that a look
-    holds for a moment."""
-    of_the_dead = LOCK_LEASE_SECONDS + LeaseWatch.SLACK_SECONDS + 2 * MOST_PAUSE_SECONDS
-    return LOOK_SECONDS + (of_the_dead if place.is_store else 0)
+def seconds_of_the_dead() -> float:
+    """Seconds after which the lock of a process that died before is somebody else's."""
+    return LOCK_LEASE_SECONDS + LeaseWatch.SLACK_SECONDS + 2 * MOST_PAUSE_SECONDS
 
 
 @contextmanager

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.buckets.odd_keys import list_all
-from backfill_assets.buckets.store_errors import Busy, ChangedAfterAll, OddKeys, answered, lost
+from backfill_assets.buckets.store_errors import Busy, ChangedAfterAll, answered, lost
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Token
+from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, OddKeys, Token
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

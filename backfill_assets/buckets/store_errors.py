@@ -7,13 +7,21 @@ state is shown.
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.errors import BackfillError, TransientError
+from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, Place, Token
+from backfill_assets.kernel.place.port import (
+    AlreadyThere,
+    Changed,
+    Gone,
+    OddKeys,
+    Place,
+    StoreLost,
+    StoreRefused,
+)
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
 REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
@@ -28,9 +36,6 @@ NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|missing .*[Kk]ey"
 )
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)", re.DOTALL)
-ODD_KEY = re.compile(
-    r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\ud800-\udfff]"
-)  # as the client judges them
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
 OF_STORE = re.compile(
     r"object store|Generic \w+ error"
@@ -52,34 +57,6 @@ SET_CREDENTIALS = (
     "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for az://: AZURE_STORAGE_ACCOUNT_NAME and "
     "its key), or run on a machine or in a pod that has a role"
 )
-
-
-class StoreRefused(BackfillError, OSError):
-    """The store does not let this process in, or there is no such bucket. A retry cannot help."""
-
-    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
-        return type(self), (self.object, self.culprit, self.consequence, self.fix)
-
-
-class OddKeys(StoreRefused):
-    """Some keys of a listing are no paths, so that the client ends it."""
-
-    good: Mapping[str, Token] = {}  # of all other keys
-    odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
-
-    def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
-        """The error with the keys of a whole listing, without their first characters."""
-        self.odd = tuple(key[cut:] for key in found if ODD_KEY.search(key))
-        self.good = {key[cut:]: token for key, token in found.items() if not ODD_KEY.search(key)}
-        return self
-
-
-class StoreLost(TransientError, OSError):
-    """The store does not answer, or asks to come back later; whether a write happened is not
-    known."""
-
-    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
-        return type(self), (self.object, self.culprit, self.consequence, self.fix)
 
 
 class Busy(StoreLost):
@@ -218,21 +195,16 @@ def lost(address: str, text: str = "", code: str = "", state: str = "") -> Store
     )
 
 
-def refuse_lost(place: Place, error: Exception) -> None:
-    """Raise where an error of delta-rs is the store's: StoreRefused if a retry cannot help, else
-    StoreLost."""
-    if place.is_store and OF_STORE.search(text := str(error)):
-        raise _refused(place.uri(), text, *_answer_in(text)) or lost(
-            place.uri()
-        ) from None  # it may quote a key
-
-
-def refuse_old_listing(table: Place, error: Exception, commit: str) -> None:
-    """Raise TransientError where delta-rs says that a store's listing of a table's log ends before
-    a commit, given by its name in the table, that is there: a store that breaks its promise."""
-    if table.is_store and (found := OLD_LIST.search(str(error))) and table.exists(commit):
+def refuse_loss(place: Place, error: Exception, expected: str) -> None:
+    """As the port says, of a place in a store: StoreRefused if a retry cannot help, else
+    TransientError. Nothing of the error's text is shown: it may quote a key."""
+    text = str(error)
+    if OF_STORE.search(text):
+        raise _refused(place.uri(), text, *_answer_in(text)) or lost(place.uri()) from None
+    found = OLD_LIST.search(text)
+    if found is not None and expected and place.exists(expected):
         raise TransientError(
-            f"the table {table.name}",
+            f"the table {place.name}",
             f"its store lists its log up to version {found[1]}, though version {found[2]} is there",
             NOTHING,
             "Run again; a store whose listings stay old breaks what is asked of it "

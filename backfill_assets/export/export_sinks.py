@@ -13,7 +13,6 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
-from backfill_assets.buckets.leases import patience
 from backfill_assets.kernel.core.addresses import SCHEMES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -86,7 +85,7 @@ def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator["Sink"]:
         if f"{place.uri()}/".startswith(f"{lake.place.uri(TABLES)}/"):
             raise _refused(to, "it lies among the lake's own tables", "Name another folder")
         try:
-            with place.lock(".lock", to, patience(place)):
+            with place.lock(".lock", to, place.patience):
                 yield FolderSink(lake, contract, place)
         except Held:
             raise _refused(

@@ -42,7 +42,6 @@ from backfill_assets.kernel.log.log import (
     LOG,
     commit_info,
     commit_name,
-    find_write,
     first_of,
     read_commit,
     read_head,
@@ -273,7 +272,7 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
             )
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
-    if find_write(table, receipt.write_id, before) is None:
+    if LOGS.find_write(table, receipt.write_id, before) is None:
         if table.exists(commit_name(before + 1)) or failed is None:
             raise Conflict(
                 f"the table {wanted.name}",

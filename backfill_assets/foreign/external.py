@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.assets.declared import declared, located
-from backfill_assets.buckets.store_errors import refuse_lost
 from backfill_assets.kernel.core.addresses import table_address
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, ranges
@@ -185,7 +184,7 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
     try:
         opened = DeltaTable(there.uri(), version=version)
     except (DeltaError, OSError) as error:
-        refuse_lost(there, error)
+        there.refuse_loss(error)
         raise unreadable(name, f"{place}: {' '.join(str(error).split())}") from error
     mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
     if mode != "none":

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from backfill_assets.buckets.store_errors import OddKeys
 from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX
 from backfill_assets.intake.files import LandedFile, landed_object
 from backfill_assets.intake.listing import (
@@ -24,7 +23,7 @@ from backfill_assets.intake.listing import (
 )
 from backfill_assets.intake.paths import day_of
 from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.place.port import Place, Token
+from backfill_assets.kernel.place.port import OddKeys, Place, Token
 
 NO_PATH = "its key is no path: it has an empty part, dots alone, or control characters"
 MANY = 10_000  # objects: listing them takes ten requests and about a second

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from backfill_assets.buckets.store_errors import StoreRefused
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
@@ -68,7 +67,7 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.scans import ScanReport, joined_reports, shown
-from backfill_assets.kernel.place.port import load_lock
+from backfill_assets.kernel.place.port import StoreRefused, load_lock
 from backfill_assets.kernel.tables.staging import stage_rows, sweep
 
 STILL_WRITTEN = "still being written; the next scan reads it"

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from backfill_assets.buckets.store_errors import refuse_lost
 from backfill_assets.intake.files import NOT_HERE, LandedFile
 from backfill_assets.intake.landings import list_files, table_of
 from backfill_assets.intake.listing import Listing
@@ -359,7 +358,7 @@ def _opened(table: Place, version: int) -> "DeltaTable":
     try:
         return DeltaTable(table.uri(), version=version)
     except (DeltaError, OSError) as error:
-        refuse_lost(table, error)
+        table.refuse_loss(error)
         culprit = (
             "cannot be opened, as by a lost commit before it "
             f"({' '.join(str(error).split())[:200]})"

@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.intake.content_store import StoredFile, described
@@ -39,7 +38,7 @@ def taken_by_engine(
     store, by the files' names: objects, of a lake in a bucket whose engine reads that itself. Logs
     why there are others, once a session."""
     lake, objects = lake_session.lake, [f for f in files if f.place is not None and not f.sha256]
-    if not (objects and isinstance(lake.stock, Bucket) and lake_session.is_at_bucket()):
+    if not (objects and lake.stock.is_store and lake_session.is_at_bucket()):
         return {}
     session = lake_session.spark()
     if _why_not(session, lake.place):
@@ -96,7 +95,7 @@ def _probe(place: Place) -> Probe:
 
 
 @lru_cache(maxsize=4)
-def _why_not(session: "SparkSession", place: Bucket) -> str:
+def _why_not(session: "SparkSession", place: Place) -> str:
     """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked
     once for a session; each task asks its own machine."""
     try:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.intake.content_store import StoredFile, note_mark
 from backfill_assets.intake.dialect import Dialect
 from backfill_assets.intake.files import LandedFile
@@ -65,7 +64,7 @@ class Probe:
             return "another release of backfill-assets is installed there"
         try:
             with tempfile.TemporaryDirectory(prefix="intake-") as folder:
-                is_same = _on(folder, self.place).token(self.name) == self.token
+                is_same = self.place.keeping_copies(folder).token(self.name) == self.token
         except Exception as error:  # noqa: BLE001 - it is the answer
             return f"{type(error).__name__}: {error}"[:REASON_CHARS]
         return (
@@ -97,10 +96,13 @@ class Tasks:
     def _taken(self, file: LandedFile, why_not: str) -> tuple[str | None, str | None, str | None]:
         if why_not:
             return None, None, why_not
+        # This machine's own folder of copies may be another user's.
         with tempfile.TemporaryDirectory(prefix="intake-") as folder:
             try:
-                here = file if file.place is None else replace(file, place=_on(folder, file.place))
-                content = self.intake.stored(here, _on(folder, self.store))
+                here = file
+                if file.place is not None:
+                    here = replace(file, place=file.place.keeping_copies(folder))
+                content = self.intake.stored(here, self.store.keeping_copies(folder))
                 return content.sha256, json.dumps(note_mark(content)), None
             except Exception as error:  # noqa: BLE001 - the process that started the task meets it again
                 return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
@@ -110,12 +112,6 @@ def code() -> str:
     """A digest of the code of this room, by which files are judged."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-def _on(folder: str, place: Place) -> Place:
-    """The same place, whose copies on this machine lie in that folder: its own may be another
-    user's here."""
-    return replace(place, machine=folder) if isinstance(place, Bucket) else place
 
 
 def _rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from backfill_assets.buckets.leases import patience
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import (
@@ -307,7 +306,7 @@ def only_runner(lake: Lake, plan: Plan) -> Iterator[None]:
     """Hold the lock of the plan's runner; raises BackfillError if another process has it."""
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(plan_lock(lake, plan, seconds=patience(lake.place)))
+            held.enter_context(plan_lock(lake, plan, seconds=lake.place.patience))
         except Held:
             fix = f"See how far it is: `backfill-assets plan show {plan.id}`"
             raise plan.error("another process is running it", "Nothing was started", fix) from None

@@ -13,7 +13,6 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import TypeVar
 
-from backfill_assets.buckets.leases import clear as clear_locks
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import LINKS
 from backfill_assets.intake.content_store import discard
@@ -126,8 +125,7 @@ def maintain(
         _forget_versions(lake, since)
         _forget_links(lake)
         forget_silent_markers(lake, MARKERS_STAY.total_seconds())
-        if lake.place.is_store:
-            clear_locks(lake.place)
+        lake.place.clear_locks()
         for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
             with (
                 suppress(Held),

@@ -12,8 +12,8 @@ import pytest
 
 from backfill_assets.buckets.objects import Objects
 from backfill_assets.buckets.odd_keys import list_all, signed
-from backfill_assets.buckets.store_errors import OddKeys
 from backfill_assets.kernel.place.choice import prefix_at
+from backfill_assets.kernel.place.port import OddKeys
 from backfill_assets_tests.stores import StoreServer
 
 ODD = [

@@ -16,9 +16,10 @@ import requests
 
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import StoreLost, StoreRefused, error_of, refuse_lost
+from backfill_assets.buckets.store_errors import error_of
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.place.port import StoreLost, StoreRefused
 from backfill_assets_tests.stores import versitygw
 
 ANSWER = (
@@ -77,10 +78,10 @@ def test_what_delta_rs_was_answered_is_named_as_what_this_client_was(
         (ANSWER.format(503, "SlowDown"), StoreLost),
     ):
         with pytest.raises(kind) as caught:
-            refuse_lost(place, OSError(f"Generic S3 error: {answer}"))
+            place.refuse_loss(OSError(f"Generic S3 error: {answer}"))
         assert str(caught.value).startswith(bucket_address)
         assert "SECRET1" not in str(caught.value)
-    refuse_lost(place, OSError("Invalid JSON in log record"))
+    place.refuse_loss(OSError("Invalid JSON in log record"))
 
 
 BUSY_TIMES = 8  # more than a client with six retries asks

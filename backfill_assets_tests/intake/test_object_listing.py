@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.buckets.store_errors import OddKeys
 from backfill_assets.intake.listing import list_landing, parse_pattern
 from backfill_assets.intake.object_listing import (
     MANY,
@@ -21,7 +20,7 @@ from backfill_assets.intake.object_listing import (
     listed,
 )
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.place.port import Token
+from backfill_assets.kernel.place.port import OddKeys, Token
 
 NAMES = (
     "a.csv",

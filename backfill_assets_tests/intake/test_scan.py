@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.buckets.store_errors import StoreRefused
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import counting
 from backfill_assets.intake.content_store import StoredFile
@@ -27,6 +26,7 @@ from backfill_assets.intake.scan import _ingested_or_waiting, accept, scan
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.place.port import StoreRefused
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets_tests.end_to_end.worlds import (

@@ -26,7 +26,6 @@ from backfill_assets.kernel.core.days import DayRange, from_inclusive, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.log import run_markers
-from backfill_assets.kernel.log.run_markers import Life
 from backfill_assets.kernel.place.port import LOCKS, RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets.kernel.tables.folder import RECONCILED
@@ -308,7 +307,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
-            elif life is Life.GONE and is_marked:
+            elif life is run_markers.Life.GONE and is_marked:
                 instance.report_run_failed(run, GONE)
                 markers.forget(run_id)
                 done.append(f"run {run_id} ended: its process is gone")

@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from backfill_assets.buckets.store_errors import refuse_lost, refuse_old_listing
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
 from backfill_assets.kernel.log.adopted import ADOPTION, files_before, first_version
@@ -297,8 +296,7 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
-        refuse_lost(table, error)
-        refuse_old_listing(table, error, commit_name(version or 0))
+        table.refuse_loss(error, commit_name(version or 0))
         refuse_torn(table, versions(table))
         torn = torn_checkpoints(table)
         if not torn:

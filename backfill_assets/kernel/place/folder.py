@@ -311,6 +311,16 @@ class Folder(Place):
             return ""
         return "" if stat.S_ISREG(mode) else "which is no regular file"
 
+    def refuse_loss(self, error: Exception, expected: str = "") -> None:
+        """As the port says: a folder answers."""
+
+    def keeping_copies(self, machine: str) -> Self:
+        """As the port says."""
+        return self
+
+    def clear_locks(self) -> None:
+        """As the port says: the kernel freed them."""
+
     def uri(self, name: str = "") -> str:
         """As the port says: the absolute path."""
         return self._path(name)

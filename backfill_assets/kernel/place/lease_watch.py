@@ -23,6 +23,7 @@ class LeaseWatch:
     """A lease of somebody, looked at until it is over: by the place's clock at the first look, then
     by how long it stays the same."""
 
+    SHOWN_SECONDS: ClassVar = SHOWN_SECONDS  # of a file that names no seconds
     SLACK_SECONDS: ClassVar = 2.0  # times of objects are whole seconds
 
     place: Place
@@ -43,7 +44,7 @@ class LeaseWatch:
         if is_first:
             self.clock = place_time(self.place) if self.clock is None else self.clock
             age = max(0.0, self.clock - token.changed_at)
-        seconds = self.body.get("seconds", SHOWN_SECONDS)
+        seconds = self.body.get("seconds", self.SHOWN_SECONDS)
         self._over_at = now + (seconds + self.SLACK_SECONDS - age if seconds else 0)
         return token
 

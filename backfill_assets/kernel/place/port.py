@@ -10,6 +10,7 @@ and `local`.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,10 +21,13 @@ from typing import Any, NamedTuple, Protocol, Self
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 
 LOCK_SECONDS = 3600.0  # a first load of years of data holds the load lock for minutes
+LOOK_SECONDS = 1.0  # longer than whoever only asks whether a lock is held holds it
 SHOWN_SECONDS = 120.0  # after so long without a sign of life the holder of a marker counts as dead
 FEW = 3  # files that a store is asked about one by one
 LOCKS = ".locks"  # outside the tables, so that no reader sees them
 RUNS = ".runs"  # markers of the runs that work on a lake (`kernel.log.run_markers`)
+# A key of a store that no path can be, as its client judges it.
+ODD_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class Gone(FileNotFoundError):
@@ -61,6 +65,34 @@ class Token(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self.mark)
+
+
+class StoreRefused(BackfillError, OSError):
+    """The store does not let this process in, or there is no such bucket. A retry cannot help."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
+
+
+class OddKeys(StoreRefused):
+    """Some keys of a listing are no paths, so that the client ends it."""
+
+    good: Mapping[str, Token] = {}  # of all other keys
+    odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
+
+    def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
+        """The error with the keys of a whole listing, without their first characters."""
+        self.odd = tuple(key[cut:] for key in found if ODD_KEY.search(key))
+        self.good = {key[cut:]: token for key, token in found.items() if not ODD_KEY.search(key)}
+        return self
+
+
+class StoreLost(TransientError, OSError):
+    """The store does not answer, or asks to come back later; whether a write happened is not
+    known."""
+
+    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
+        return type(self), (self.object, self.culprit, self.consequence, self.fix)
 
 
 class Swept(TransientError):
@@ -231,6 +263,25 @@ class Place(Protocol):
     def file_fault(self, name: str) -> str:
         """Not atomic. Why a name leads to no regular file below this place unless a link is
         followed, as a part of a sentence about the file; "" if it does, or the file is gone."""
+
+    def refuse_loss(self, error: Exception, expected: str = "") -> None:
+        """Not atomic. Raise this place's own error where one of a program that reads files by `uri`
+        says that the place did not answer, or that it lists no file `expected`, which is there:
+        StoreRefused if a retry cannot help, else TransientError."""
+
+    def keeping_copies(self, machine: str) -> Self:
+        """The same place, whose copies of files on this machine lie in that folder; itself where it
+        makes none."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a lock is free whose holder died before, or that somebody only looked
+        at."""
+        return LOOK_SECONDS
+
+    def clear_locks(self) -> None:
+        """Not atomic. Delete the locks whose processes died, where the place does not free them
+        itself; one whose holder shows itself meanwhile stays."""
 
     def uri(self, name: str = "") -> str:
         """The address of a file or folder that every engine takes."""

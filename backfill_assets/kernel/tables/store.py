@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltalake import DeltaTable, QueryBuilder
 
-from backfill_assets.buckets.store_errors import refuse_lost
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
@@ -207,7 +206,7 @@ class TableStore:
         try:
             yield from engine.execute(sql)
         except Exception as error:
-            refuse_lost(self.lake.place, error)
+            self.lake.place.refuse_loss(error)
             named, cause = (
                 ", ".join(table for table, _ in tables.values()),
                 str(error).partition("\n")[0],

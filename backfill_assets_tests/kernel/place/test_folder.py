@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.folder import SYNC_ALL_FROM, Folder
-from backfill_assets.kernel.place.port import AlreadyThere, table_lock
+from backfill_assets.kernel.place.port import LOCK_SECONDS, AlreadyThere, Held, table_lock
 from backfill_assets.kernel.tables.staging import StagedFile
 from backfill_assets_tests.processes import PIPES, start
 from backfill_assets_tests.sources import PACKAGE, sources
@@ -204,7 +204,7 @@ def test_a_private_file_is_for_its_owner_alone_and_a_link_is_no_file_of_the_plac
 CONTENT: dict[str, int] = {
     "intake/content_store": 2
 }  # its scratch, and its local copy that is proven
-LEFT, MODULES_ELSEWHERE = 2, 33
+LEFT, MODULES_ELSEWHERE = 2, 32
 # What users own (code, landing folders, exports, tables of others), scratch of engines, Dagster's
 # home.
 ELSEWHERE = [
@@ -223,10 +223,8 @@ ELSEWHERE = [
     "erasure/forgotten",
     "kernel/tables/home",
     "kernel/write/model",
-    "kernel/tables/settings",
     "intake/source_log",
     "erasure/traces",
-    "kernel/tables/query_files",
     "engines/frame_files",
     "erasure/landed_files",
     "compare/recompute",
@@ -356,3 +354,14 @@ def test_the_search_for_touched_files_finds_them_and_nothing_else() -> None:
     assert {
         code for code, call in calls.items() if isinstance(call, ast.Call) and _touches_files(call)
     } == {*found}
+
+
+def test_a_folder_answers_always_and_frees_the_locks_of_the_dead_itself(tmp_path: Path) -> None:
+    place = Folder(str(tmp_path))
+    place.refuse_loss(OSError("Generic S3 error: the object store did not answer"), "x")
+    assert place.keeping_copies("/elsewhere") is place
+    with place.lock("x.lock", "the table x"):
+        place.clear_locks()
+        with pytest.raises(Held), place.lock("x.lock", "the table x", seconds=0):
+            raise AssertionError
+    assert 0 < place.patience < LOCK_SECONDS

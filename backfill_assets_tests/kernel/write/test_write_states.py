@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.buckets import leases
-from backfill_assets.buckets.store_errors import StoreLost
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.log.log import commit_name, find_write, versions
-from backfill_assets.kernel.place.port import AlreadyThere
+from backfill_assets.kernel.place.port import AlreadyThere, StoreLost
 from backfill_assets.kernel.tables.committer import Conflict, landed
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.staging import Staged, StagedFile, markers, sweep
