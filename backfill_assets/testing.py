@@ -8,7 +8,7 @@ at run time. Does not live here: reading rows for any other purpose (`reading`).
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.compare.recompute import recompute
 from backfill_assets.engines.lake_session import ReorderedSession
 from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import drop_session
@@ -24,6 +23,7 @@ from backfill_assets.kernel.core.clock import SECONDS, utc_now
 from backfill_assets.kernel.core.days import from_inclusive, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
 from backfill_assets.kernel.write.candidate import RebuildRequest
@@ -233,6 +233,7 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
         raise BackfillError(
             f"the table {table}", culprit, "Nothing was computed", "Make these days first"
         )
+    recompute = _recompute_days(table)
     found, known = [], Known(lake, pipeline)
     for day in asked:
         request = RebuildRequest(
@@ -244,11 +245,24 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
         )
         verdict = recompute(request, by_any_code=True)
         off = next(iter(verdict.differing), None)
-        differing = (
+        differing: tuple[int, int, int, tuple[str, ...]] = (
             (off.added, off.removed, off.changed, tuple(off.columns)) if off else (0, 0, 0, ())
         )
         found.append(Replayed(day, *differing, passed_over=verdict.days[0].passed_over))
     return found
+
+
+def _recompute_days(table: str) -> Callable[..., Any]:
+    """What computes days again. Raises BackfillError where its room is not installed."""
+    recompute: Callable[..., Any] | None = offered("recompute")
+    if recompute is None:
+        raise BackfillError(
+            f"the table {table}",
+            "this installation lacks the room compare, which computes days again",
+            "Nothing was computed",
+            "Install the package whole",
+        )
+    return recompute
 
 
 def _opened(folder: Path) -> Lake:

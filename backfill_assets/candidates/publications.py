@@ -5,13 +5,12 @@ Not here: making and discarding candidates (`candidates.candidates`), readers du
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.candidates.candidates import FIT, publishing, refused
-from backfill_assets.compare.compare import CompareRequest, compare
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
 from backfill_assets.kernel.core.engines import ENGINE
@@ -19,6 +18,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.kernel.core.receipts import Built, Provenance
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.home import Lake
@@ -35,6 +35,8 @@ from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import unanswered
 
 NOTHING = "Nothing was published"
+# Rows added, removed and changed on days of a table, between two moments.
+CountChanges = Callable[[Pipeline, str, Iterable[DayRange], Moment, Moment], tuple[int, int, int]]
 GROUNDS = "grounds"  # tag of a receipt: what was looked at before its days were published
 
 
@@ -248,16 +250,12 @@ def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequ
         return ""
     if made_by == finished:
         return f"the gates of plan {', '.join(sorted(made_by))} passed"
-    if not request.compares or request.lake.store.head(table.name) < 0:
+    count: CountChanges | None = offered("count_changes")
+    is_new = request.lake.store.head(table.name) < 0
+    if is_new or not request.compares or count is None:
         return "not compared"
     sides = Moment(request.lake), Moment(there, built.version)
-    reports = [
-        compare(request.pipeline, CompareRequest(table.name, span), *sides)
-        for span in contiguous(days)
-    ]
-    added, removed, changed = (
-        sum(r.total(kind) for r in reports) for kind in ("added", "removed", "changed")
-    )
+    added, removed, changed = count(request.pipeline, table.name, contiguous(days), *sides)
     return f"compared: {added} row(s) added, {removed} removed, {changed} changed"
 
 

@@ -30,5 +30,10 @@ ROOM = Room(
     standing=("reading.proofs:proof_lines",),
     checks=("reading.proofs:checked_proofs",),
     dagster="compare.in_dagster:definitions",
-    offers={"day_changes": "compare.differences:day_changes"},
+    offers={
+        "count_changes": "compare.compare:count_changes",
+        "day_changes": "compare.differences:day_changes",
+        "engine_findings": "compare.prove:examine_engine",
+        "recompute": "compare.recompute:recompute",
+    },
 )

@@ -4,7 +4,7 @@ Not here: comparing the rows (`compare.differences`) and drawing the report
 (`compare.compare_command`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.data_files import folder_of
-from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.model import Plan
-from backfill_assets.plans.progress import writes_of_plan
 from backfill_assets.reading.moments import Moment, whole_files
 
 STATISTIC = "population stability index"
@@ -119,22 +116,6 @@ class CompareRequest:
     meant: Collection[str] | None = None  # columns that may change; None: any
 
 
-def of_plan(
-    lake: Lake, plan: Plan, chunk: int | None
-) -> list[tuple[CompareRequest, Moment, Moment]]:
-    """The comparisons that show what a plan (or its `chunk` alone) changed: per table the days, the
-    version before its first write and the version of its last. Tables without a write are left out.
-    Raises BackfillError for an unknown chunk."""
-    days, found = plan.chunk(chunk).days if chunk is not None else plan.days, []
-    for table in plan.tables:
-        writes = writes_of_plan(lake, plan, table)
-        own = [v for n, w in writes.chunks.items() if chunk in (None, n) for v in w.receipts]
-        if own:
-            moments = Moment(lake, min(own) - 1), Moment(lake, max(own))
-            found.append((CompareRequest(table, days), *moments))
-    return found
-
-
 def compare(
     pipeline: Pipeline, request: CompareRequest, before: Moment, after: Moment
 ) -> CompareReport:
@@ -176,6 +157,18 @@ def compare(
         _column_difference(c, request, differing, *sides) for c, sides in found.histograms.items()
     )
     return CompareReport(request.table, request.days, *versions, differing, columns, found.samples)
+
+
+def count_changes(
+    pipeline: Pipeline, table: str, spans: Iterable[DayRange], before: Moment, after: Moment
+) -> tuple[int, int, int]:
+    """Return how many rows of these days of a table were added, removed and changed."""
+    requests = (CompareRequest(table, span) for span in spans)
+    reports = [compare(pipeline, request, before, after) for request in requests]
+    added, removed, changed = (
+        sum(report.total(kind) for report in reports) for kind in ("added", "removed", "changed")
+    )
+    return added, removed, changed
 
 
 def _column_difference(

@@ -4,8 +4,7 @@ computed on two engines.
 Not here: finding the differences (`compare.compare`, `compare.prove`).
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,12 @@ import click
 from backfill_assets.cli.common import days_options, names_of, opened, target_option
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
 from backfill_assets.cli.output import Output, reporting
-from backfill_assets.compare.compare import CompareReport, CompareRequest, of_plan
+from backfill_assets.compare.compare import CompareReport, CompareRequest
 from backfill_assets.compare.compare import compare as compare_of
 from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.plans.files import find_plan
 from backfill_assets.reading.moments import Moment
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 
 VERSION = click.IntRange(min=0)
+# Per table that a plan wrote its name, the days, the version before and the version after.
+PlanChanges = Callable[[Lake, str, int | None, str], Sequence[tuple[str, DayRange, int, int]]]
 MOMENTS = ("from_version", "to_version", "other_lake")
 
 
@@ -99,21 +100,18 @@ def _comparisons(
             )
         before, after = _moments(lake, **options)
         return [(CompareRequest(table, days, meant), before, after)]
-    plan = find_plan(lake, options["plan_id"])
     if days is not None or any(options[name] is not None for name in MOMENTS):
         raise click.UsageError("--plan says days and versions already: leave these options away.")
-    comparisons = [c for c in of_plan(lake, plan, options["chunk"]) if table in ("", c[0].table)]
-    if not comparisons:
-        what = f"chunk {options['chunk']} of it" if options["chunk"] else "it"
-        fix = f"See `backfill-assets plan show {plan.id}`"
-        raise plan.error(
-            f"{what} wrote nothing{f' to {table}' if table else ''}", "Nothing was compared", fix
-        )
-    if meant is not None and len(comparisons) > 1:
-        tables = ", ".join(r.table for r, *_ in comparisons)
+    plan_changes: PlanChanges | None = offered("plan_changes")
+    if plan_changes is None:
+        raise click.UsageError("--plan: this installation lacks the room plans.")
+    changes = plan_changes(lake, options["plan_id"], options["chunk"], table)
+    if meant is not None and len(changes) > 1:
+        tables = ", ".join(changed for changed, *_ in changes)
         raise click.UsageError(f"--meant is of one table: say --table with it, one of {tables}.")
     return [
-        (replace(request, meant=meant), before, after) for request, before, after in comparisons
+        (CompareRequest(changed, span, meant), Moment(lake, before), Moment(lake, after))
+        for changed, span, before, after in changes
     ]
 
 

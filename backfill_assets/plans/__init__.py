@@ -32,5 +32,6 @@ ROOM = Room(
         "active_plans": "plans.files:active_plans",
         "held_back": "plans.files:held_back",
         "make_plan": "plans.plan:plan_days",
+        "plan_changes": "plans.progress:plan_changes",
     },
 )

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.kernel.core.receipts import KEPT, DayEntry, Receipt
 from backfill_assets.kernel.core.states import State, States
@@ -23,6 +24,7 @@ from backfill_assets.plans.files import (
     Acceptance,
     Resumption,
     acceptances,
+    find_plan,
     going_on,
     resumed,
     state_of,
@@ -355,3 +357,27 @@ def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     return ChunkProgress(
         chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took
     )
+
+
+def plan_changes(
+    lake: Lake, plan_id: str, chunk: int | None, table: str
+) -> list[tuple[str, DayRange, int, int]]:
+    """Return what a plan, or its `chunk` alone, changed: per table that it wrote (`table`: of this
+    one) its name, the days, the version before the first write and that of the last. Raises
+    BackfillError for an unknown plan or chunk, and where nothing was written."""
+    plan = find_plan(lake, plan_id)
+    days = plan.days if chunk is None else plan.chunk(chunk).days
+    found = []
+    for name in (t for t in plan.tables if table in ("", t)):
+        written = writes_of_plan(lake, plan, name).chunks
+        own = [v for n, w in written.items() if chunk in (None, n) for v in w.receipts]
+        if own:
+            found.append((name, days, min(own) - 1, max(own)))
+    if not found:
+        what = f"chunk {chunk} of it" if chunk else "it"
+        raise plan.error(
+            f"{what} wrote nothing{f' to {table}' if table else ''}",
+            "Nothing was compared",
+            f"See `backfill-assets plan show {plan.id}`",
+        )
+    return found

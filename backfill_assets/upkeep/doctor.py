@@ -25,7 +25,6 @@ from backfill_assets.cli.findings import (
     odd,
     run_checks,
 )
-from backfill_assets.compare.prove import examine_engine
 from backfill_assets.engines.cache import delta_coordinate, present_jars
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.lake_session import LakeSession
@@ -47,6 +46,7 @@ from backfill_assets.kernel.core.errors import (
     telling_source,
     unwritten,
 )
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.texts import plain, scrub
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
@@ -90,7 +90,7 @@ def doctor(
     if lake.settings.spark.engine == THEIRS:
         machine = []
     elif not engine_named(lake.settings.spark.engine).needs_java:
-        machine = [("the engine", partial(examine_engine, lake, tables))]
+        machine = [("the engine", partial(_examine_engine, lake, tables))]
     findings = run_checks(
         [
             *machine,
@@ -122,6 +122,13 @@ def doctor(
 def has_errors(findings: Iterable[Diagnosis]) -> bool:
     """Whether a promise of the product is broken."""
     return any(finding.level is Level.ERROR for finding in findings)
+
+
+def _examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterable[Diagnosis]:
+    """Return the findings about an engine without Java; none where the room that compares engines
+    is not installed."""
+    examine: Callable[..., Iterable[Diagnosis]] | None = offered("engine_findings")
+    return examine(lake, tables) if examine is not None else ()
 
 
 def _java() -> Iterator[Diagnosis]:
