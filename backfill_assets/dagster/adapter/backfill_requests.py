@@ -266,7 +266,7 @@ def with_bad_days(
 ) -> Work:
     """The work of a step, which does with bad days as `asked`; "": as the tag of its run says.
     After a table that kept days back the next ones make the days that they can, too."""
-    wanted = OnBadDays.KEEP_GOOD if remembered(context, opened) else asked
+    wanted = OnBadDays.KEEP_GOOD.value if remembered(context, opened) else asked
     return replace(work, tags={**work.tags, ON_BAD_DAYS_TAG: wanted}) if wanted else work
 
 

@@ -52,8 +52,9 @@ class WriteMode:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by which `of_tags` gives this mode."""
-        named = {MODE_TAG: self.text, ON_BAD_DAYS_TAG: self.on_bad_days or ""}
+        """The tags by which `of_tags` gives this mode, as plain texts: Dagster keeps no others."""
+        asked = "" if self.on_bad_days is None else self.on_bad_days.value
+        named = {MODE_TAG: self.text, ON_BAD_DAYS_TAG: asked}
         return {tag: text for tag, text in named.items() if text}
 
     @property

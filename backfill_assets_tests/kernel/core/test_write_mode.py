@@ -29,6 +29,7 @@ def test_a_mode_is_read_back_from_its_tags_and_asked_words_win_over_a_table_s(
     mode: WriteMode,
 ) -> None:
     assert WriteMode.of_tags(mode.tags) == mode
+    assert {type(text) for text in mode.tags.values()} <= {str}, "Dagster keeps no enumerations"
     for of_table in OnBadDays:
         asked = mode.on_bad_days or of_table
         assert mode.with_default(of_table).keeps_good_days == (asked is OnBadDays.KEEP_GOOD)
