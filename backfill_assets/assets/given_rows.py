@@ -136,7 +136,7 @@ class GivenRows:
             stream = _Stream(contract, batches)
             if stream.first is not None:
                 _refuse(what, differences)
-                fill_by_batches(lake, contract, stream.reader(), staged)
+                fill_by_batches(lake, contract, stream.reader(), staged, WHOLE)
             stream.refuse(what)
             staged.table.delete_below(f"{staged.name}/{WHOLE}")
         return staged

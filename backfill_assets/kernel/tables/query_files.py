@@ -44,17 +44,23 @@ def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
 
 
 def fill_by_batches(
-    lake: LakeFolder, contract: Contract, batches: "pa.RecordBatchReader", staged: Staged
+    lake: LakeFolder,
+    contract: Contract,
+    batches: "pa.RecordBatchReader",
+    staged: Staged,
+    below: str = "",
 ) -> None:
     """Make rows that come by Arrow, with columns of the contract's names, the only files of a
-    staging. They stream. Raises ContractBroken where a value cannot become one of its column's
-    type."""
+    staging. They stream, from a folder `below` it where one is named, which is deleted. Raises
+    ContractBroken where a value cannot become one of its column's type."""
     cast = ", ".join(
         f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}"
         for c in contract.columns
     )
     with explaining_unreadable(contract):
         _copy_query(lake, contract, f"SELECT {cast} FROM {GIVEN}", staged, batches)
+    if below:
+        staged.table.delete_below(f"{staged.name}/{below}")
     staged.files = staged.found(contract.partition_column)
 
 
