@@ -91,7 +91,7 @@ def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
 
 
 @contextmanager
-def declaring(lake: Lake, table: DeclaredTable) -> Iterator[None]:
+def declaring_table(lake: Lake, table: DeclaredTable) -> Iterator[None]:
     """Within, the lake knows the table as it is to be written. Where the block raises it is known
     as before, unless rows were committed or another writer declared it meanwhile: a table with rows
     never becomes unknown."""

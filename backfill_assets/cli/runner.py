@@ -27,7 +27,7 @@ from backfill_assets.dagster.adapter.assemble import rebuild_job
 from backfill_assets.dagster.adapter.backfill_requests import names_kept_back, run_rebuild
 from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table_made_by
 from backfill_assets.dagster.adapter.history import cause_of
-from backfill_assets.dagster.adapter.metadata import rewritten
+from backfill_assets.dagster.adapter.metadata import rewritten_days
 from backfill_assets.dagster.adapter.runs import markers_of
 from backfill_assets.kernel.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
@@ -191,7 +191,7 @@ class _Listener:
     def published(self, rebuild: Rebuild, published: Published) -> None:
         """Keep the days of a published table, the days whose content changed, and its rows."""
         entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
-        same_rows = rewritten(rebuild.ready.before, entries, published)
+        same_rows = rewritten_days(rebuild.ready.before, entries, published)
         self._published[rebuild.table.name] = TableOutcome(
             rebuild.table.name,
             days=len(entries),

@@ -51,12 +51,12 @@ def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
     def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the proofs that are kept."""
         failed = unproven(opened.lake, opened.pipeline).get(table, [])
-        return dg.AssetCheckResult(passed=not failed, metadata=_facts(failed))
+        return dg.AssetCheckResult(passed=not failed, metadata=_proof_facts(failed))
 
     return standing_check(opened, table, PROVEN, WORDS, judge)
 
 
-def _facts(failed: list[Proof]) -> dict[str, Any]:
+def _proof_facts(failed: list[Proof]) -> dict[str, Any]:
     return {"verdict": "; ".join(map(str, failed)) or "every proven day has the same rows"}
 
 
@@ -81,7 +81,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
                     asset_key=lake_context.naming.key(table.name),
                     check_name=PROVEN,
                     passed=table.name not in failed,
-                    metadata=_facts(failed.get(table.name, [])),
+                    metadata=_proof_facts(failed.get(table.name, [])),
                 )
             )
         report_alarms(

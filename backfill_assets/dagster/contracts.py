@@ -305,7 +305,7 @@ def _agreed_columns(
     if given and changes == "evolve":
         new = {c.name: c for c in rows.columns} if added else {}
         return (
-            *(_widened(c, given[c.name]) for c in known if c.name in given),
+            *(_widened_column(c, given[c.name]) for c in known if c.name in given),
             *(new[n] for n in added),
         )
     if not given or not (added or gone):
@@ -321,7 +321,7 @@ def _agreed_columns(
     )
 
 
-def _widened(column: Column, given: ColumnType | None) -> Column:
+def _widened_column(column: Column, given: ColumnType | None) -> Column:
     return (
         replace(column, type=str(given))
         if given is not None and given.holds(column.kind)

@@ -101,17 +101,17 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
             rules=rules,
             on_bad_days=on_bad_days,
         )
-        windows = _windows(name, inputs)
-        _refuse(name, function, windows, asset)
+        windows = _input_windows(name, inputs)
+        _refuse_words(name, function, windows, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
-        table_of(_key(function, asset), metadata, "No asset was made")
+        table_of(_asset_key(function, asset), metadata, "No asset was made")
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(),
             **asset,
             "metadata": metadata,
-            "partitions_def": _days(name, start, partitions_def),
+            "partitions_def": _daily_partitions(name, start, partitions_def),
             "io_manager_key": io_manager_key,
-            "check_specs": specs_of(_key(function, asset), rule_set),
+            "check_specs": specs_of(_asset_key(function, asset), rule_set),
             "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
         }
         with warnings.catch_warnings():
@@ -124,7 +124,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
             )
         read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
         if unknown := sorted(read - {*windows}):
-            raise _refused(
+            raise _table_refusal(
                 name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`"
             )
         DECLARED.add(made, rule_set)
@@ -143,7 +143,9 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
         if rules.checks:
             step = dg.AssetExecutionContext.get()
             keys = [dg.AssetCheckKey(step.asset_key, name) for name in rules.checks]
-            yield from standing(step.instance, getattr(step.resources, io_manager_key), keys)
+            yield from standing_results(
+                step.instance, getattr(step.resources, io_manager_key), keys
+            )
 
     # Dagster reads parameters from the signature; what the function returns is none of its types
     # any more.
@@ -157,27 +159,29 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
     return make
 
 
-def _windows(name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]) -> dict[str, Input]:
+def _input_windows(
+    name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]
+) -> dict[str, Input]:
     """The inputs by parameter."""
     given: Iterable[tuple[str, AnyInput]]
     given = inputs.items() if isinstance(inputs, Mapping) else [("", i) for i in inputs]
     found: dict[str, Input] = {}
     for parameter, one in given:
-        window = one if isinstance(one, Input) else Input(_text(one))
+        window = one if isinstance(one, Input) else Input(_key_text(one))
         if (
             window != Input(window.table, window.before, window.after)
             or window.by
             or window.columns is not None
         ):
             culprit = f"the input {window.table} has more than days: basis, columns or by"
-            raise _refused(
+            raise _table_refusal(
                 name,
                 culprit,
                 "Leave out all but before and after: the others are of tables of a lake.toml",
             )
         key = parameter or dg.AssetKey.from_user_string(window.table).path[-1]
         if key in found:
-            raise _refused(
+            raise _table_refusal(
                 name,
                 f"{found[key].table} and {window.table} would both be the parameter {key}",
                 f'Name the parameters: inputs={{"{key}": …, "other": …}}',
@@ -186,7 +190,7 @@ def _windows(name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]) -> 
     return found
 
 
-def _text(key: dg.AssetKey | str | Sequence[str]) -> str:
+def _key_text(key: dg.AssetKey | str | Sequence[str]) -> str:
     return key if isinstance(key, str) else dg.AssetKey.from_coercible(key).to_user_string()
 
 
@@ -195,7 +199,7 @@ def _asset_in(window: Input) -> dg.AssetIn:
     return dg.AssetIn(key=dg.AssetKey.from_user_string(window.table), partition_mapping=mapping)
 
 
-def _key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
+def _asset_key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
     if (key := asset.get("key")) is not None:
         return dg.AssetKey.from_coercible(key)
     prefix = asset.get("key_prefix") or ()
@@ -204,7 +208,7 @@ def _key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
     )
 
 
-def _days(
+def _daily_partitions(
     name: str, start: date | str | None, given: dg.TimeWindowPartitionsDefinition | None
 ) -> dg.TimeWindowPartitionsDefinition:
     if (start is None) == (given is None):
@@ -213,21 +217,21 @@ def _days(
             if start is None
             else "start and partitions_def both give its first day"
         )
-        raise _refused(name, culprit, 'Give one of them: start="2024-01-01"')
+        raise _table_refusal(name, culprit, 'Give one of them: start="2024-01-01"')
     partitions = given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(partitions, f"the daily table {name}", "No asset was made")
     return partitions
 
 
-def _refuse(
+def _refuse_words(
     name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]
 ) -> None:
     """Raise SettingsError for what the function and these words cannot be together."""
     for word in OURS:
         if word in asset:
-            raise _refused(name, f"{word} is no word of daily_table", OURS[word])
+            raise _table_refusal(name, f"{word} is no word of daily_table", OURS[word])
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise _refused(
+        raise _table_refusal(
             name,
             "its function is a generator or a coroutine",
             "Return the rows of all days at once",
@@ -238,12 +242,12 @@ def _refuse(
         if p not in inspect.signature(function).parameters
     ]:
         culprit = f"no parameter takes the input {', '.join(lost)}"
-        raise _refused(
+        raise _table_refusal(
             name, culprit, f"Add the parameter to {function.__name__}, or take the input out"
         )
 
 
-def _refused(name: str, culprit: str, advice: str) -> SettingsError:
+def _table_refusal(name: str, culprit: str, advice: str) -> SettingsError:
     return SettingsError(f"the daily table {name}", culprit, "No asset was made", advice)
 
 
@@ -294,7 +298,7 @@ def lake_checks(
         refused."""
         manager = getattr(context.resources, io_manager)
         with as_failures(_root_of(manager)):
-            yield from standing(
+            yield from standing_results(
                 context.instance, manager, sorted(context.selected_asset_check_keys)
             )
 
@@ -321,12 +325,12 @@ def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
     assets downstream. Only WARN would let them pass, which shows a refused day in yellow.
     """
     return [
-        dg.AssetCheckSpec(name, asset=key, description=_description(name, rules))
+        dg.AssetCheckSpec(name, asset=key, description=_check_description(name, rules))
         for name in rules.checks
     ]
 
 
-def standing(
+def standing_results(
     instance: dg.DagsterInstance, io_manager: Any, keys: Sequence[dg.AssetCheckKey]
 ) -> Iterator[dg.AssetCheckResult]:
     """The results of some checks of one asset: every day that stands failed, by receipts, or
@@ -354,7 +358,7 @@ def _root_of(io_manager: Any) -> Path | None:
     return local_root(folder) if folder is not None else None
 
 
-def _description(name: str, rules: Rules) -> str:
+def _check_description(name: str, rules: Rules) -> str:
     """The check in words, as its page shows it."""
     least, most = ("any" if bound is None else f"{bound:,}" for bound in rules.rows)
     words = {

@@ -91,17 +91,17 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
         is_guest=True,
         running=RUNNING[automation],
         mappings=mappings,
-        spec=_nonempty(
+        spec=_nonempty_words(
             group_name=group_name,
             owners=[*owners],
             tags={**(tags or {})},
             kinds=kinds,
             automation_condition=automation_condition,
         ),
-        built={"automation_condition": _condition(root, key_prefix)}
+        built={"automation_condition": _stale_condition(root, key_prefix)}
         if automation == CONDITIONS and automation_condition is None
         else {},
-        step=_nonempty(pool=pool, op_tags=op_tags),
+        step=_nonempty_words(pool=pool, op_tags=op_tags),
     )
     defs = assemble_anyway(root, tables_at(root), appearance)
     if automation != CONDITIONS:
@@ -111,7 +111,7 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     )
 
 
-def _condition(root: Path, key_prefix: str | Sequence[str]) -> "dg.AutomationCondition[Any]":
+def _stale_condition(root: Path, key_prefix: str | Sequence[str]) -> "dg.AutomationCondition[Any]":
     """Days that need a rebuild, held until they are requested while a run of the asset or of an
     input is under way."""
     stale = is_stale(root, key_prefix=key_prefix, missing=True)
@@ -144,7 +144,7 @@ def _conditions_sensor(
         )
 
 
-def _nonempty(**words: object) -> dict[str, object]:
+def _nonempty_words(**words: object) -> dict[str, object]:
     """The words that have a value."""
     return {name: value for name, value in words.items() if value}
 

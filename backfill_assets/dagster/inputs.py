@@ -152,7 +152,7 @@ def metadata_of(context: dg.InputContext) -> Mapping[str, Any]:
     return {**upstream, **context.definition_metadata}
 
 
-def unmade(context: dg.InputContext) -> Contract:
+def unmade_contract(context: dg.InputContext) -> Contract:
     """What stands for the table of an input of no days that was never made: an asset reads its own
     day before, and this is its first. It has the column with the day."""
     metadata = metadata_of(context)
@@ -218,7 +218,7 @@ def external_table(
             if start is None
             else "start and partitions_def both give its first day"
         )
-        raise _refused(asset_key, culprit, 'Give one of them: start="2024-01-01"')
+        raise _external_refusal(asset_key, culprit, 'Give one of them: start="2024-01-01"')
     days = partitions_def or dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(days, f"the external table {asset_key.to_user_string()}", NOTHING_READ)
     named = str(table)
@@ -250,7 +250,7 @@ def external_in(context: dg.InputContext) -> ExternalTable | None:
     )
 
 
-def follow(folder: str | Path, table: ExternalTable) -> Lake:
+def follow_external(folder: str | Path, table: ExternalTable) -> Lake:
     """The lake in a folder, made if there is none, which knows the table and has seen the newest
     version of all tables of others. Raises BackfillError where this one cannot be read, or is a
     name in a catalog whose place is unknown."""
@@ -273,12 +273,12 @@ def _refuse_other(lake: Lake, contract: Contract) -> None:
     """Raise SettingsError where the lake has a table of that name which others do not write."""
     known = find_declared(lake.place, contract.name)
     if lake.store.exists(contract.name) and (known is None or not known.contract.external):
-        raise _refused(
+        raise _external_refusal(
             dg.AssetKey(contract.made_by.split("/")),
             f"the lake {lake.address} has a table {contract.name} of its own",
             "Give the asset another key",
         )
 
 
-def _refused(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
+def _external_refusal(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"the external table {key.to_user_string()}", culprit, NOTHING_READ, fix)

@@ -19,9 +19,9 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.assets.declared import DeclaredTable, find_declared
 from backfill_assets.assets.given_rows import GivenRows
-from backfill_assets.assets.lakes import declaring, lake_at, lake_for
+from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for
 from backfill_assets.dagster.adapter.backfill_requests import work_of
-from backfill_assets.dagster.adapter.io_manager import StepWrite, as_failures, telling
+from backfill_assets.dagster.adapter.io_manager import StepWrite, as_failures, telling_commit
 from backfill_assets.dagster.adapter.metadata import day_metadata, recorded
 from backfill_assets.dagster.adapter.read_beside import read_beside
 from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
@@ -45,10 +45,10 @@ from backfill_assets.dagster.inputs import (
     columns_asked,
     external_in,
     first_day_in,
-    follow,
+    follow_external,
     metadata_of,
     never_made,
-    unmade,
+    unmade_contract,
 )
 from backfill_assets.dagster.loaded import (
     LoadedInput,
@@ -164,7 +164,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """The days of an input. Raises dg.Failure for a table that was never made and a type that
         no input has."""
         with as_failures(local_root(self.lake)):
-            self._follow(context)
+            self._follow_external(context)
             asked = (
                 tuple(map(parse_day, context.asset_partition_keys))
                 if context.has_asset_partitions
@@ -175,14 +175,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if asked and not is_lake(local_root(self.lake)):
                 raise never_made(asset, asked, local_root(self.lake))
             lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
-            pinned = self._pinned(lake)
+            pinned = self._pinned_inputs(lake)
             name = table_read(
                 context.asset_key, metadata_of(context), pinned.states.contracts.values()
             )
             if asked and name not in pinned.states.contracts:
                 raise never_made(asset, asked, lake.root)
             if asked == () and name not in pinned.states.contracts:
-                contract = unmade(context)
+                contract = unmade_contract(context)
             else:
                 contract = pinned.pipeline.contract(name, "Nothing was read")
             table = pinned.states.view.table(name)
@@ -190,7 +190,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
             pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
             read = InputDays(lake, contract, table.version, days, columns_asked(context, contract))
             return as_annotated(
-                read, context.dagster_type.typing_type, self.default_form, self._session(lake)
+                read,
+                context.dagster_type.typing_type,
+                self.default_form,
+                self._reading_session(lake),
             )
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
@@ -204,15 +207,15 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"),
             )
             try:
-                rows, table = self._declared(context, lake, obj)
+                rows, table = self._declared_table(context, lake, obj)
             except BackfillError:
                 with _telling_days(context):
                     # what was computed without its input is often no table at all
                     self._refuse_unmade(context, lake)
                 raise
-            self._mark(context, lake)
-            with declaring(lake, table):
-                rebuild = Rebuild(self._request(context, rows, table))
+            self._mark_run(context, lake)
+            with declaring_table(lake, table):
+                rebuild = Rebuild(self._rebuild_request(context, rows, table))
                 write = StepWrite(
                     dg.AssetExecutionContext.get(),
                     rebuild,
@@ -222,10 +225,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 try:
                     write.prepare()
                     published = write.publish()
-                    self._remember(context, lake)
+                    self._remember_written(context, lake)
                 finally:
                     rebuild.release()
-            with telling(rebuild, published):
+            with telling_commit(rebuild, published):
                 if rebuild.kept_back.error is None:
                     write.show_days(published)
                 else:
@@ -234,38 +237,38 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
 
-    def _mark(self, context: dg.OutputContext, lake: Lake) -> None:
+    def _mark_run(self, context: dg.OutputContext, lake: Lake) -> None:
         """Say in the lake that the run writes to it, before its first commit."""
         step = dg.OpExecutionContext.get()
         if self._run is not None:
             markers_of(step.instance, lake).mark(context.run_id, step.job_def.executor_def.name)
             self._is_marked = True
 
-    def _follow(self, context: dg.InputContext) -> None:
+    def _follow_external(self, context: dg.InputContext) -> None:
         """Take in the tables of others before the step first reads one, which the lake may not know
         yet. What the step has read stays as it was."""
-        step, root = self._step(), local_root(self.lake)
+        step, root = self._step_inputs(), local_root(self.lake)
         known = step.get(root)
         external = external_in(context)
         if external is None or (known is not None and external.name in known.states.contracts):
             return
-        lake = follow(self.lake, external)
+        lake = follow_external(self.lake, external)
         if known is not None:
             step[root] = _looked_again(lake, known)
 
-    def _remember(self, context: dg.OutputContext, lake: Lake) -> None:
+    def _remember_written(self, context: dg.OutputContext, lake: Lake) -> None:
         """Keep what the step wrote, from which its later outputs may be made."""
-        written = self._pinned(lake).written
+        written = self._pinned_inputs(lake).written
         days = tuple(map(parse_day, context.asset_partition_keys))
         name = table_of(context.asset_key, context.definition_metadata)
         written[name] = LoadedInput(context.asset_key, days, context.asset_partitions_def)
         if len(context.op_def.output_defs) > 1:
-            self._step()[lake.root] = _looked_again(lake, self._pinned(lake))
+            self._step_inputs()[lake.root] = _looked_again(lake, self._pinned_inputs(lake))
 
     def _refuse_unmade(self, context: dg.OutputContext, lake: Lake) -> None:
         """Raise InputMissing where the step loaded days that were never made, of another table of
         ours than its own."""
-        pinned = self._pinned(lake)
+        pinned = self._pinned_inputs(lake)
         for name, loaded in pinned.loaded.items():
             contract = pinned.states.contracts.get(name)
             if contract is None or contract.external or loaded.key == context.asset_key:
@@ -273,11 +276,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if absent := {*loaded.days} - pinned.states.view.table(name).latest.keys():
                 raise _never_made(context, loaded, absent, lake.root)
 
-    def _declared(
+    def _declared_table(
         self, context: dg.OutputContext, lake: Lake, obj: Any
     ) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
-        pinned, rows = self._pinned(lake), GivenRows.of(obj)
+        pinned, rows = self._pinned_inputs(lake), GivenRows.of(obj)
         name, rules = (
             table_of(context.asset_key, context.definition_metadata),
             DECLARED.of(context.op_def),
@@ -287,7 +290,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
         table = declared_by(context, rows, rules, known, self.schema_changes)
-        inputs = tuple(replace(i, keys=()) for i in self._inputs(context, pinned, table.contract))
+        inputs = tuple(
+            replace(i, keys=()) for i in self._output_inputs(context, pinned, table.contract)
+        )
         tables = {i.table for i in inputs}
         beside = beside_inputs(
             context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables}
@@ -298,7 +303,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             config=config_digest(dg.OpExecutionContext.get()),
         )
 
-    def _inputs(
+    def _output_inputs(
         self, context: dg.OutputContext, pinned: StepInputs, contract: Contract
     ) -> tuple[Input, ...]:
         """What the days of an output are made from: all that the step loaded, and its earlier
@@ -310,13 +315,15 @@ class LakeIOManager(dg.ConfigurableIOManager):
         in_order = dict.fromkeys(n for n in (*names, *read) if n in read and n in upstream)
         return tuple(read_inputs(context, {n: read[n] for n in in_order}, upstream))
 
-    def _unpinned(self, lake: Lake) -> tuple[str, ...]:
+    def _unpinned_reads(self, lake: Lake) -> tuple[str, ...]:
         """What the step read of lakes and no receipt of this one can name."""
-        others = (inputs.loaded for root, inputs in self._step().items() if root != lake.root)
+        others = (
+            inputs.loaded for root, inputs in self._step_inputs().items() if root != lake.root
+        )
         named = [f"{name} of another lake" for loaded in others for name in loaded]
         return tuple(sorted({*named, *read_beside()}))
 
-    def _request(
+    def _rebuild_request(
         self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable
     ) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""
@@ -327,9 +334,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 "lake"
             )
         lake = lake_at(self.lake)
-        pinned = self._pinned(lake)
-        inputs = self._inputs(context, pinned, table.contract)
-        pipeline = chosen_pipeline(lake).making(name, inputs, self._unpinned(lake))
+        pinned = self._pinned_inputs(lake)
+        inputs = self._output_inputs(context, pinned, table.contract)
+        pipeline = chosen_pipeline(lake).making(name, inputs, self._unpinned_reads(lake))
         made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
         work = replace(work, tags={**work.tags, **({BESIDE: ", ".join(beside)} if beside else {})})
@@ -343,10 +350,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
             given=given,
         )
 
-    def _pinned(self, lake: Lake) -> StepInputs:
+    def _pinned_inputs(self, lake: Lake) -> StepInputs:
         """The tables and states of the lake as the step first read them; outside of a step, as they
         are now."""
-        step = self._step()
+        step = self._step_inputs()
         if lake.root not in step:
             pipeline = chosen_pipeline(lake)
             step[lake.root] = StepInputs(
@@ -354,11 +361,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
             )
         return step[lake.root]
 
-    def _step(self) -> dict[Path, StepInputs]:
+    def _step_inputs(self) -> dict[Path, StepInputs]:
         """What the attempt of the step has read, by lake; outside of a step nothing is kept."""
         return PINNED.setdefault(dg.OpExecutionContext.get(), {}) if self._run is not None else {}
 
-    def _session(self, lake: Lake) -> Callable[[], Any]:
+    def _reading_session(self, lake: Lake) -> Callable[[], Any]:
         return LakeSession(lake, project_session=self.spark).for_reading
 
 

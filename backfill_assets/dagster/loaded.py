@@ -80,7 +80,7 @@ class MappedInput:
     def input_of(self, contract: Contract, days: Collection[date]) -> Input:
         """The input of these days."""
         window = self.window or (0, 0)
-        keys = self._keys(days, contract.first_day or date.min)
+        keys = self._input_keys(days, contract.first_day or date.min)
         return Input(
             contract.name,
             *window,
@@ -106,7 +106,7 @@ class MappedInput:
         left_out = [_left_out(self.read.partitions), _left_out(self.own)]
         return f"without {digest_of(left_out)[:SHORT]}" if any(left_out) else ""
 
-    def _keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
+    def _input_keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
         """The keys of the days that are made from others than the window's."""
         if self.window is None:
             loaded = self.by_mapping(days)
@@ -121,7 +121,7 @@ class MappedInput:
             for day in days
         }
         found, parted = self._in_windows(windows, asked), dict[date, Keys]()
-        newest = self._newest
+        newest = self._newest_day
         for day, window in windows.items():
             is_cut = (
                 newest is None or not found[day] or found[day][-1] >= newest
@@ -160,14 +160,14 @@ class MappedInput:
             return dict.fromkeys(every, asked)
         found = dict[date, list[date]]()
         for day in every:
-            found[day] = self._mapped(day, self.read.partitions)
+            found[day] = self._mapped_days(day, self.read.partitions)
         return (
             found
             if {*asked} == {d for own in found.values() for d in own}
             else dict.fromkeys(every, asked)
         )
 
-    def _mapped(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
+    def _mapped_days(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
         """What the mapping gives for a day of a definition of the input."""
         subset = self.own.empty_subset().with_partition_keys([str(day)])
         mapping = _by_default(self.mapping)
@@ -189,7 +189,7 @@ class MappedInput:
             end_offset=theirs.end_offset + YEAR,
             exclusions=theirs.exclusions,
         )
-        return self._mapped(day, endless)
+        return self._mapped_days(day, endless)
 
     def _awaited_for_good(self, origin: date) -> tuple[tuple[int, int | None], ...]:
         """The days that the mapping will give as soon as there are any."""
@@ -201,7 +201,7 @@ class MappedInput:
         return ()
 
     @cached_property
-    def _newest(self) -> date | None:
+    def _newest_day(self) -> date | None:
         """The newest day of the input's definition; None without one."""
         theirs = _as_daily(self.read.partitions)
         newest = theirs.get_last_partition_key() if theirs is not None else None
@@ -210,7 +210,7 @@ class MappedInput:
     def _is_to_come(self, day: date) -> bool:
         """Whether a day that was not loaded is one that may become a partition: it lies after the
         newest, and no definition leaves it out."""
-        theirs, newest = _as_daily(self.read.partitions), self._newest
+        theirs, newest = _as_daily(self.read.partitions), self._newest_day
         if theirs is None or (newest is not None and day <= newest):
             return False
         start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(

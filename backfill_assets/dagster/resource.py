@@ -52,7 +52,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
         `.arrow()`, `.pandas()`, `.polars()`, `.duckdb()` or `.spark()` reads them. Raises
         SettingsError where there is no lake, BackfillError for an unknown table, and when reading
         UnfitDays for days that are missing or stale."""
-        return self._opened().table(name)
+        return self._opened_reader().table(name)
 
     def states(self) -> dict[str, dict[date, State]]:
         """The state of each day that is written or needs a rebuild, by table (upstream first) and
@@ -99,7 +99,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
             opened.lake, opened.pipeline, opened.tables, days, tables, chunk=chunk, force=force
         )
 
-    def _opened(self) -> LakeReader:
+    def _opened_reader(self) -> LakeReader:
         if self._reader is None:
             self._reader = replace(
                 open_lake(self.lake, newest=self.newest), project_session=self.spark

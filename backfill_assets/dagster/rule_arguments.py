@@ -32,20 +32,22 @@ def rules_of(
     orders`. Raises SettingsError naming the argument that says none: another type, no bound, no
     condition in Spark SQL."""
     if on_bad_days not in ("", "refuse", "keep_good"):
-        raise _refused(owner, f"on_bad_days is {on_bad_days!r}", 'Say "refuse" or "keep_good"')
+        raise _argument_refusal(
+            owner, f"on_bad_days is {on_bad_days!r}", 'Say "refuse" or "keep_good"'
+        )
     return Rules(
-        _columns(owner, "unique", unique),
-        _columns(owner, "not_null", not_null),
+        _named_columns(owner, "unique", unique),
+        _named_columns(owner, "not_null", not_null),
         _row_bounds(owner, rows),
-        _conditions(owner, rules),
+        _named_conditions(owner, rules),
         on_bad_days,
     )
 
 
-def _columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
+def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
     if not _is_listed(given) or not all(isinstance(name, str) and name for name in given):
         example = given if isinstance(given, str) else "id"
-        raise _refused(
+        raise _argument_refusal(
             owner,
             f"{argument} is {given!r}, and no list of columns",
             f'Write {argument}=["{example}"]',
@@ -56,12 +58,14 @@ def _columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
 def _row_bounds(owner: str, given: Any) -> tuple[int | None, int | None]:
     fix = "Write rows=(1, None) for at least one row a day; None is no bound"
     if not _is_listed(given) or len(given) != BOUNDS or not all(map(_is_bound, given)):
-        raise _refused(
+        raise _argument_refusal(
             owner, f"rows is {given!r}, and not the least and the most rows of a day", fix
         )
     least, most = given
     if least is not None and most is not None and least > most:
-        raise _refused(owner, f"rows is {given!r}, and the least is more than the most", fix)
+        raise _argument_refusal(
+            owner, f"rows is {given!r}, and the least is more than the most", fix
+        )
     return least, most
 
 
@@ -74,7 +78,7 @@ def _is_bound(bound: Any) -> bool:
     return bound is None or (is_number and bound >= 0)
 
 
-def _conditions(owner: str, given: Any) -> tuple[Rule, ...]:
+def _named_conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     """The rules by name, each of which could be one of some table."""
     if isinstance(given, Mapping):
         given = [
@@ -83,11 +87,11 @@ def _conditions(owner: str, given: Any) -> tuple[Rule, ...]:
         ]
     fix = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
     if not _is_listed(given) or not all(isinstance(rule, Rule) for rule in given):
-        raise _refused(owner, f"rules is {given!r}, which gives no names", fix)
+        raise _argument_refusal(owner, f"rules is {given!r}, which gives no names", fix)
     found = cast("tuple[Rule, ...]", tuple(given))
     for rule in found:
         if not isinstance(rule.name, str) or not rule.name or not isinstance(rule.expression, str):
-            raise _refused(
+            raise _argument_refusal(
                 owner, f"rules has {rule.name!r}: {rule.expression!r}, and both are texts", fix
             )
         try:
@@ -99,7 +103,7 @@ def _conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     if repeated := [
         name for name, times in Counter(rule.name for rule in found).items() if times > 1
     ]:
-        raise _refused(
+        raise _argument_refusal(
             owner,
             f"rules has {', '.join(repeated)} more than once",
             "Give every rule a name of its own",
@@ -107,5 +111,5 @@ def _conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     return found
 
 
-def _refused(owner: str, culprit: str, fix: str) -> SettingsError:
+def _argument_refusal(owner: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(owner, culprit, "No check was made", fix)

@@ -135,7 +135,7 @@ class _StaleDays(dg.AutomationCondition[Any]):
         table = self.tables.table_of(context.key, lake_at_tick.states) if lake_at_tick else None
         if lake_at_tick is None or table is None:
             return dg.AutomationResult(context, context.get_empty_subset())
-        found = _identities(lake_at_tick, table, self.or_missing)
+        found = _day_identities(lake_at_tick, table, self.or_missing)
         asked = {} if self.while_stale else _requested_days(context, found)
         days = {day for day, identity in found.items() if asked.get(day) != identity}
         true = context.candidate_subset.compute_intersection_with_partition_keys(days)
@@ -155,7 +155,7 @@ def _requested_days(
     return {day: asked[day] for day in found if day in asked}
 
 
-def _identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dict[str, str]:
+def _day_identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dict[str, str]:
     """Per day (text) that is ready to be made again a digest of what a rebuild of it would be made
     from."""
     states = lake_at_tick.states

@@ -97,7 +97,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
                     "Nothing was put back",
                     "Fill in `to_version`",
                 )
-            provenance = _provenance(context)
+            provenance = _run_provenance(context)
             report = (
                 roll_back(lake, pipeline, request, provenance)
                 if config.act
@@ -106,7 +106,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
             hint = [] if report.is_done else ["Nothing was done: `act: true` does it"]
             show_lines(context, [*report.lines(), *hint])
             if report.is_done:
-                _materialize(
+                _materialize_days(
                     context, lake_context, {t.contract.name: t.entries for t in report.tables}
                 )
 
@@ -125,12 +125,12 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One release."""
         with as_failures():
             found = release(
-                *lake_context.open(), config.request(), _provenance(context), act=config.act
+                *lake_context.open(), config.request(), _run_provenance(context), act=config.act
             )
             verb = "released" if config.act else "would be released (`act: true` does it)"
             show_lines(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
             if config.act:
-                _materialize(context, lake_context, found)
+                _materialize_days(context, lake_context, found)
 
     what = "Allow rebuilds of days that a rollback holds: stale ones are rebuilt."
     return one_op_job(
@@ -138,7 +138,7 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
     )
 
 
-def _materialize(
+def _materialize_days(
     context: dg.OpExecutionContext, lake_context: LakeContext, days: Mapping[str, Iterable[date]]
 ) -> None:
     """Log a materialization per day, from its receipt."""
@@ -151,5 +151,5 @@ def _materialize(
             )
 
 
-def _provenance(context: dg.OpExecutionContext) -> Provenance:
+def _run_provenance(context: dg.OpExecutionContext) -> Provenance:
     return Provenance("", run_id=context.run_id, tags={BY: through_dagster()})

@@ -116,7 +116,11 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
         with as_failures(), ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
-            plan = find_plan(lake, config.plan) if config.plan else _planned(lake, pipeline, config)
+            plan = (
+                find_plan(lake, config.plan)
+                if config.plan
+                else _planned_range(lake, pipeline, config)
+            )
             if not config.plan and plan.nothing_to_do:
                 context.log.info(plan.nothing_to_do)
                 context.add_output_metadata({"plan": plan.nothing_to_do})
@@ -134,7 +138,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
                 {
                     "plan": plan.id,
                     "state": state,
-                    "chunks": dg.MetadataValue.md(_table(current)),
+                    "chunks": dg.MetadataValue.md(_chunks_table(current)),
                     "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
                     "next": f"`backfill-assets plan show {plan.id}` says what is to do; "
                     "`backfill-assets rollback "
@@ -151,7 +155,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
     return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
 
 
-def _planned(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
+def _planned_range(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
     """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError
     if it is not allowed. A run launched again with the same settings goes on with the plan that it
     left."""
@@ -187,7 +191,7 @@ def _config_error(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the config", culprit, "Nothing was planned", fix)
 
 
-def _table(current: Progress) -> str:
+def _chunks_table(current: Progress) -> str:
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
     for progress in current.chunks:
         chunk, took = progress.chunk, progress.took

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
-from backfill_assets.assets.lakes import declaring, lake_at, lake_for
+from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
@@ -61,7 +61,7 @@ TABLE = DeclaredTable(CONTRACT, ("orders",), "1")
 
 def fail_after(lake: Lake, table: DeclaredTable, meanwhile: Callable[[], object]) -> None:
     """Declare a table for a write that fails after what another one does meanwhile."""
-    with declaring(lake, table):
+    with declaring_table(lake, table):
         meanwhile()
         raise LookupError(table.contract.name)
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets import Input
 from backfill_assets.dagster import daily_table, external_table, is_stale
-from backfill_assets.dagster.inputs import follow
+from backfill_assets.dagster.inputs import follow_external
 from backfill_assets.foreign.external import ExternalTable
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import look_at
@@ -155,7 +155,7 @@ def test_an_unreadable_one_stops_no_other_step(
     external = external_table(
         "erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01"
     )
-    follow(
+    follow_external(
         lake,
         ExternalTable(
             "erp__orders_eu", str(elsewhere), "order_date", made_by="erp/orders_eu", first_day=D1

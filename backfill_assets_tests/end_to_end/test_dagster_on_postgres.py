@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded
+from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded_metadata
 from backfill_assets.dagster.adapter.reconcile import reconcile
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
@@ -69,7 +69,7 @@ def recorded(instance: dg.DagsterInstance, table: str) -> dict[str, Any]:
     """The write that Dagster names, per day."""
     records = instance.fetch_materializations(dg.AssetKey(table), limit=50).records
     made = [(str(r.partition_key), r.asset_materialization) for r in reversed(records)]
-    return {d: unfolded(m.metadata)[WRITE_ID].value for d, m in made if m is not None}
+    return {d: unfolded_metadata(m.metadata)[WRITE_ID].value for d, m in made if m is not None}
 
 
 def by_receipts(lake: Lake, table: str) -> dict[str, str]:

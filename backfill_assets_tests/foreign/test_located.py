@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from backfill_assets.assets.declared import declared, located, record_located
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.dagster import external_table as external_asset
-from backfill_assets.dagster.inputs import EXTERNAL, follow
+from backfill_assets.dagster.inputs import EXTERNAL, follow_external
 from backfill_assets.foreign.external import ExternalTable, place_known
 from backfill_assets.foreign.located import place_in_catalog, refuse_moved
 from backfill_assets.intake.landings import table_of
@@ -152,9 +152,9 @@ def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_ha
     write_deltalake(str(tmp_path / "warehouse"), rows)
     table = ExternalTable("orders", NAME, "day", made_by="orders", first_day=date(2024, 3, 1))
     with pytest.raises(SettingsError, match="where it leads is not recorded"):
-        follow(tmp_path / "lake", table)
+        follow_external(tmp_path / "lake", table)
     record_located(tmp_path / "lake", NAME, str(tmp_path / "warehouse"))
-    lake = follow(tmp_path / "lake", table)
+    lake = follow_external(tmp_path / "lake", table)
     assert lake.store.head("orders") >= 0
     (known,) = declared(lake.root)
     assert known.contract.external == str(tmp_path / "warehouse")

@@ -67,7 +67,7 @@ class Message:
     facts: Mapping[str, str] = field(default_factory=dict)  # for programs
 
 
-def webhook(environment: Mapping[str, str]) -> str:
+def webhook_address(environment: Mapping[str, str]) -> str:
     """Return the address of alerts in the environment, "" where none is set.
 
     Raises SettingsError naming the variable that cannot be one, without its value: it may hold a
@@ -92,7 +92,7 @@ def webhook(environment: Mapping[str, str]) -> str:
         ) from None
 
 
-def post(
+def post_message(
     url: str,
     message: Message,
     pauses: Sequence[float] = PAUSES_SECONDS,
@@ -113,7 +113,7 @@ def post(
         if time.monotonic() + pause >= ends:
             break
         time.sleep(pause)
-        if not (failure := _failure(url, body, ends - time.monotonic())):
+        if not (failure := _posting_failure(url, body, ends - time.monotonic())):
             return
     raise BackfillError(
         "the webhook of alerts",
@@ -123,7 +123,7 @@ def post(
     )
 
 
-def _failure(url: str, body: Mapping[str, str], seconds: float) -> str:
+def _posting_failure(url: str, body: Mapping[str, str], seconds: float) -> str:
     """Post once; return why it was not taken, "" where it was. A thread of its own waits for the
     answer, since a library's limit holds for each read alone; one that waits still is left behind,
     and there are never many."""
@@ -131,15 +131,15 @@ def _failure(url: str, body: Mapping[str, str], seconds: float) -> str:
         return "earlier ones still wait for its answer"
     failures: list[str] = []
     waiting = threading.Thread(
-        target=lambda: failures.append(_refusal(url, body)), name=POSTING, daemon=True
+        target=lambda: failures.append(_answer_refusal(url, body)), name=POSTING, daemon=True
     )
     waiting.start()
     waiting.join(seconds)
     return failures[0] if failures else f"no whole answer within {seconds:.0f} s"
 
 
-def _refusal(url: str, body: Mapping[str, str]) -> str:
-    """Post once, however long the answer takes; as `_failure`."""
+def _answer_refusal(url: str, body: Mapping[str, str]) -> str:
+    """Post once, however long the answer takes; as `_posting_failure`."""
     import requests
 
     try:
@@ -162,7 +162,7 @@ class Posted:
     pauses: Sequence[float] = PAUSES_SECONDS
 
     @property
-    def _file(self) -> str:
+    def _posted_file(self) -> str:
         return f"{self.folder}/{POSTED}"
 
     def post_news(
@@ -187,54 +187,54 @@ class Posted:
         digests = {name: digest_of(words) for name, words in found.items()}
         before = {
             name: digest
-            for name, (digest, at) in self.lake.read_json(self._file).items()
+            for name, (digest, at) in self.lake.read_json(self._posted_file).items()
             if 0 <= now - at < again
         }
         fresh = [name for name, digest in digests.items() if before.get(name) != digest]
         refusal = None
         if fresh:  # before it is noted: twice is better than never
             try:
-                post(url, message(fresh), self.pauses)
+                post_message(url, message(fresh), self.pauses)
             except BackfillError as error:
                 if not is_seen_once:
                     raise
                 refusal = error
                 self._keep_unsent(message(fresh))
-        with self._lock():
-            noted: dict[str, Any] = self.lake.read_json(self._file)
+        with self._record_lock():
+            noted: dict[str, Any] = self.lake.read_json(self._posted_file)
             kept = {
                 name: each for name, each in noted.items() if name in found or not is_over(name)
             }
             kept |= {name: [digests[name], now] for name in fresh}
             if kept != noted:
-                self.lake.write_json(self._file, kept)
+                self.lake.write_json(self._posted_file, kept)
         if refusal is not None:
             raise refusal
 
     def _keep_unsent(self, message: Message) -> None:
         kept = asdict(replace(message, subject=scrub(message.subject), text=scrub(message.text)))
-        with self._lock():
-            self._write_unsent([*self._unsent(), kept][-MOST_UNSENT:])
+        with self._record_lock():
+            self._write_unsent([*self._unsent_messages(), kept][-MOST_UNSENT:])
 
     def post_unsent(self, url: str, seconds: float = DEADLINE_SECONDS) -> None:
         """Post what the webhook did not take before, oldest first, each once, for so many `seconds`
         in all: later ones wait for the next call. Raises BackfillError at the first message that it
         does not take: it and the later ones wait on."""
-        if not self._unsent():
+        if not self._unsent_messages():
             return
         ends = time.monotonic() + seconds
         with self.lake.lock(f"{self.folder}/unsent.lock", "the alerts that wait"):
-            for one in self._unsent():  # as they are now: another tick may have posted some
+            for one in self._unsent_messages():  # as now: another tick may have posted some
                 if (left := ends - time.monotonic()) <= 0:
                     return
-                post(url, Message(**one), pauses=(), seconds=left)
-                with self._lock():
-                    self._write_unsent([other for other in self._unsent() if other != one])
+                post_message(url, Message(**one), pauses=(), seconds=left)
+                with self._record_lock():
+                    self._write_unsent([other for other in self._unsent_messages() if other != one])
 
-    def _lock(self) -> AbstractContextManager[None]:
+    def _record_lock(self) -> AbstractContextManager[None]:
         return self.lake.lock(f"{self.folder}/lock", "the record of posted alerts")
 
-    def _unsent(self) -> list[dict[str, Any]]:
+    def _unsent_messages(self) -> list[dict[str, Any]]:
         return [*self.lake.read_json(f"{self.folder}/{UNSENT}").get("messages", [])]
 
     def _write_unsent(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -251,57 +251,69 @@ OFF = "Off until an address is set: `backfill-assets guide production`."
 
 def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorDefinition]:
     """`alert_on_failure` and `alert_on_findings` for the lake at `root`, running by themselves only
-    where an address is set (see `webhook`). A tick fails if the address did not take an alert. In a
-    project with other definitions, they report only runs that work on the lake.
+    where an address is set (see `webhook_address`). A tick fails if the address did not take an
+    alert. In a project with other definitions, they report only runs that work on the lake.
 
     The environment is read when definitions load and again at every tick, so that an address can be
     changed.
     """
-    name, runs = appearance.naming.name, dg.DefaultSensorStatus.RUNNING
-    status = runs if appearance.runs(ALERTS) and is_wanted() else dg.DefaultSensorStatus.STOPPED
+    return [_failure_sensor(root, appearance), _findings_sensor(root, appearance)]
 
-    def concerns(run: dg.DagsterRun) -> bool:
-        return not appearance.is_guest or works_on(run, address_of(root), appearance.naming)
 
+def _alert_status(appearance: Appearance) -> dg.DefaultSensorStatus:
+    runs_by_itself = appearance.runs(ALERTS) and is_wanted()
+    return dg.DefaultSensorStatus.RUNNING if runs_by_itself else dg.DefaultSensorStatus.STOPPED
+
+
+def _concerns_lake(run: dg.DagsterRun, root: Path, appearance: Appearance) -> bool:
+    return not appearance.is_guest or works_on(run, address_of(root), appearance.naming)
+
+
+def _failure_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
-        name=name("alert_on_failure"),
-        default_status=status,
+        name=appearance.naming.name("alert_on_failure"),
+        default_status=_alert_status(appearance),
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports a failed run: its cause and the next command. {OFF}",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         """One message per failed run; none of a retry, which is sent when it is given up."""
-        run, url = context.dagster_run, webhook(os.environ)
-        if url and ATTEMPT_TAG not in run.tags and concerns(run):
-            message = failure(context.instance, run, context.failure_event.message or "")
+        run, url = context.dagster_run, webhook_address(os.environ)
+        is_retry = ATTEMPT_TAG in run.tags
+        if url and not is_retry and _concerns_lake(run, root, appearance):
+            message = failure_alert(context.instance, run, context.failure_event.message or "")
             found = {message.subject: message.text}
-            posted(root, context.instance).post_news(
+            posted_news(root, context.instance).post_news(
                 url, found, lambda _: message, again=DAY_SECONDS, is_seen_once=True
             )
 
+    return alert_on_failure
+
+
+def _findings_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
     @dg.run_status_sensor(
-        name=name("alert_on_findings"),
+        name=appearance.naming.name("alert_on_findings"),
         run_status=dg.DagsterRunStatus.SUCCESS,
-        default_status=status,
+        default_status=_alert_status(appearance),
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reports what the checks of a run found although it succeeded. {OFF}",
     )
     def alert_on_findings(context: dg.RunStatusSensorContext) -> None:
         """One message per run whose checks found something that was not sent before."""
-        run, url = context.dagster_run, webhook(os.environ)
-        if url and concerns(run):
+        run, url = context.dagster_run, webhook_address(os.environ)
+        if url and _concerns_lake(run, root, appearance):
             evaluations = list(evaluations_of(context.instance, run.run_id))
             found = {str(f): f for e in evaluations for f in found_by(e)}
-            judged = tuple(_name(e) for e in evaluations)
-            posted(root, context.instance).post_news(
+            judged = tuple(_check_label(e) for e in evaluations)
+            posted_news(root, context.instance).post_news(
                 url,
                 {name: f.text for name, f in found.items()},
-                lambda fresh: findings(run, [found[name] for name in fresh]),
+                lambda fresh: findings_alert(run, [found[name] for name in fresh]),
                 lambda name: name.startswith(judged),
                 is_seen_once=True,
             )
 
-    return [alert_on_failure, alert_on_findings]
+    return alert_on_findings
 
 
 def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
@@ -315,12 +327,12 @@ def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
 def is_wanted() -> bool:
     """Whether an address is set. True also for an invalid one, which the sensors' ticks name."""
     try:
-        return bool(webhook(os.environ))
+        return bool(webhook_address(os.environ))
     except SettingsError:
         return True
 
 
-def posted(root: Path, instance: dg.DagsterInstance) -> Posted:
+def posted_news(root: Path, instance: dg.DagsterInstance) -> Posted:
     """What this instance posted about the lake at `root`."""
     return Posted(place_at(root), f".alerts/{instance_id(instance)}")
 
@@ -342,7 +354,7 @@ def report_alarms(
     once, so that it is kept; a tick posts what was kept before its own.
     """
     scope = f"{sensor}: "
-    facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui()}/runs"}
+    facts = {"lake": address_of(root), "reason": sensor, "url": f"{_ui_address()}/runs"}
 
     def message(fresh: list[str]) -> Message:
         """The alarms that are new."""
@@ -353,8 +365,8 @@ def report_alarms(
 
     named = {scope + name: text for name, text in alarms.items()}
     try:
-        if url := webhook(os.environ):
-            record = posted(root, instance)
+        if url := webhook_address(os.environ):
+            record = posted_news(root, instance)
             if not is_run:
                 record.post_unsent(url)
             record.post_news(
@@ -364,14 +376,14 @@ def report_alarms(
         log.warning(str(error))
 
 
-def failure(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
+def failure_alert(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
     """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and
     identity. The subject names the tables that failed."""
     events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
     failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
     tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
-    subject = f"Failed: {_subject(run, tables, days_of(run))}"
-    return Message(subject, cause(instance, run.run_id) or message, _facts(run))
+    subject = f"Failed: {_run_subject(run, tables, days_of(run))}"
+    return Message(subject, cause(instance, run.run_id) or message, _run_facts(run))
 
 
 @dataclass(frozen=True)
@@ -389,35 +401,37 @@ class Alerted:
 
 def found_by(evaluation: dg.AssetCheckEvaluation) -> list[Alerted]:
     """What an evaluation finds, day by day where it names days."""
-    name, table = _name(evaluation), evaluation.asset_key.to_user_string()
+    name, table = _check_label(evaluation), evaluation.asset_key.to_user_string()
     if days := Standing.of(evaluation).days:
         return [Alerted(name, table, why, day) for day, why in days.items()]
     return [] if evaluation.passed else [Alerted(name, table, evaluation_text(evaluation))]
 
 
-def findings(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
+def findings_alert(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
     """The alert of a run whose checks found something: tables and days as subject, counts, the
     first ten."""
     listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(f.day for f in found if f.day)
-    subject = _subject(
+    subject = _run_subject(
         run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None
     )
-    return Message(f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _facts(run))
+    return Message(
+        f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _run_facts(run)
+    )
 
 
-def _name(evaluation: dg.AssetCheckEvaluation) -> str:
+def _check_label(evaluation: dg.AssetCheckEvaluation) -> str:
     return f"{evaluation.asset_key.to_user_string()} {evaluation.check_name} "
 
 
-def _subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
+def _run_subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
     named = sorted(set(tables))
     more = f" and {len(named) - LISTED_TABLES} more" if len(named) > LISTED_TABLES else ""
     return f"{', '.join(named[:LISTED_TABLES]) or run.job_name}{more}{f', {days}' if days else ''}"
 
 
-def _facts(run: dg.DagsterRun) -> dict[str, str]:
+def _run_facts(run: dg.DagsterRun) -> dict[str, str]:
     days = days_of(run)
     return {
         "run_id": run.run_id,
@@ -426,10 +440,10 @@ def _facts(run: dg.DagsterRun) -> dict[str, str]:
         "reason": run.tags.get(REASON_TAG, "manual"),
         "first_day": str(days.start) if days else "",
         "last_day": str(days.last) if days else "",
-        "url": f"{_ui()}/runs/{run.run_id}",
+        "url": f"{_ui_address()}/runs/{run.run_id}",
     }
 
 
-def _ui() -> str:
+def _ui_address() -> str:
     """Where people see Dagster: by default where `dg dev` listens."""
     return (os.environ.get(UI_URL) or "http://127.0.0.1:3000").rstrip("/")

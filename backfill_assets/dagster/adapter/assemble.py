@@ -45,12 +45,12 @@ def assemble(
     with every table that a run in this process has published.
     """
     lake_context = LakeContext(root, tables_of)
-    return _definitions(lake_context, lake_context.load(), rebuilt, hears)
+    return _whole_definitions(lake_context, lake_context.load(), rebuilt, hears)
 
 
 def rebuild_job(opened: Opened, tables: Collection[str], hears: Hears) -> dg.JobDefinition:
     """The job `rebuild` of some tables for a command; see `assemble`."""
-    with _quiet():
+    with _quiet_warnings():
         defs, _ = _tables_and_rebuild(opened, tables, io_manager_of(opened, hears))
         return defs.resolve_job_def(opened.naming.name(REBUILD))
 
@@ -65,19 +65,19 @@ def assemble_anyway(
     """
     lake_context = LakeContext(root, tables_of, appearance)
     if lake_context.missing is None:
-        return _definitions(lake_context, lake_context.load(), None)
+        return _whole_definitions(lake_context, lake_context.load(), None)
     from backfill_assets.dagster.adapter.lake_definitions import stand_in
 
-    return _definitions(lake_context, stand_in(lake_context), None)
+    return _whole_definitions(lake_context, stand_in(lake_context), None)
 
 
-def _definitions(
+def _whole_definitions(
     lake_context: LakeContext,
     opened: Opened,
     rebuilt: Collection[str] | None,
     hears: Hears | None = None,
 ) -> dg.Definitions:
-    with _quiet():
+    with _quiet_warnings():
         defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
         if rebuilt is not None:
             return defs
@@ -85,7 +85,7 @@ def _definitions(
 
         def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
             """The job `rebuild` of some tables, for the run of a chunk."""
-            return _definitions(lake_context, lake_context.load(), tables).resolve_job_def(
+            return _whole_definitions(lake_context, lake_context.load(), tables).resolve_job_def(
                 lake_context.naming.name(REBUILD)
             )
 
@@ -94,7 +94,7 @@ def _definitions(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet_warnings() -> Iterator[None]:
     """Without warnings of what Dagster may still change. Its version is pinned and what we use is
     tested; users can do nothing."""
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ from pydantic import Field
 from backfill_assets.dagster.adapter.alerts import report_alarms
 from backfill_assets.dagster.adapter.backfill_requests import (
     raise_at_the_end,
-    remember,
+    remember_kept_back,
     with_bad_days,
     work_of,
 )
@@ -95,7 +95,7 @@ class LoadConfig(dg.Config):
     )
 
 
-def _described(contract: Contract) -> str:
+def _page_text(contract: Contract) -> str:
     """First lines of the asset's page: the table's content, its inputs, and how a person corrects
     its days."""
     inputs = ", ".join(i.table for i in contract.inputs) or "landed files"
@@ -121,8 +121,8 @@ def lake_asset(
     contract, naming, looks = table.contract, opened.naming, opened.appearance
     spec = dg.AssetSpec(
         naming.key(contract.name),
-        deps=_deps(opened, contract),
-        description=opened.described(_described(contract)),
+        deps=_asset_deps(opened, contract),
+        description=opened.described(_page_text(contract)),
         code_version=opened.pipeline.codes[contract.name].code_digest,
         partitions_def=partitions,
         metadata=asset_metadata(opened.lake, table, naming),
@@ -143,12 +143,14 @@ def lake_asset(
             receive_interrupts()
             lake, _ = opened.require()
             with ends_when_interrupted(), access_of(lake):
-                yield from _steps(context, config, opened, table, _days(context, config.days))
+                yield from _table_steps(
+                    context, config, opened, table, _run_days(context, config.days)
+                )
 
     return make
 
 
-def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
+def _asset_deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
     """The inputs of a table as Dagster shows them, a mapping each: several windows of one table
     become the widest."""
     windows: dict[str, list[Input]] = {}
@@ -159,13 +161,14 @@ def _deps(opened: Opened, contract: Contract) -> list[dg.AssetDep]:
     contracts = {c.name: c for c in opened.pipeline.contracts}
     return [
         dg.AssetDep(
-            opened.naming.of(contracts[t]), partition_mapping=_mapping(wanted if as_windows else ())
+            opened.naming.of(contracts[t]),
+            partition_mapping=_shown_mapping(wanted if as_windows else ()),
         )
         for t, wanted in windows.items()
     ]
 
 
-def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
+def _shown_mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     """The mapping of a day to the days that these inputs need of a table; of none, or of deliveries
     (which can be for any day), the same day."""
     if not inputs or any(i.kind is InputKind.ARRIVALS for i in inputs):
@@ -174,7 +177,7 @@ def _mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     return window_mapping(before, after)
 
 
-def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
+def _run_days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
     """The days that the run is to rebuild: the `chosen` days of its range ("": all)."""
     days = days_of(context.run)
     if days is not None and chosen:
@@ -197,7 +200,7 @@ def _days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
     return days
 
 
-def _steps(
+def _table_steps(
     context: dg.AssetExecutionContext,
     config: LoadConfig,
     opened: Opened,
@@ -223,16 +226,16 @@ def _steps(
         instance.add_run_tags(run_id, tags)
         markers_of(instance, lake).mark(run_id, context.job_def.executor_def.name)
         reconcile(instance, lake, known.states, naming)
-    rebuild = Rebuild(_request(context, opened, known, days, table, config))
+    rebuild = Rebuild(_table_request(context, opened, known, days, table, config))
     write = StepWrite(context, rebuild, naming)
     with contextlib.ExitStack() as held:
         if table.is_landed:
             held.enter_context(load_lock(lake.place, contract.source))
         try:
             write.prepare()
-            yield _output(write, held.close)
+            yield _handover_output(write, held.close)
             write.log_verdicts(rebuild.days)
-            remember(context, opened, rebuild)
+            remember_kept_back(context, opened, rebuild)
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
@@ -258,7 +261,7 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
         report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log, is_run=True)
 
 
-def _request(
+def _table_request(
     context: dg.AssetExecutionContext,
     opened: Opened,
     known: Known,
@@ -279,7 +282,7 @@ def _request(
     )
 
 
-def _output(write: StepWrite, give_up: Callable[[], None]) -> dg.Output[Handover]:
+def _handover_output(write: StepWrite, give_up: Callable[[], None]) -> dg.Output[Handover]:
     """The output by which the IO manager publishes. A single day has its fingerprint as Dagster's
     data version."""
     rebuild, naming = write.rebuild, write.naming

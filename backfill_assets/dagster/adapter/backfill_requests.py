@@ -266,23 +266,23 @@ def with_bad_days(
 ) -> Work:
     """The work of a step, which does with bad days as `asked`; "": as the tag of its run says.
     After a table that kept days back the next ones make the days that they can, too."""
-    wanted = OnBadDays.KEEP_GOOD.value if remembered(context, opened) else asked
+    wanted = OnBadDays.KEEP_GOOD.value if remembered_errors(context, opened) else asked
     return replace(work, tags={**work.tags, ON_BAD_DAYS_TAG: wanted}) if wanted else work
 
 
-def remember(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:
+def remember_kept_back(context: dg.AssetExecutionContext, opened: Opened, rebuild: Rebuild) -> None:
     """Where days are kept back, the run's tags keep the error, for the steps that follow in
     whichever process."""
     if (error := rebuild.kept_back.error) is not None:
         context.instance.add_run_tags(
-            context.run.run_id, {_tag(opened, rebuild.table.name): json.dumps(error.args)}
+            context.run.run_id, {_kept_back_tag(opened, rebuild.table.name): json.dumps(error.args)}
         )
 
 
-def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
+def remembered_errors(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
     """The errors of the lake's tables of which the run kept days back so far."""
     run = context.instance.get_run_by_id(context.run.run_id)
-    names = (_tag(opened, contract.name) for contract in opened.pipeline.contracts)
+    names = (_kept_back_tag(opened, contract.name) for contract in opened.pipeline.contracts)
     return [
         DaysKeptBack(*json.loads(run.tags[name]))
         for name in names
@@ -290,7 +290,7 @@ def remembered(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKe
     ]
 
 
-def _tag(opened: Opened, table: str) -> str:
+def _kept_back_tag(opened: Opened, table: str) -> str:
     return KEPT_BACK + opened.naming.output(table)[-TABLE_CHARS:]
 
 
@@ -301,7 +301,7 @@ def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: s
     following = (c for c in opened.pipeline.contracts if c.name in made)
     if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
         return
-    if errors := remembered(context, opened):
+    if errors := remembered_errors(context, opened):
         first, *others = errors
         more = "".join(f".{ALSO}{error}"[: -len(".")] for error in others)
         raise DaysKeptBack(first.object, first.culprit, first.consequence, first.fix + more)

@@ -163,13 +163,13 @@ def changed_standing_checks(
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
-        if not isinstance(before, dg.AssetCheckEvaluation) or _result(before) != _result(
-            evaluation
-        ):
+        if not isinstance(before, dg.AssetCheckEvaluation) or _shown_result(
+            before
+        ) != _shown_result(evaluation):
             yield evaluation
 
 
-def _result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
+def _shown_result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
     facts = {name: value.value for name, value in evaluation.metadata.items()}
     return (
         evaluation.passed,

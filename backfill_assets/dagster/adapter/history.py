@@ -52,10 +52,10 @@ class PastRun:
 def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
     """The newest runs that worked on the lake, newest first, failed ones with their cause."""
     records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=NEWEST_RUNS)
-    return tuple(_run(instance, record) for record in records)
+    return tuple(_past_run(instance, record) for record in records)
 
 
-def _run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
+def _past_run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
     """One run; `tables`: to be made, in the order of its steps; empty where it never got a plan."""
     run, start = record.dagster_run, record.start_time
     plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(

@@ -129,7 +129,7 @@ class RebuildIOManager(dg.IOManager):
             if len(rebuild.days) != len(context.asset_partition_keys):
                 materialize_only(context, [str(day) for day in rebuild.days])
             failed.pop_all()
-        with telling(rebuild, published):
+        with telling_commit(rebuild, published):
             if self.hears is not None:
                 self.hears(rebuild, published)
             obj.write.show_days(published, obj.earlier)
@@ -192,7 +192,7 @@ def as_failures(lake: Path | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def telling(rebuild: Rebuild, published: Published) -> Iterator[None]:
+def telling_commit(rebuild: Rebuild, published: Published) -> Iterator[None]:
     """Say of an error within that the days are committed. It fails the step, because Dagster
     records a step's days only after its IO manager: they are red until a run, or a retry, which
     writes nothing, has recorded them."""

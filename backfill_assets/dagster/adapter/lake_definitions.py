@@ -75,12 +75,12 @@ class LakePySparkResource(PySparkResource):
 
 
 def stand_in(lake_context: LakeContext) -> Opened:
-    """The tables as the sample lake would have them if it were made today, or else as a lake would
-    that begins today."""
+    """The tables as the sample lake would have them if it were made today; none in an installation
+    without samples."""
     today = utc_today()
     samples = sample_module()
     settings = (
-        LakeSettings(start_date=today)
+        LakeSettings(start_date=today, assets_only=True)
         if samples is None
         else samples.sample_settings(samples.days_until(today))
     )

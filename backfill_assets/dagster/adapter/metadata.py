@@ -136,11 +136,11 @@ def data_version(entry: DayEntry) -> str:
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.MarkdownMetadataValue:
     """A table in Markdown. The last cell of each row may quote what a file holds: as code on one
     line nothing of it is Markdown, neither a tag nor a link."""
-    lines = [names, ["---"] * len(names), *([*row[:-1], _plain(row[-1])] for row in rows)]
+    lines = [names, ["---"] * len(names), *([*row[:-1], _plain_markdown(row[-1])] for row in rows)]
     return dg.MetadataValue.md("\n".join(f"| {' | '.join(line)} |" for line in lines))
 
 
-def _plain(text: str) -> str:
+def _plain_markdown(text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text)
     return (
         f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""
@@ -195,7 +195,7 @@ def origin(
     return metadata
 
 
-def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def folded_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in the order in which Dagster lists it: what the run did first, and the
     internals in one entry at the end."""
     internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
@@ -204,7 +204,7 @@ def folded(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**first, **{n: value for n, value in metadata.items() if n not in FOLDED}, **last}
 
 
-def unfolded(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
+def unfolded_metadata(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
     """Metadata of an event with each of its internals under the name of its own that earlier
     releases gave it."""
     told = {name: value for name, value in metadata.items() if name != INTERNALS}
@@ -245,20 +245,20 @@ def day_metadata(
         cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}
         by_day[day] = _one_day(rebuild, published, day, cost, states, naming)
     for day, findings in groupby(rebuild.findings, key=attrgetter("day")):
-        by_day[day] |= _judged([*findings], is_computed=day not in candidate.settled)
+        by_day[day] |= _judged_figures([*findings], is_computed=day not in candidate.settled)
     for day in candidate.settled:
         by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
     before = {day: receipt.entry for day, receipt in candidate.before.latest.items()}
-    same_rows = rewritten(candidate.before, after, published)
+    same_rows = rewritten_days(candidate.before, after, published)
     for day in same_rows:
         by_day[day] |= {UNCHANGED: True, REWRITTEN: True}
     last = by_day[days[-1]]
-    last[SUMMARY] = dg.MetadataValue.md(summary(before, after, published, same_rows))
+    last[SUMMARY] = dg.MetadataValue.md(changes_summary(before, after, published, same_rows))
     last[PHASES] = dg.MetadataValue.json(dict(rebuild.request.phases.seconds()))
     lake, contract = rebuild.request.lake_session.lake, rebuild.table.contract
     of_table = table_metadata(lake, contract, naming) if contract.made_by else {}
-    return {str(day): folded({**metadata, **of_table}) for day, metadata in by_day.items()}
+    return {str(day): folded_metadata({**metadata, **of_table}) for day, metadata in by_day.items()}
 
 
 def _one_day(
@@ -307,7 +307,7 @@ def _one_day(
     }
 
 
-def _judged(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
+def _judged_figures(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
     """What the checks measured in a day, where its rows were computed: receipts keep a part of it;
     and what failed."""
     figures = (
@@ -339,7 +339,7 @@ def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any
     materialized = record.asset_materialization if record else None
     if materialized is None:
         return {}
-    told = unfolded(materialized.metadata)
+    told = unfolded_metadata(materialized.metadata)
     content = {k: _plain_value(v) for k, v in told.items() if k in (FINGERPRINT, INPUT_DIGEST)}
     if content != {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}:
         return {}
@@ -357,10 +357,10 @@ def receipt_metadata(
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization,
     and what else is `told` of it: RECORDED_FROM, the write."""
     known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
-    return folded({**known, **facts_of(record, entry), **known, **told})
+    return folded_metadata({**known, **facts_of(record, entry), **known, **told})
 
 
-def rewritten(
+def rewritten_days(
     before: TableView, after: Mapping[date, DayEntry], published: Published
 ) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
@@ -370,7 +370,7 @@ def rewritten(
     return frozenset(published.changed & same - before.foreign)
 
 
-def summary(
+def changes_summary(
     before: Mapping[date, DayEntry],
     after: Mapping[date, DayEntry],
     published: Published,
@@ -385,18 +385,20 @@ def summary(
     changed = sorted(
         (d for d in after if d in published.changed and d not in same_rows), reverse=True
     )
-    lines = [_headline(changed, len(after) - len(changed), len(same_rows), published)]
+    lines = [_summary_headline(changed, len(after) - len(changed), len(same_rows), published)]
     if changed:
         lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
         lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
         if len(changed) > LISTED_DAYS:
             lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
         rows_before = sum(before[d].rows for d in changed if d in before)
-        lines.append(_line("**all changed**", rows_before, sum(after[d].rows for d in changed)))
+        lines.append(
+            _summary_line("**all changed**", rows_before, sum(after[d].rows for d in changed))
+        )
     return "\n".join(lines)
 
 
-def _headline(changed: list[date], kept: int, same_rows: int, published: Published) -> str:
+def _summary_headline(changed: list[date], kept: int, same_rows: int, published: Published) -> str:
     written = f", {same_rows} of them written again" if same_rows else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
@@ -411,10 +413,12 @@ def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:
     if (
         before is not None and before.scheme != after.scheme
     ):  # nothing can say whether they are the same rows
-        return _line(str(day), before.rows, after.rows, "as many rows")
-    return _line(str(day), before.rows if before else None, after.rows)
+        return _summary_line(str(day), before.rows, after.rows, "as many rows")
+    return _summary_line(str(day), before.rows if before else None, after.rows)
 
 
-def _line(name: str, before: int | None, after: int, same: str = "same rows, other content") -> str:
+def _summary_line(
+    name: str, before: int | None, after: int, same: str = "same rows, other content"
+) -> str:
     change = "new" if before is None else f"{after - before:+,}" if after != before else same
     return f"| {name} | {'–' if before is None else f'{before:,}'} | {after:,} | {change} |"

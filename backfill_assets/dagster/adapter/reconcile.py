@@ -76,7 +76,7 @@ def follow_receipts(
     with reconciling(lake):
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
-        recorded_by = cache(partial(_recorded, instance))
+        recorded_by = cache(partial(_recorded_days, instance))
         for table in (name for name, contract in states.contracts.items() if not contract.made_by):
             newest = states.view.table(
                 table
@@ -85,7 +85,9 @@ def follow_receipts(
                 if commit.version > newest:
                     break
                 if commit.receipt is not None:
-                    settled, lines = _record(instance, states, table, commit, recorded_by, naming)
+                    settled, lines = _record_commit(
+                        instance, states, table, commit, recorded_by, naming
+                    )
                     done += lines
                     if not settled:
                         break
@@ -97,7 +99,7 @@ def follow_receipts(
     return done
 
 
-def _record(
+def _record_commit(
     instance: dg.DagsterInstance,
     states: States,
     table: str,
@@ -191,7 +193,7 @@ def _record_observed(
     return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []
 
 
-def _recorded(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
+def _recorded_days(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
     """The assets and partitions that the run materialized in Dagster."""
     events = runs.records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
     return frozenset((e.asset_key, e.partition) for e in events if e.asset_key and e.partition)
@@ -239,7 +241,7 @@ def repair_events(
         remaining -= len(due)
         is_complete = is_complete and len(due) == len(unmade)
         if due:
-            _repair(instance, states, name, due, naming)
+            _repair_days(instance, states, name, due, naming)
             lines.append(f"{name}: {len(due)} day(s) shown again from their receipts")
     if is_complete:
         seen[NEWEST_FAILURE] = failure
@@ -266,7 +268,7 @@ def unmade_days(
     """The written days of a table whose newest plan came to nothing although their rows are right,
     ascending."""
     planned = planned_partitions(instance, naming.key(contract.name))
-    plans = {d: run_id for p, run_id in planned.items() if (d := _day(p))}
+    plans = {d: run_id for p, run_id in planned.items() if (d := _day_of(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     latest = states.view.table(contract.name).latest
@@ -285,7 +287,9 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
     for contract in (c for c in states.contracts.values() if c.made_by and not c.external):
         shown = instance.get_materialized_partitions(PLAIN.of(contract))
         written = states.view.table(contract.name).latest
-        if days := [day for key in shown if (day := _day(key)) is not None and day not in written]:
+        if days := [
+            day for key in shown if (day := _day_of(key)) is not None and day not in written
+        ]:
             found[contract.name] = (
                 f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt "
                 "names them: the asset "
@@ -296,14 +300,14 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
     return found
 
 
-def _day(partition: str | None) -> date | None:
+def _day_of(partition: str | None) -> date | None:
     try:
         return date.fromisoformat(partition or "")
     except ValueError:
         return None  # of the whole table, or of definitions that had other partitions
 
 
-def _repair(
+def _repair_days(
     instance: dg.DagsterInstance, states: States, name: str, days: Sequence[date], naming: Naming
 ) -> None:
     """One materialization per day."""

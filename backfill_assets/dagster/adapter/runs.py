@@ -166,7 +166,9 @@ def attempts(
     requested are left out."""
     tag, step = _needed_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
-    reaching = [span for span in sorted(spans) if any(_reaches(span, str(day)) for day in wanted)]
+    reaching = [
+        span for span in sorted(spans) if any(_reaches_day(span, str(day)) for day in wanted)
+    ]
     found: dict[date, list[dg.RunRecord]] = defaultdict(list)
     for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
         needed = _needed_of(record.dagster_run, step)
@@ -181,7 +183,7 @@ def attempts_at(instance: dg.DagsterInstance, request: str) -> Attempts:
     return Attempts.of(instance.get_run_records(dg.RunsFilter(tags={REQUEST_TAG: request})))
 
 
-def _reaches(span: str, day: str) -> bool:
+def _reaches_day(span: str, day: str) -> bool:
     first, _, last = span.partition("..")
     return first <= day <= (last or first)
 
@@ -241,24 +243,24 @@ class Markers:
         (`kernel.log.run_markers`). `executor`: the name of what runs its steps, in this process or
         in others."""
         if executor in ONE_PROCESS:
-            run_markers.mark(self.lake.place, self._name(run_id))
+            run_markers.mark(self.lake.place, self._marker_name(run_id))
         else:
             run_markers.mark_step(
-                self.lake.place, self._name(run_id), worker_of(executor, parent_process())
+                self.lake.place, self._marker_name(run_id), worker_of(executor, parent_process())
             )
 
     def join(self, run_id: str) -> bool:
         """Show that a run lives on which this process works, if another step of it has written
         already; whether one has."""
-        is_marked = run_markers.process_of(self.lake.place, self._name(run_id)) is not None
+        is_marked = run_markers.process_of(self.lake.place, self._marker_name(run_id)) is not None
         if is_marked:
-            run_markers.mark_step(self.lake.place, self._name(run_id))
+            run_markers.mark_step(self.lake.place, self._marker_name(run_id))
         return is_marked
 
     def leave(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
         """Drop the marker of a run that ends with this process's work on it, and give the run's id;
         "" where it has further steps in other processes, and the marker stays."""
-        process = run_markers.process_of(self.lake.place, self._name(run.run_id))
+        process = run_markers.process_of(self.lake.place, self._marker_name(run.run_id))
         if process not in (None, PlacedProcess.this()) and open_steps(instance, run):
             return ""
         self.forget(run.run_id)
@@ -266,9 +268,9 @@ class Markers:
 
     def forget(self, run_id: str) -> None:
         """Drop the marker of a run that ended."""
-        run_markers.forget(self.lake.place, self._name(run_id))
+        run_markers.forget(self.lake.place, self._marker_name(run_id))
 
-    def _name(self, run_id: str) -> str:
+    def _marker_name(self, run_id: str) -> str:
         return f"{self.folder}/{run_id}"
 
     def recorded(self) -> dict[str, int]:
@@ -298,7 +300,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     with reconciling(lake):
         # First the processes, then the status: a run that ends well says so before its process
         # goes.
-        names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked(markers)}
+        names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked_runs(markers)}
         for name, life in run_markers.lives_of(lake.place, names).items():
             run_id, is_marked = (
                 names[name],
@@ -319,7 +321,7 @@ def reconciling(lake: Lake) -> AbstractContextManager[None]:
     return lake.place.lock(f"{LOCKS}/reconcile.lock", "the record of the lake in Dagster")
 
 
-def _marked(markers: Markers) -> list[str]:
+def _marked_runs(markers: Markers) -> list[str]:
     try:
         markers.lake.place.refuse_link(markers.folder)
     except BackfillError:

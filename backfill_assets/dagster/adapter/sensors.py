@@ -131,12 +131,12 @@ def lake_sensor(
             return dg.SensorResult(
                 skip_reason="a candidate is brought up to date by `catch-up`, not by sensors"
             )
-        return _result(context, lake_context, name, tick(context.instance))
+        return _sensor_result(context, lake_context, name, tick(context.instance))
 
     return sensor
 
 
-def _result(
+def _sensor_result(
     context: dg.SensorEvaluationContext, lake_context: LakeContext, sensor: str, tick: Tick
 ) -> dg.SensorResult:
     """The tick as Dagster takes it. Alarms are kept for the commands and sent once, by a tick that
@@ -170,7 +170,7 @@ def lake_schedules(lake_context: LakeContext, rebuild: Any) -> list[dg.ScheduleD
 
     def missed(today: date) -> dg.SkipReason | list[dg.RunRequest]:
         """Request yesterday and the days that were missed."""
-        requests = [_request(DAILY, today, days) for days in missed_days(lake_context, today)]
+        requests = [_days_request(DAILY, today, days) for days in missed_days(lake_context, today)]
         return requests or dg.SkipReason("no day is missing")
 
     def rolling(today: date) -> dg.SkipReason | list[dg.RunRequest]:
@@ -236,14 +236,14 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
         return dg.SkipReason(
             f"{days} has days of an active plan, which are left alone: `backfill-assets plan list`"
         )
-    ranges = unheld(pipeline.states(read_view(lake, pipeline.contracts)), days)
+    ranges = unheld_ranges(pipeline.states(read_view(lake, pipeline.contracts)), days)
     built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
-    return [_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
+    return [_days_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
         f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
     )
 
 
-def _request(
+def _days_request(
     name: str, today: date, days: DayRange, tables: list[dg.AssetKey] | None = None
 ) -> dg.RunRequest:
     tags = {**runs.range_tags(days), runs.REASON_TAG: name}
@@ -268,11 +268,11 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     lacking = {
         d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING
     }
-    missed = unheld(states, (d for d in due if d < yesterday and d in lacking))
-    return missed + unheld(states, (d for d in due if d == yesterday))
+    missed = unheld_ranges(states, (d for d in due if d < yesterday and d in lacking))
+    return missed + unheld_ranges(states, (d for d in due if d == yesterday))
 
 
-def unheld(states: States, days: Iterable[date]) -> list[DayRange]:
+def unheld_ranges(states: States, days: Iterable[date]) -> list[DayRange]:
     """The days as ranges, without days that are held in any table: a run of a range with one is
     refused as a whole."""
     return contiguous(day for day in days if not _is_held(states, day))

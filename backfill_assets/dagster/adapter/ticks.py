@@ -185,7 +185,7 @@ def landing(
     tick.notes += left_to_plans(state.planned, list(ready))
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
-    scans = _scan_requests(tick, state, comparisons, _news(tick, state))
+    scans = _scan_requests(tick, state, comparisons, _unseen_news(tick, state))
     if runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address) or any(
         state.busy.get(raw) for raw in ready
     ):
@@ -209,7 +209,7 @@ def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[
     return parts + [[r.path, r.sha256, rules] for r, rules in comparison.uncounted]
 
 
-def _news(tick: Tick, state: TickState) -> list[object]:
+def _unseen_news(tick: Tick, state: TickState) -> list[object]:
     """The tables of others that hold what the lake has not seen, with what is there, as plain
     values."""
     found = list[object]()

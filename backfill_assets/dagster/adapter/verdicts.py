@@ -107,7 +107,7 @@ class Verdicts:
             before = {name: self._kept_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
             latest = self.states.view.table(contract.name).latest
-            unseen = set(latest if afresh else self._unseen(contract, before.values())) - {
+            unseen = set(latest if afresh else self._unseen_days(contract, before.values())) - {
                 *found.written
             }
             receipts = judged_days(self.lake, self.states, contract, unseen)
@@ -116,8 +116,8 @@ class Verdicts:
                 standing = [f for f in receipts if f.check == name] + [
                     f for f in of_run if f.day in found.written
                 ]
-                now = self._after(contract, kept, of_run, standing)
-                metadata = _metadata(self.lake, contract, name, now, found)
+                now = self._standing_after(contract, kept, of_run, standing)
+                metadata = _verdict_metadata(self.lake, contract, name, now, found)
                 yield dg.AssetCheckEvaluation(
                     asset_key=key,
                     check_name=name,
@@ -178,16 +178,16 @@ class Verdicts:
         kept = Standing.of(evaluation)
         return kept if kept.lake == self.lake.address else Standing()
 
-    def _unseen(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
+    def _unseen_days(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
         """The written days that a check has not judged yet: all of them by other bounds, or where
         the table was put back to an older version."""
-        table, bounds = self.states.view.table(contract.name), _bounds(self.lake)
+        table, bounds = self.states.view.table(contract.name), _bounds_digest(self.lake)
         known = min(
             s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept
         )
         return [day for day, receipt in table.latest.items() if receipt.version > known]
 
-    def _after(
+    def _standing_after(
         self,
         contract: Contract,
         kept: Standing,
@@ -202,7 +202,9 @@ class Verdicts:
         warned = {d: why for d, why in kept.warned.items() if d in table.latest and d not in again}
         refused |= {f.day: f.message for f in of_run if f.refuses}
         warned |= {f.day: f.message for f in standing if not f.passed}
-        return Standing(refused, warned, table.version, self.lake.address, _bounds(self.lake))
+        return Standing(
+            refused, warned, table.version, self.lake.address, _bounds_digest(self.lake)
+        )
 
 
 def log_verdicts(
@@ -247,18 +249,18 @@ def _log_causes(
         step.log_event(dg.AssetObservation(key, partition=str(day), metadata={NOT_WRITTEN: cause}))
 
 
-def _bounds(lake: Lake) -> str:
+def _bounds_digest(lake: Lake) -> str:
     return digest_of(lake.settings.gates.model_dump(mode="json"))
 
 
-def _metadata(
+def _verdict_metadata(
     lake: Lake, contract: Contract, check: str, now: Standing, run: RunFindings
 ) -> dict[str, Any]:
     """What an evaluation of a check says: the first days that stand failed, their causes, and what
     a person does."""
     facts: dict[str, Any] = {VERDICT: _in_words(now)}
     if now.days:
-        facts["days"] = markdown_table(["day", "the day is", "cause"], _lines(now))
+        facts["days"] = markdown_table(["day", "the day is", "cause"], _failed_lines(now))
         facts["next"] = with_lake(_what_next(lake, contract, now), lake.root)
     refusing = next((f for f in run.findings if f.refuses), None)
     if refusing is not None and refusing.check == check and run.samples:
@@ -276,7 +278,7 @@ def _in_words(now: Standing) -> str:
     return f"{counts}; {day}: {now.days[day]}"
 
 
-def _lines(now: Standing) -> Iterator[tuple[str, str, str]]:
+def _failed_lines(now: Standing) -> Iterator[tuple[str, str, str]]:
     """The first days that stand failed, refused ones before others."""
     listed = [*sorted(now.refused), *sorted(now.warned.keys() - now.refused.keys())]
     for day in listed[:LISTED_DAYS]:

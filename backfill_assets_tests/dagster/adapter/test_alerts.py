@@ -26,9 +26,9 @@ from backfill_assets.dagster.adapter.alerts import (
     Message,
     Posted,
     alert_sensors,
-    post,
+    post_message,
     report_alarms,
-    webhook,
+    webhook_address,
 )
 from backfill_assets.dagster.adapter.history import cause
 from backfill_assets.dagster.adapter.io_manager import as_failure
@@ -263,7 +263,7 @@ def test_an_address_that_cannot_be_one_is_refused_by_its_variable_and_not_shown(
     variable: str, value: str
 ) -> None:
     with pytest.raises(SettingsError, match=variable) as refused:
-        webhook({variable: value})
+        webhook_address({variable: value})
     assert SECRET not in str(refused.value)
 
 
@@ -276,7 +276,7 @@ def test_a_message_is_tried_again_no_redirect_is_followed_and_a_refusal_names_no
         contextlib.closing(Hook(status, to=other.url)) as hook,
     ):
         with pytest.raises(BackfillError, match=f"HTTP {status}") as refused:
-            post(hook.url, MESSAGE, AT_ONCE)
+            post_message(hook.url, MESSAGE, AT_ONCE)
         assert (len(hook.kept), other.kept) == (3, [])
     assert SECRET not in str(refused.value)
 
@@ -288,7 +288,7 @@ def test_an_answer_that_never_ends_is_given_up_at_one_deadline(status: int, piec
     with contextlib.closing(Hook(status, piece=piece)) as hook:
         began = time.monotonic()
         with pytest.raises(BackfillError, match="no whole answer within") as refused:
-            post(hook.url, MESSAGE, (0.1, 9.0), seconds=0.4)
+            post_message(hook.url, MESSAGE, (0.1, 9.0), seconds=0.4)
         assert time.monotonic() - began < 5
         assert len(hook.kept) == 1
     assert SECRET not in str(refused.value)
@@ -303,11 +303,11 @@ def test_a_process_waits_for_few_answers_at_once() -> None:
         thread.start()
     with contextlib.closing(Hook()) as hook:
         with pytest.raises(BackfillError, match="earlier ones still wait"):
-            post(hook.url, MESSAGE, AT_ONCE)
+            post_message(hook.url, MESSAGE, AT_ONCE)
         over.set()
         for thread in waiting:
             thread.join()
-        post(hook.url, MESSAGE, AT_ONCE)
+        post_message(hook.url, MESSAGE, AT_ONCE)
         assert len(hook.kept) == 1
 
 
@@ -315,7 +315,7 @@ def test_a_process_waits_for_few_answers_at_once() -> None:
 def test_no_secret_leaves_by_an_alert_or_by_the_event_of_a_failed_step(
     hook: Hook, form: str
 ) -> None:
-    post(hook.url, Message(f"Failed: {form}", f"it says {form}"), AT_ONCE)
+    post_message(hook.url, Message(f"Failed: {form}", f"it says {form}"), AT_ONCE)
     assert FORM_SECRET not in str(hook.kept)
     failed = as_failure(BackfillError("the table t", form, "Nothing was written", "Look"))
     assert FORM_SECRET not in f"{failed.description} {failed.metadata} {failed}"
@@ -342,7 +342,7 @@ def test_the_cause_of_a_failed_run_holds_no_secret_whoever_raised_it(
 
 def test_a_text_that_is_no_utf8_is_sent_and_holds_back_no_other(hook: Hook) -> None:
     for text in ("a lake called \udcff", "the next one"):
-        post(hook.url, Message(text, text), AT_ONCE)
+        post_message(hook.url, Message(text, text), AT_ONCE)
     assert [told["subject"] for told in hook.kept] == ["a lake called \udcff", "the next one"]
 
 

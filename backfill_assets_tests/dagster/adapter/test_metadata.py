@@ -12,13 +12,13 @@ import pytest
 
 from backfill_assets.dagster.adapter.metadata import (
     LISTED_DAYS,
+    changes_summary,
     entry_metadata,
-    folded,
+    folded_metadata,
     origin,
-    rewritten,
-    summary,
+    rewritten_days,
     table_metadata,
-    unfolded,
+    unfolded_metadata,
 )
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
@@ -89,7 +89,7 @@ def entries(**rows: int) -> dict[date, DayEntry]:
 
 def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
     before, after = entries(d0=5, d1=7), entries(d0=6, d1=7, d2=3, d3=1)
-    told = summary(before, after, Published(4, "w", frozenset({day(0), day(1), day(2)})))
+    told = changes_summary(before, after, Published(4, "w", frozenset({day(0), day(1), day(2)})))
     lines = told.splitlines()
     assert lines[0].startswith("3 day(s) changed in version 4: ")
     assert lines[0].endswith("; 1 other(s) hold what they held.")
@@ -103,13 +103,13 @@ def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
 
 def test_a_run_that_changed_nothing_says_so_whatever_the_way_of_fingerprinting() -> None:
     assert (
-        summary({}, entries(d0=1), Published(4, ""))
+        changes_summary({}, entries(d0=1), Published(4, ""))
         == "Nothing changed: 1 day(s) hold what they held."
     )
     receipted = Published(4, "w", receipted=frozenset({day(0)}))
-    assert summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
+    assert changes_summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
     before = {day(0): DayEntry(5, "F", "d", scheme=1)}
-    told = summary(before, entries(d0=5), Published(4, "w", frozenset({day(0)})))
+    told = changes_summary(before, entries(d0=5), Published(4, "w", frozenset({day(0)})))
     assert f"| {day(0)} | 5 | 5 | as many rows |" in told
 
 
@@ -117,19 +117,19 @@ def test_days_that_were_written_again_as_they_were_are_no_change() -> None:
     before, after = entries(d0=5, d1=7, d2=9), entries(d0=5, d1=8, d2=9)
     latest = {d: DayReceipt(e, 3, "w", "", "", "") for d, e in before.items()}
     forced = Published(4, "w", frozenset(after))
-    again = rewritten(TableView(3, latest, foreign=frozenset({day(2)})), after, forced)
+    again = rewritten_days(TableView(3, latest, foreign=frozenset({day(2)})), after, forced)
     assert again == {day(0)}, "what another program wrote over is no repetition"
-    told = summary(before, after, forced, again)
+    told = changes_summary(before, after, forced, again)
     assert told.startswith("2 day(s) changed in version 4: ")
     assert "; 1 other(s) hold what they held, 1 of them written again." in told
     assert f"| {day(0)} |" not in told
-    kept = summary(before, before, forced, frozenset(before))
+    kept = changes_summary(before, before, forced, frozenset(before))
     assert kept == "Nothing changed: 3 day(s) hold what they held, 3 of them written again."
 
 
 def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:
     after = {day(n): DayEntry(1, "F", "d") for n in range(100)}
-    told = summary({}, after, Published(1, "w", frozenset(after)))
+    told = changes_summary({}, after, Published(1, "w", frozenset(after)))
     assert told.count("\n| 20") == LISTED_DAYS
     assert f"… {100 - LISTED_DAYS} more" in told
     assert "| **all changed** | 0 | 100 | +100 |" in told
@@ -142,10 +142,10 @@ def test_internals_are_one_entry_and_are_read_as_earlier_releases_wrote_them() -
         "backfill_assets/figures": dg.MetadataValue.json({"repeats": 0}),
         "backfill_assets/summary": dg.MetadataValue.md("1 day(s) changed"),
     }
-    shown = folded(flat)
+    shown = folded_metadata(flat)
     assert list(shown) == [
         "backfill_assets/summary",
         "backfill_assets/bytes",
         "backfill_assets/internals",
     ]
-    assert unfolded(shown) == unfolded(flat) == flat
+    assert unfolded_metadata(shown) == unfolded_metadata(flat) == flat

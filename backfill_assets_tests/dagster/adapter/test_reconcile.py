@@ -14,7 +14,7 @@ import deltalake
 import pytest
 
 from backfill_assets.dagster.adapter import runs
-from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded
+from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded_metadata
 from backfill_assets.dagster.adapter.reconcile import follow_observations, follow_receipts
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import DayEntry
@@ -55,7 +55,7 @@ def told(instance: dg.DagsterInstance) -> dict[str, Any]:
     """The write that Dagster knows, per day of staging."""
     records = instance.fetch_materializations(dg.AssetKey("staging"), limit=50).records
     made = [(str(r.partition_key), r.asset_materialization) for r in reversed(records)]
-    told = {d: unfolded(m.metadata) for d, m in made if m is not None}
+    told = {d: unfolded_metadata(m.metadata) for d, m in made if m is not None}
     return {d: metadata[WRITE_ID].value for d, metadata in told.items() if WRITE_ID in metadata}
 
 

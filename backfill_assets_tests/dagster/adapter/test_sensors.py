@@ -19,7 +19,7 @@ from backfill_assets.dagster.adapter.sensors import (
     CURSOR_CHARS,
     DAILY,
     ROLLING,
-    _result,
+    _sensor_result,
     lake_sensors,
     missed_days,
     scan_job,
@@ -75,7 +75,9 @@ def test_a_tick_that_requests_runs_leaves_its_alarms_to_the_next_one(
     )
     alarms = {"altered files": "1 landed file(s) altered: a"}
     for requests, posted in (([dg.RunRequest()], 0), ([], 1), ([], 1)):
-        given = _result(context, lake_context, LANDING, Tick(requests=requests, alarms=alarms))
+        given = _sensor_result(
+            context, lake_context, LANDING, Tick(requests=requests, alarms=alarms)
+        )
         assert len(given.run_requests or []) == len(requests)
         assert len(hook.kept) == posted
 
