@@ -21,4 +21,8 @@ ROOM = Room(
             "Accept altered or missing files.",
         ),
     },
+    offers={
+        "log_fault": "intake.log_bounds:log_fault",
+        "data_fault": "intake.log_bounds:data_fault",
+    },
 )

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from backfill_assets.intake.files import NOT_HERE, LandedFile
 from backfill_assets.intake.landings import list_files, table_of
 from backfill_assets.intake.listing import Listing
+from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.intake.select import COMMIT_BITS, PLACE_BITS
 from backfill_assets.intake.source_position import (
     Position,
@@ -34,7 +35,6 @@ from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.log.file_names import file_fault, name_of, shown
 from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
-from backfill_assets.kernel.log.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import is_delta, not_delta
 from backfill_assets.kernel.tables.sections import SourceSettings

@@ -3,7 +3,7 @@ names × readers, and commits × loops.
 
 Here: tables of others as sources, as external and as adopted ones, without an engine. Not here:
 which names and logs are refused at all (`kernel.log.test_file_names`,
-`kernel.log.test_log_bounds`), and keys of a bucket (`buckets.test_odd_keys`).
+`intake.test_log_bounds`), and keys of a bucket (`buckets.test_odd_keys`).
 """
 
 import json

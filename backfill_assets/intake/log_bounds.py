@@ -1,0 +1,220 @@
+"""What a log of others may hold before delta-rs reads it: commits that are regular files, bounded
+in bytes and depth.
+
+delta-rs overflows its stack over deep JSON, which ends the process, and waits for ever for a pipe.
+So each commit that it would read is looked at first, once per process and content, as are the
+newest checkpoint, its sidecars, and the pointer to it. The data files that a log names are decoded
+apart, within the bounds of landed Parquet, before a query reads them: 100 kB can stand for 20 GB.
+The kernel and other rooms ask by `kernel.log.log_bounds`. Not here: what the commits mean
+(`kernel.log.log`, `source_log`), and which files they may name (`kernel.log.file_names`).
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from backfill_assets.intake.json_lines import is_deeper
+from backfill_assets.intake.limited_decoding import examine_apart
+from backfill_assets.intake.text_lines import Limits, Unreadable
+from backfill_assets.kernel.log.adopted import LOG
+from backfill_assets.kernel.log.file_names import shown
+from backfill_assets.kernel.place.port import Place, Token
+
+LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB
+COMMIT_BYTES = 1 << 30  # a commit that adds a million files has about half of it
+OWN_JSON = ("stats", "schemaString")  # texts of an action that are JSON themselves
+# Whole, in numbered parts, or (v2) under 36 signs of any kind, which delta-rs takes for a UUID.
+CHECKPOINT = re.compile(
+    r"([0-9]{20})\.checkpoint"
+    r"(?:\.parquet|\.[0-9]{10}\.[0-9]{10}\.parquet|\..{36}\.(?:parquet|json))"
+)
+LAST_CHECKPOINT = "_last_checkpoint"
+SIDECARS = "_sidecars"
+# A sidecar's plain name: delta-rs would follow `..`, a quoted `/`, and an address to any file.
+SIDECAR = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]*\.parquet")
+COMMIT = re.compile(r"([0-9]{20})\.json")
+
+
+def log_fault(table: Place, version: int | None = None) -> str:
+    """Why a table's log must not be read up to a version (None: the newest); "" if it may be."""
+    names = table.names(LOG)
+    checkpoints = {
+        n: v for n, v in _versions(CHECKPOINT, names).items() if version is None or v <= version
+    }
+    newest = max(checkpoints.values(), default=-1)
+    wanted = [n for n, v in checkpoints.items() if v == newest]
+    wanted += [n for n in names if n == LAST_CHECKPOINT]
+    for name, at in sorted(_versions(COMMIT, names).items()):
+        if at >= newest and (version is None or at <= version):
+            wanted.append(name)
+    return next(filter(None, (commit_fault(table, name) for name in wanted)), "")
+
+
+def commit_fault(table: Place, name: str) -> str:
+    """Why a file of a table's log, a commit or a checkpoint, must not be read; "" if it may be, or
+    is gone."""
+    if why := table.file_fault(f"{LOG}/{name}"):
+        return f"its log has the file {name}, {why}"
+    token = table.token(f"{LOG}/{name}")
+    if token is None:
+        return ""
+    if (why := _fault(table, name, token)) or not CHECKPOINT.fullmatch(name):
+        return why
+    return next(filter(None, (_sidecar_fault(table, s) for s in _sidecars(table, name, token))), "")
+
+
+def _sidecar_fault(table: Place, named: str) -> str:
+    """Why a sidecar, as its checkpoint names it, must not be read; "" if it may be, or is gone."""
+    if not SIDECAR.fullmatch(named):
+        return f"its checkpoint names the sidecar {shown(named)}, which is no plain file name"
+    return commit_fault(table, f"{SIDECARS}/{named}")
+
+
+def data_fault(table: Place, names: Iterable[str]) -> str:
+    """Say which of these data files of a table of others must not be read, and why; "" if all may
+    be. Decodes each once, in a process of its own."""
+    found = (
+        (name, _data_fault(table, name, token))
+        for name in names
+        if (token := table.token(name)) is not None
+    )
+    return next((f"its file {shown(name)} cannot be used: {why}" for name, why in found if why), "")
+
+
+@lru_cache(maxsize=4096)
+def _data_fault(table: Place, name: str, token: Token) -> str:
+    """Why a data file of this content must not be read; "" if it may be."""
+    try:
+        examine_apart(table.local(name), token.size, Limits())
+    except Unreadable as error:
+        return str(error)
+    return ""
+
+
+def checkpoint_versions(names: Collection[str]) -> set[int]:
+    """The versions at which there is a checkpoint, by the names in a log."""
+    return {*_versions(CHECKPOINT, names).values()}
+
+
+def _versions(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
+    return {name: int(found[1]) for name in names if (found := pattern.fullmatch(name))}
+
+
+@lru_cache(maxsize=4096)
+def _fault(place: Place, name: str, token: Token) -> str:
+    """`commit_fault` of a content, which its token names."""
+    if token.size > COMMIT_BYTES:
+        which = f"its {_kind(name)} {name}"
+        return f"{which} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"
+    if name.endswith(".parquet"):
+        return _checkpoint_fault(place, name, token)
+    with place.open(f"{LOG}/{name}") as opened:
+        while line := opened.readline(LINE_BYTES + 1):
+            if len(line) > LINE_BYTES:
+                return (
+                    f"its {_kind(name)} {name} has a line of more than the limit of {LINE_BYTES} "
+                    "bytes"
+                )
+            if why := _action_fault(line):
+                return f"its {_kind(name)} {name} {why}"
+    return ""
+
+
+def _kind(name: str) -> str:
+    """What a file of a log is, in words."""
+    return "commit" if COMMIT.fullmatch(name) else "checkpoint"
+
+
+@lru_cache(maxsize=4096)
+def _sidecars(place: Place, name: str, token: Token) -> tuple[str, ...]:
+    """The sidecars that a checkpoint of this content names, as it names them. Call it for one
+    without fault only."""
+    import pyarrow.parquet as pq
+
+    with place.open(f"{LOG}/{name}") as opened:
+        if name.endswith(".parquet"):
+            file = pq.ParquetFile(opened)
+            if "sidecar" not in file.schema_arrow.names:
+                return ()
+            return tuple(_texts(file.read(columns=["sidecar.path"])))
+        return tuple(filter(None, map(_sidecar_of, opened)))
+
+
+def _sidecar_of(line: bytes) -> str:
+    """The path of an action that names a sidecar; empty of any other."""
+    try:
+        return str(json.loads(line)["sidecar"]["path"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _action_fault(line: bytes) -> str:
+    """Why an action must not be read: it is too deep, as are texts in it that are JSON themselves,
+    or has too many columns."""
+    limits = Limits()
+    if line.count(b"{") + line.count(b"[") <= limits.max_depth:
+        return ""
+    text = line.decode("utf-8", "replace")
+    if is_deeper(text, limits.max_depth):
+        return f"is nested more than {limits.max_depth} levels deep"
+    try:
+        action = json.loads(text)
+    except ValueError:
+        return ""  # its readers say so
+    return next(filter(None, map(_own_json_fault, _own_json(action))), "")
+
+
+def _own_json(action: Any) -> Iterator[str]:
+    for body in action.values() if isinstance(action, dict) else ():
+        texts = [body.get(name) for name in OWN_JSON] if isinstance(body, dict) else []
+        yield from (text for text in texts if isinstance(text, str))
+
+
+def _own_json_fault(text: str) -> str:
+    limits = Limits()
+    if text.count("{") + text.count("[") <= limits.max_depth:
+        return ""
+    if is_deeper(text, limits.max_depth):
+        return f"holds a text that is nested more than {limits.max_depth} levels deep"
+    if text.count('"name"') > limits.max_columns and _columns(text) > limits.max_columns:
+        return f"names {_columns(text)} columns, more than the limit of {limits.max_columns}"
+    return ""
+
+
+def _columns(schema: str) -> int:
+    """The number of columns of a schema; 0 of a text that is none."""
+    try:
+        return len(json.loads(schema)["fields"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
+    """`_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its texts
+    looked at."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if place.is_store:
+        # Its bytes are not on this machine, and a store's checkpoint is replaced: delta-rs alone
+        # reads it.
+        return ""
+    try:
+        examine_apart(place.local(f"{LOG}/{name}"), token.size, Limits())
+        with place.open(f"{LOG}/{name}") as opened:
+            for batch in pq.ParquetFile(opened).iter_batches(
+                columns=["add.stats", "metaData.schemaString"]
+            ):
+                for text in _texts(pa.Table.from_batches([batch])):
+                    if why := _own_json_fault(text):
+                        return f"its checkpoint {name} {why}"
+    except Unreadable as error:
+        return f"its checkpoint {name} cannot be used: {error}"
+    return ""
+
+
+def _texts(table: Any) -> Iterator[str]:
+    for column in table.flatten().columns:
+        yield from (text for text in column.to_pylist() if isinstance(text, str))
