@@ -1,9 +1,10 @@
 """What differs between two versions of a table, by key and column, and proofs that days compute
 alike again.
 
-Uses the kernel, `reading` and `engines`. Adds the commands `compare` and `check-engine`, and the
-standing proof in Dagster (`compare.in_dagster`). Not here: comparing with a side that is no table
-of a lake (`reconcile`). Guide: correcting-the-past.
+Uses the kernel, `reading`, `engines` and `intake`. Adds the commands `compare`, `check-engine` and
+`prove`, and the standing proof in Dagster (`compare.in_dagster`); offers other rooms what differs
+between two contents. Not here: comparing with a side that is no table of a lake (`reconcile`).
+Guide: correcting-the-past.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room

@@ -36,7 +36,7 @@ from backfill_assets.learn.lab_lakes import (
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.plan import PlanRequest, cut, make_plan, refuse_append
 from backfill_assets.plans.policy import Policy
-from backfill_assets.reconcile.reconcile import judge_controls
+from backfill_assets.reading.outcomes import all_outcomes
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 ORDERS = events((NOON + timedelta(days=n // 2), 100 + 10 * n) for n in range(6))
@@ -186,7 +186,7 @@ def incident_steps(folder: Path) -> Iterator[LabStep]:
         ("appended", append),
     ):
         write(lake, table, ROWS)
-        (control,) = judge_controls(lake, chosen_pipeline(lake))
+        (control,) = all_outcomes(lake, chosen_pipeline(lake))
         foreign = lake.store.view(table.name, table.day_column).foreign
         seen.append((run, len(lake.store.rows(table.name)), control.message, len(foreign)))
     columns = ("run", "events", "control", "days changed by others")
@@ -243,7 +243,7 @@ def _write(lake: Lake, values: Sequence[int], days: DayRange = SPAN) -> None:
 
 
 def _wrong(lake: Lake) -> int:
-    return judge_controls(lake, chosen_pipeline(lake))[0].broken
+    return all_outcomes(lake, chosen_pipeline(lake))[0].broken
 
 
 def _corrections(lake: Lake) -> Iterator[LabStep]:
