@@ -229,7 +229,7 @@ def _spelled(source: Source, names: frozenset[str]) -> list[str]:
 
 
 def test_below_the_pipeline_no_table_is_known_by_its_name() -> None:
-    """They are known by facts of their contracts (`is_landed`, `first_reading`), the ledgers by
+    """They are known by facts of their contracts (`is_landed`, `reads`), the ledgers by
     `kernel.core.ledgers`."""
     names = _table_names()
     assert {"raw", "features_as_known", "training", "too_late"} <= names

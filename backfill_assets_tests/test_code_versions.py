@@ -120,7 +120,7 @@ DECIDES_NO_ROW = {
     "kernel.tables.query_files",
 }
 PINNED = {
-    "raw 1": "b6fa3bd44d1a8ed067cd899cde0f4fe9",
+    "raw 1": "9309b46075fe8783c8700dc98876da16",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

@@ -7,7 +7,7 @@ here: which days are brought (`export`), and connections to PostgreSQL (`postgre
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from posixpath import normpath
@@ -18,6 +18,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.readings import name_of
 from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.place.choice import prefix_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Held, Place
@@ -132,7 +133,8 @@ class FolderSink:
     def held(self) -> dict[date, HeldDay]:
         """The noted days; without days whose file is gone."""
         notes = {
-            date.fromisoformat(d): HeldDay(**h) for d, h in self.place.read_json(NOTES).items()
+            date.fromisoformat(d): record_of(HeldDay, h)
+            for d, h in self.place.read_json(NOTES).items()
         }
         there = {*self.place.below()} if notes else set()
         return {d: h for d, h in notes.items() if not h.rows or self._file(d) in there}
@@ -148,7 +150,7 @@ class FolderSink:
         self._note(others | dict(days))
 
     def _note(self, notes: Mapping[date, HeldDay]) -> None:
-        self.place.write_json(NOTES, {str(d): asdict(h) for d, h in sorted(notes.items())})
+        self.place.write_json(NOTES, json_of(dict(sorted(notes.items()))))
         self.place.sync(NOTES, "")
 
     def _write(self, day: date, held: HeldDay, files: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.digests import digest_of
+from backfill_assets.kernel.core.records import record_of
 from backfill_assets.kernel.log.log import LOG, commit_digest, commit_name
 from backfill_assets.kernel.place.port import Place
 
@@ -54,22 +55,12 @@ class Position:
             table, range(commits.start, self.version + 1)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The position as JSON values."""
-        state = {**vars(self.state), "columns": sorted(self.state.columns)}
-        return {**vars(self), "state": state}
-
 
 def position_of(kept: Mapping[str, Any]) -> Position | None:
-    """The position that `to_dict` gave; None for no mapping of it."""
+    """The position that these JSON values say; None for others."""
     try:
-        state = kept["state"]
-        sets = {
-            "partitioned_by": tuple(state["partitioned_by"]),
-            "columns": frozenset(state["columns"]),
-        }
-        return Position(**{**kept, "state": TableState(**{**state, **sets})})
-    except (KeyError, TypeError):
+        return record_of(Position, kept)
+    except (TypeError, ValueError):
         return None
 
 

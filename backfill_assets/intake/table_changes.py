@@ -51,6 +51,7 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.embedded import connection, literal
@@ -159,7 +160,7 @@ def note_read(
     }:
         now |= {
             "version": position.version,
-            POSITION: position.to_dict(),
+            POSITION: json_of(position),
             LEDGER: _named(records, position.version),
         }
     if now != kept:

@@ -10,7 +10,7 @@ import contextlib
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from backfill_assets.kernel.core.errors import (
     UnknownName,
 )
 from backfill_assets.kernel.core.ownership import whoami
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.place.port import (
     LOCKS,
     AlreadyThere,
@@ -141,7 +142,9 @@ def keep_accepted(
 class Acceptance:
     """What a person let a plan's gates pass."""
 
-    what: Sequence[str]  # `chunk N`, or for all chunks a bound: TABLE.SETTING, TABLE.COLUMN.SETTING
+    what: tuple[
+        str, ...
+    ]  # `chunk N`, or for all chunks a bound: TABLE.SETTING, TABLE.COLUMN.SETTING
     by: str
     at: str
     reason: str
@@ -155,13 +158,13 @@ class Acceptance:
 
 def acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
     """All that a person let pass, oldest first."""
-    return tuple(Acceptance(**found) for found in accepted_by_person(lake, plan)[WHO])
+    return tuple(record_of(Acceptance, found) for found in accepted_by_person(lake, plan)[WHO])
 
 
 def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) -> None:
     """Record that this user lets the gates pass these chunks and bounds."""
     accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
-    accepted[WHO] = [*accepted[WHO], asdict(Acceptance(what, whoami(), at, reason))]
+    accepted[WHO] = [*accepted[WHO], json_of(Acceptance(tuple(what), whoami(), at, reason))]
     lake.place.write_json(_name(plan.id, "accepted"), accepted)
 
 
@@ -184,7 +187,8 @@ class Resumption:
 def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
     return tuple(
-        Resumption(**r) for r in lake.place.read_json(_name(plan.id, "resumed")).get("times", ())
+        record_of(Resumption, r)
+        for r in lake.place.read_json(_name(plan.id, "resumed")).get("times", ())
     )
 
 
@@ -206,7 +210,7 @@ def resume(lake: Lake, plan: Plan, reason: str) -> None:
             *resumed(lake, plan),
             Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk")),
         ]
-        lake.place.write_json(_name(plan.id, "resumed"), {"times": [asdict(t) for t in times]})
+        lake.place.write_json(_name(plan.id, "resumed"), {"times": json_of(times)})
         for name in HOLDS:
             unmark(lake, plan.id, name)
 

@@ -5,10 +5,11 @@ Not here: judging (`reconcile`). Imports no engine: `status` reads it.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
@@ -60,7 +61,8 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     """Return the newest outcome of every control that was judged and is still declared; reads one
     small file."""
     outcomes = (
-        ControlOutcome(**o) for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
+        record_of(ControlOutcome, o)
+        for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
     )
     return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
 
@@ -85,9 +87,7 @@ def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
         f"{LOCKS}/{OUTCOMES}", "the outcomes of controls"
     ):  # another process may judge others
         newest = {o.name: o for o in (*last_outcomes(lake), *outcomes)}
-        lake.place.write_json(
-            f"{RECONCILED}/{OUTCOMES}", {name: asdict(o) for name, o in newest.items()}
-        )
+        lake.place.write_json(f"{RECONCILED}/{OUTCOMES}", json_of(newest))
 
 
 def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:

@@ -4,11 +4,12 @@ Not here: proving (`prove`). Imports no engine: `status` reads it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.days import parse_day
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -54,7 +55,10 @@ class Proof:
 
 def proofs(lake: Lake) -> list[Proof]:
     """Return the proofs that are kept, oldest first; reads one small file."""
-    return [Proof(**p) for p in lake.place.read_json(f"{RECONCILED}/{PROOFS}").get("proofs", ())]
+    return [
+        record_of(Proof, p)
+        for p in lake.place.read_json(f"{RECONCILED}/{PROOFS}").get("proofs", ())
+    ]
 
 
 def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
@@ -95,7 +99,7 @@ def proof_lines(lake: Lake, pipeline: Pipeline) -> Iterable[str]:
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
     """Add proofs to the history."""
     kept = [*proofs(lake), *found][-KEPT:]
-    lake.place.write_json(f"{RECONCILED}/{PROOFS}", {"proofs": [asdict(p) for p in kept]})
+    lake.place.write_json(f"{RECONCILED}/{PROOFS}", {"proofs": json_of(kept)})
 
 
 def checked_proofs(look: "LakeLook") -> Iterator["CheckedDay"]:

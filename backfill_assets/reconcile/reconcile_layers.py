@@ -16,7 +16,7 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.contracts import Contract, InputKind, first_reading, versions_of
+from backfill_assets.kernel.core.contracts import Contract, InputKind, reads, versions_of
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
 from backfill_assets.kernel.core.records import json_of
@@ -44,7 +44,8 @@ def learning_tables(pipeline: Pipeline) -> LearningTables | None:
     """Return the tables by facts of their contracts; None for a lake without them. Features as
     known now have the same columns and read the same days of the same inputs, by content in place
     of the cut."""
-    as_known = first_reading(pipeline.contracts, InputKind.KNOWN_AT_CUT)
+    known_at_cut = (c for c in pipeline.contracts if reads(c.inputs, InputKind.KNOWN_AT_CUT))
+    as_known = next(known_at_cut, None)
     if as_known is None:
         return None
     others = [c for c in pipeline.contracts if c is not as_known]

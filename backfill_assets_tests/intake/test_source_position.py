@@ -14,6 +14,7 @@ import pytest
 
 from backfill_assets.intake.source_log import TableListing, list_source, versions
 from backfill_assets.intake.source_position import Position, position_of
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.log.log import commit_name
 from backfill_assets.kernel.place.choice import others_at
 from backfill_assets.kernel.tables.settings import load_settings
@@ -32,7 +33,7 @@ def listed(lake: Path, known: Position | None = None) -> TableListing:
 def kept(found: TableListing) -> Position:
     """The end of the log as it comes back from JSON."""
     assert found.position is not None
-    position = position_of(json.loads(json.dumps(found.position.to_dict())))
+    position = position_of(json.loads(json.dumps(json_of(found.position))))
     assert position == found.position
     return position
 

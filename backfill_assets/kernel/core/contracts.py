@@ -342,12 +342,6 @@ def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
     return {c.name: i.table for c in contracts for i in c.inputs if i.kind is InputKind.ARRIVALS}
 
 
-def first_reading(contracts: Iterable[Contract], kind: InputKind) -> Contract | None:
-    """The first table with an input of that kind, else None. FILES finds the landed table, ARRIVALS
-    the table of versions, KNOWN_AT_CUT the table of values as known at the cut."""
-    return next((c for c in contracts if reads(c.inputs, kind)), None)
-
-
 def refuse_external(contract: Contract) -> None:
     """Raise BackfillError for a table that others write: nothing here changes it."""
     if contract.external:

@@ -15,11 +15,11 @@ Not here: what readers see (`versions`), and ending runs in Dagster's records
 import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from enum import Enum
 from math import inf
 
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.place.port import (
     RUNS,
     SHOWN_SECONDS,
@@ -54,7 +54,7 @@ def mark(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
         return
     place.delete(name + BEAT)  # of an earlier process that worked on the same run
     hold = place.hold(name + BEAT)
-    place.write_json(name, asdict(PlacedProcess.this()))
+    place.write_json(name, json_of(PlacedProcess.this()))
     _show(place, name, every, hold.beat, hold)
 
 
@@ -71,7 +71,7 @@ def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> No
         return
     beat()
     if known is None:
-        place.write_json(name, asdict(process))
+        place.write_json(name, json_of(process))
     _show(place, name, BEAT_SECONDS, beat)
 
 
@@ -105,7 +105,7 @@ def process_of(place: Place, name: str) -> PlacedProcess | None:
     """The process that a marker names; None if there is no such marker, or a power cut left it
     empty."""
     with suppress(TypeError):
-        return PlacedProcess(**place.read_json(name))
+        return record_of(PlacedProcess, place.read_json(name))
     return None
 
 

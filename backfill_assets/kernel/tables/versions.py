@@ -13,7 +13,7 @@ view of a lake (`view`).
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
+from backfill_assets.kernel.core.records import IF_OTHER, json_of, record_of
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.log.run_markers import (
     Life,
@@ -91,24 +92,7 @@ class LakeVersion:
     by: str = ""  # the user
     why: str = ""  # what left the tables together
     unfinished: tuple[Unfinished, ...] = ()
-    held: HeldBack = HeldBack()
-
-    @classmethod
-    def parse(cls, entry: Mapping[str, Any]) -> "LakeVersion":
-        """The entry in a file."""
-        unfinished = tuple(Unfinished(**u) for u in entry["unfinished"])
-        held, at = HeldBack(**entry.get("held", {})), datetime.fromisoformat(entry["at"])
-        return cls(**{**entry, "at": at, "unfinished": unfinished, "held": held})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON values; without `held`, which earlier releases do not know, where
-        nothing is."""
-        values = {**asdict(self), "at": self.at.isoformat()}
-        return (
-            values
-            if self.held.runs
-            else {name: value for name, value in values.items() if name != "held"}
-        )
+    held: HeldBack = field(default=HeldBack(), metadata=IF_OTHER)
 
 
 def newest(lake: Lake) -> LakeVersion | None:
@@ -130,7 +114,7 @@ def entry_name(number: int) -> str:
 
 def _entry(lake: Place, number: int) -> LakeVersion:
     try:
-        return LakeVersion.parse({**lake.read_json(entry_name(number)), "number": number})
+        return record_of(LakeVersion, {**lake.read_json(entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
         raise BackfillError(
             f"the lake {lake}",
@@ -235,7 +219,10 @@ def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
 def _life_of(lake: Lake, work: Unfinished) -> Life | None:
     """What can be said of the process of a switch; None: nothing, where one of an earlier release
     does it elsewhere."""
-    process, marker = PlacedProcess(**work.process) if work.process else None, _marker_of(work.id)
+    process, marker = (
+        record_of(PlacedProcess, work.process) if work.process else None,
+        _marker_of(work.id),
+    )
     if process is not None and process_of(lake.place, marker) == process:
         return life_of(lake.place, marker)
     if process is None or process.is_gone(PlacedProcess.this()):
@@ -402,7 +389,7 @@ def _append(
         )
         with suppress(AlreadyThere):
             lake.place.write(
-                entry_name(entry.number), json.dumps(entry.to_dict()).encode(), if_absent=True
+                entry_name(entry.number), json.dumps(json_of(entry)).encode(), if_absent=True
             )
             return entry
 
@@ -419,7 +406,7 @@ def switching(
     Raises BackfillError before the block if another unfinished switch covers one of the tables, or
     one of the same id runs in another process.
     """
-    known, this = tuple(contracts), asdict(PlacedProcess.this())
+    known, this = tuple(contracts), json_of(PlacedProcess.this())
 
     def begun(before: LakeVersion) -> LakeVersion:
         """The entry in which the switch is unfinished; an earlier try of it keeps what readers

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,14 @@ import pytest
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.log.run_markers import BEAT, UNSEEN_SECONDS
 from backfill_assets.kernel.place.port import RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess, Process
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.versions import (
+    HeldBack,
+    LakeVersion,
     Unfinished,
     entries,
     find_version,
@@ -90,7 +94,7 @@ def by_process(made: Planned, process: PlacedProcess) -> None:
     assert entry is not None
     works = tuple(replace(u, process=vars(process)) for u in entry.unfinished)
     following = made.root / VERSIONS / f"{entry.number + 1:020d}.json"
-    write_json(following, replace(entry, unfinished=works).to_dict())
+    write_json(following, json_of(replace(entry, unfinished=works)))
 
 
 def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: Planned) -> None:
@@ -262,7 +266,7 @@ def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Pla
         entry = newest(made.lake)
         assert entry is not None
         killed = replace(entry, unfinished=tuple(replace(u, process={}) for u in entry.unfinished))
-    write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", killed.to_dict())
+    write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", json_of(killed))
     assert unfinished(made.lake) == ()
     with switch(made, "p8"):
         write(made, "staging")
@@ -323,3 +327,18 @@ def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(
     assert (seen(made), end(made, "another")) == ([1, 1], [1, 1])
     marker.unlink()
     assert end(made, "long") == [2, 3]
+
+
+def test_the_text_of_an_entry_stays_the_same_byte_for_byte() -> None:
+    work = Unfinished("i", "a rollback", "Do it again", {"raw": 1}, {"pid": 7})
+    entry = LakeVersion(3, {"raw": 2}, datetime(2024, 3, 1, tzinfo=UTC), "ann", "load", (work,))
+    text = (
+        '{"number": 3, "tables": {"raw": 2}, "at": "2024-03-01T00:00:00+00:00", "by": "ann", '
+        '"why": "load", "unfinished": [{"id": "i", "what": "a rollback", "fix": "Do it again", '
+        '"tables": {"raw": 1}, "process": {"pid": 7}}]}'
+    )
+    held = replace(entry, held=HeldBack({"r": "2024"}, {"raw": 1}))
+    more = ', "held": {"runs": {"r": "2024"}, "then": {"raw": 1}}}'
+    assert [json.dumps(json_of(e)) for e in (entry, held)] == [text, text[:-1] + more]
+    assert record_of(LakeVersion, json.loads(text)) == entry
+    assert record_of(LakeVersion, json.loads(text[:-1] + more)) == held
