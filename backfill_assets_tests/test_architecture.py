@@ -327,6 +327,7 @@ def test_only_the_committer_writes_tables() -> None:
 
 def test_in_the_lakes_room_only_the_pieces_of_the_adapter_know_where_a_table_lies() -> None:
     knowing = {
+        "auditor",
         "data_files",
         "folder",
         "housekeeping",

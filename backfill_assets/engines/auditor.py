@@ -7,15 +7,15 @@ process: per day its figures, and the texts of columns that have at most 32 on i
 keep 16.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
-from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.engine_sql import Found as Answered
+from backfill_assets.engines.frame_files import stage_more
 from backfill_assets.engines.table_frames import read_plain
 from backfill_assets.kernel.core.column_types import ColumnType, sparks_name
 from backfill_assets.kernel.core.contracts import Contract
@@ -23,9 +23,8 @@ from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
 from backfill_assets.kernel.core.profiles import VALUES_KEPT
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
-from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles
-from backfill_assets.kernel.tables.embedded import connection
+from backfill_assets.kernel.tables.embedded import AT_ONCE, connection
 from backfill_assets.kernel.tables.fingerprints import (
     Found,
     bucket,
@@ -40,16 +39,15 @@ from backfill_assets.kernel.write.audit import (
     Counter,
     Figures,
     Profiles,
-    audit,
     described_columns,
 )
 from backfill_assets.kernel.write.rules import is_judged_alike
+from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-Auditor = Callable[[Staged, Contract, Sets], Profiles]  # as `audit.audit` of the staged files
 FEW_TEXTS = 2 * VALUES_KEPT
 # An engine that counts few texts of a day about right never takes 32 or fewer of them for more than
 # this.
@@ -62,16 +60,16 @@ ESTIMATED = (
 )
 
 
-def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) -> Auditor:
-    """The auditor of staged files of a table, as `[audit]` says. By `auto` the engine counts where
-    it computes on other machines and the files are large (in a bucket: a `FETCHED`th of that): on
+def auditor_of(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
+    """The auditor of files of a table, as `[audit]` says. By `auto` the engine counts where it
+    computes on other machines and the files are large (in a bucket: a `FETCHED`th of that): on
     this one it takes as much CPU as DuckDB, and Spark five times as much.
 
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
     lake = lake_session.lake
     if lake.settings.audit.engine == "engine" and (
-        why_not := _why_not_by_engine(contract, staged.table)
+        why_not := _why_not_by_engine(contract, lake.table_place(contract.name).uri())
     ):
         raise SettingsError(
             '[audit] engine = "engine"',
@@ -79,40 +77,80 @@ def auditor_of(lake_session: LakeSession, staged: Staged, contract: Contract) ->
             "Nothing was written",
             'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )
-    by_engine = is_for_engine(lake_session, contract, staged.files)
-    return partial(audit_by_engine, lake_session) if by_engine else partial(_audit_by_duckdb, lake)
+    if is_for_engine(lake_session, contract, files):
+        return EngineAuditor(lake_session)
+    return DuckDBAuditor(lake)
 
 
-def is_for_engine(
-    lake_session: LakeSession, contract: Contract, files: Sequence[StagedFile]
-) -> bool:
+@dataclass(frozen=True)
+class EngineAuditor:
+    """The auditor that asks a session's engine, which reads the files where they lie."""
+
+    session: Session
+
+    def profiles(self, contract: Contract, staged: Staged, parts: Sets) -> Profiles:
+        """As the port says."""
+        return audit_by_engine(self.session, staged, contract, parts)
+
+    def keep_rows(
+        self, contract: Contract, staged: Staged, version: int, days: Sequence[date]
+    ) -> dict[date, int]:
+        """As the port says."""
+        lake, spark = self.session.lake, self.session.spark()
+        stands = rows_of(spark, lake.store.files(contract, version, days), contract)
+        comes = rows_of(spark, staged.files, contract)
+        engine = EngineRows(spark, stands=stands, comes=comes)
+        lacking = engine.frame(_lacking_rows(contract))
+        added = stage_more(lacking, lake, contract, staged, len(days))
+        staged.files = (*staged.files, *added)
+        counts = rows_of(spark, added, contract).groupBy(contract.day_column).count()
+        return dict(counts.collect())
+
+    def answers(
+        self,
+        contract: Contract,
+        query: Callable[..., str],
+        *sides: Sequence[StagedFile],
+        where: str = "true",
+        at_once: int = AT_ONCE,
+    ) -> Iterator[Answered]:
+        """Yield as the port says, once: the engine spills what does not fit."""
+        spark = self.session.spark()
+        frames = {f"side_{n}": rows_of(spark, side, contract) for n, side in enumerate(sides)}
+        rows = (f"SELECT * FROM {name} WHERE {where}" for name in frames)
+        yield EngineRows(spark, **frames).found(query(*rows))
+
+    def rows_by(self, contract: Contract, staged: Staged, column: str) -> list[tuple[Any, ...]]:
+        """As the port says."""
+        rows = rows_of(self.session.spark(), staged.files, contract)
+        return [tuple(row) for row in rows.groupBy(contract.day_column, column).count().collect()]
+
+
+def is_for_engine(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> bool:
     """Whether the engine, not DuckDB, counts the rows of these files of one table, as `auditor_of`
     says."""
     wanted = lake_session.lake.settings.audit.engine
-    if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table):
+    if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table.uri()):
         return False
     return wanted == "engine" or _are_large(lake_session, files)
 
 
-def _are_large(lake_session: LakeSession, files: Iterable[StagedFile]) -> bool:
+def _are_large(lake_session: Session, files: Iterable[StagedFile]) -> bool:
     """Whether files are so large that an engine of other machines counts them sooner than this
     one."""
-    if lake_session.engine.computes_here:
+    if lake_session.computes_here:
         return False
     size, least = sum(f.size for f in files), lake_session.lake.settings.audit.engine_from_mib << 20
     return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
 
 
-def _audit_by_duckdb(lake: Lake, staged: Staged, contract: Contract, parts: Sets) -> Profiles:
-    return audit(lake, staged.paths, contract, parts)
-
-
-def _why_not_by_engine(contract: Contract, table: Place) -> str:
-    """Why an engine may not give DuckDB's figures of a table's files; empty where it does."""
+def _why_not_by_engine(contract: Contract, place: str) -> str:
+    """Why an engine may not give DuckDB's figures of the files of a table at a place; empty where
+    it does."""
     if contract.partition_column not in ("", contract.day_column):
         return f"its files are laid out by {contract.partition_column}"
-    if any(sign in table.uri() for sign in GLOB_SIGNS):
-        return f"Spark takes {table.uri()} for a pattern"
+    if any(sign in place for sign in GLOB_SIGNS):
+        return f"Spark takes {place} for a pattern"
     unlike = [r for r in contract.rules if not is_judged_alike(contract, r)]
     return (
         f"engines may judge the rule {unlike[0].name} ({unlike[0].expression}) differently"
@@ -122,7 +160,7 @@ def _why_not_by_engine(contract: Contract, table: Place) -> str:
 
 
 def audit_by_engine(
-    lake_session: LakeSession, staged: Staged, contract: Contract, parts: Sets
+    lake_session: Session, staged: Staged, contract: Contract, parts: Sets
 ) -> Profiles:
     """Profiles as `audit.audit` gives them of these files, counted by the lake's engine, which
     takes their digests as well if it computes on other machines. Raises ContractBroken for text
@@ -131,7 +169,7 @@ def audit_by_engine(
     if not staged.files:
         return {}
     session, lake = lake_session.spark(), lake_session.lake
-    if not lake_session.engine.computes_here:
+    if not lake_session.computes_here:
         take_digests(session, staged)
     engine = EngineRows(session, side=rows_of(session, staged.files, contract))
     described = described_columns(lake, contract)
@@ -270,3 +308,17 @@ def _few_texts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> 
         several.where(f"texts <= {FEW_TEXTS}").select("day", "which", "text", "n", "s").toArrow()
     )
     return table
+
+
+def _lacking_rows(contract: Contract) -> str:
+    """The query of the rows of `stands` whose day and key `comes` lacks."""
+    by = dict.fromkeys((contract.day_column, *contract.key))
+    keys = [f"{comparable(contract.column(c))} AS __key_{i}" for i, c in enumerate(by)]
+    same = " AND ".join(
+        f"stood.__key_{i} IS NOT DISTINCT FROM came.__key_{i}" for i in range(len(keys))
+    )
+    return (
+        f"SELECT {', '.join(map(quoted, contract.column_names))} "
+        f"FROM (SELECT *, {', '.join(keys)} FROM stands) AS stood "
+        f"ANTI JOIN (SELECT {', '.join(keys)} FROM comes) AS came ON {same}"
+    )

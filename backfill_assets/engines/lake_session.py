@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from backfill_assets.engines.auditor import auditor_of
 from backfill_assets.engines.confs import EngineSettings, size_confs
 from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
 from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
@@ -46,8 +47,9 @@ from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.model import Chunk, Table
+from backfill_assets.kernel.write.session import Auditor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +139,7 @@ class LakeSession:
     lake: Lake
     project_session: Any = field(default=None, repr=False, compare=False, kw_only=True)
 
-    def of_source(self, name: str) -> "LakeSession":
+    def of_source(self, name: str) -> Self:
         """The session of the lake narrowed to one of its sources."""
         return replace(self, lake=self.lake.of_source(name))
 
@@ -165,6 +167,28 @@ class LakeSession:
     def made_by(self) -> str:
         """The engine in words, as receipts name it; starts nothing."""
         return engine_name(self.engine)
+
+    @property
+    def computes_here(self) -> bool:
+        """Whether the engine computes on this machine; starts nothing."""
+        return self.engine.computes_here
+
+    @property
+    def own_server(self) -> str:
+        """The name of the engine, if it computes in a server of the lake's own; else empty."""
+        return self.engine.engine if self.engine.engine in OWN_SERVERS else ""
+
+    def reordered(self) -> "LakeSession":
+        """The same engine, reading rows in an order of their own."""
+        return ReorderedSession(self.lake, self)
+
+    def auditor(self, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
+        """Who counts these files of a table, as `[audit]` says (`auditor.auditor_of`)."""
+        return auditor_of(self, contract, files)
+
+    def explaining_losses(self) -> contextlib.AbstractContextManager[None]:
+        """Turn errors of a dead engine or a full disk within the block into one line."""
+        return explaining_losses()
 
     def meter(self) -> CpuMeter:
         """A meter of the processor seconds of work on this lake from now on."""

@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.forgotten import REASON, Erasure, is_forgotten
 from backfill_assets.erasure.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.erasure.traces import Trace
@@ -44,9 +43,10 @@ from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Changed, load_lock
 from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.write.session import Session
 
 
-def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+def forget_landed(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold
     the trace, and note it in the erasure, with the spellings that these rows landed with. Copies of
     contents that no landed file has any more are discarded. Safe to repeat after an interruption.
@@ -62,7 +62,7 @@ def forget_landed(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> 
             _discard_copies(on)
 
 
-def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
+def _finish(lake_session: Session, erasure: Erasure) -> None:
     """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody
     else altered."""
     comparison, _, _ = compared(lake_session)
@@ -79,7 +79,7 @@ def _finish(lake_session: LakeSession, erasure: Erasure) -> None:
         follow(lake_session, comparison.disputed, str(erasure.done["note"]))
 
 
-def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
+def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     _, listing, records = compared(lake_session)
     listed, live = (
         {f.name: f for f in listing.files},
@@ -126,14 +126,14 @@ def _amend(lake_session: LakeSession, trace: Trace, erasure: Erasure) -> None:
         follow(lake_session, chosen, str(erasure.done["note"]))
 
 
-def _discard_copies(lake_session: LakeSession) -> None:
+def _discard_copies(lake_session: Session) -> None:
     """Discard the copies of contents that no live record names, which nothing can need."""
     live = {r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
     for content in copies_of(lake_session.lake.stock).keys() - live:
         discard(lake_session.lake.stock, content)
 
 
-def _rows(lake_session: LakeSession, files: Sequence[StoredFile]) -> dict[str, set[int]]:
+def _rows(lake_session: Session, files: Sequence[StoredFile]) -> dict[str, set[int]]:
     """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
     found = defaultdict[str, set[int]](set)
     is_gone = is_forgotten(lake_session.lake)
@@ -153,7 +153,7 @@ def _rows(lake_session: LakeSession, files: Sequence[StoredFile]) -> dict[str, s
 
 
 def _spelled(
-    lake_session: LakeSession,
+    lake_session: Session,
     files: Sequence[StoredFile],
     rows: Mapping[str, Collection[int]],
     trace: Trace,
@@ -186,7 +186,7 @@ def _spelled(
     return dict(found)
 
 
-def _unreadable(lake_session: LakeSession, file: StoredFile, trace: Trace) -> list[int]:
+def _unreadable(lake_session: Session, file: StoredFile, trace: Trace) -> list[int]:
     """Numbers of the unreadable records that hold the entity, also as a short cell."""
     near, looked_for = (
         " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns),

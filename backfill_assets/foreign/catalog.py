@@ -14,10 +14,9 @@ from urllib.parse import unquote
 
 from backfill_assets.assets.declared import located, record_located
 from backfill_assets.engines.engine_paths import by_hadoop
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.located import described, place_in_catalog, quoted
-from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,7 @@ class Named:
         return f"{'registered' if self.is_new else 'known     '} {self.name}: {self.location}"
 
 
-def locate(lake_session: LakeSession, name: str) -> tuple[str, str]:
+def locate(lake_session: Session, name: str) -> tuple[str, str]:
     """Record in the lake where a name in the session's catalog leads, a folder or an address in a
     bucket, which all its readers follow from then on. Returns that, and what was recorded before
     ("": nothing).
@@ -47,7 +46,7 @@ def locate(lake_session: LakeSession, name: str) -> tuple[str, str]:
     Raises SettingsError for an engine whose catalog knows no table of others, BackfillError as
     `place_in_catalog`; then what was recorded stays.
     """
-    if (engine := lake_session.engine.engine) in OWN_SERVERS:
+    if engine := lake_session.own_server:
         raise SettingsError(
             f'[spark] engine = "{engine}" in lake.toml',
             "its catalog is in memory, and has no table of others",
@@ -68,7 +67,7 @@ def location_of(uri: str) -> str:
 
 
 def register(
-    lake_session: LakeSession, tables: Sequence[str], schema: str
+    lake_session: Session, tables: Sequence[str], schema: str
 ) -> tuple[list[Named], list[BackfillError]]:
     """Give each of these tables its name in a schema (`NAME` or `CATALOG.NAME`, which exists) of
     the session's catalog; and an error for each that cannot have it, as where another table has the
@@ -77,7 +76,7 @@ def register(
     Raises SettingsError for an engine whose catalog is gone with its server, so that no reader
     would find a name.
     """
-    if (engine := lake_session.engine.engine) in OWN_SERVERS:
+    if engine := lake_session.own_server:
         raise _useless(f'[spark] engine = "{engine}"')
     session = lake_session.for_reading()
     if not _outlives(session, schema):
@@ -93,7 +92,7 @@ def register(
     return named, failed
 
 
-def register_first(lake_session: LakeSession, table: str, before: int) -> str:
+def register_first(lake_session: Session, table: str, before: int) -> str:
     """Register a table whose version was `before` its commit, if that was its first one and the
     settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
     by the name reads what is published. Returns what was not done and why, as a warning: the commit

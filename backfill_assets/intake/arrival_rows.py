@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.auditor import is_for_engine, rows_of
 from backfill_assets.engines.engine_sql import EngineRows
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
@@ -22,6 +21,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import fill_by_batches, stage_query
 from backfill_assets.kernel.tables.staging import Staged, filling
 from backfill_assets.kernel.write.audit import ROW
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ class RawDeliveries:
     ("NULL": it names none).
     """
 
-    lake_session: LakeSession
+    lake_session: Session
     raw: Contract
     parts: Sets
     by_key: str = "NULL"
@@ -131,7 +131,7 @@ class RawDeliveriesThere(RawDeliveries):
 
 
 def deliveries_of(
-    lake_session: LakeSession,
+    lake_session: Session,
     raw: Contract,
     parts: Sets,
     version: int,

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.arrival_rows import (
     changed_days,
     deliveries_of,
@@ -39,6 +38,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, begin
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.write.session import Session
 
 # Above this share of loaded days it is cheaper to compute all rows than to find the touched ones.
 WHOLE_SHARE = 0.5
@@ -48,7 +48,7 @@ BY_KEY = " by key "
 
 
 def commit_arrivals(
-    lake_session: LakeSession, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
+    lake_session: Session, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
 ) -> Published:
     """Bring the ledger of the lake's source up to raw's head, and name raw's version in its
     receipt.
@@ -133,7 +133,7 @@ def _days_by_key(source: Source, how: str = BY_KEY) -> set[date]:
 
 
 def _staged_by_key(
-    lake_session: LakeSession,
+    lake_session: Session,
     raw: Contract,
     source: Source,
     moved: set[date],
@@ -184,7 +184,7 @@ def _signed(
 
 
 def _staged(
-    lake_session: LakeSession, raw: Contract, source: Source, moved: set[date], parts: Sets
+    lake_session: Session, raw: Contract, source: Source, moved: set[date], parts: Sets
 ) -> tuple[set[date], Staged]:
     """The arrival days whose rows a load may change, and their rows, staged: `moved`, and all days
     of keys whose event days changed. Rows of days that were not loaded are the same before and

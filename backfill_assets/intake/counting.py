@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
 from backfill_assets.engines.session import explained, is_of_this_machine
@@ -36,6 +35,7 @@ from backfill_assets.kernel.core.scans import UNFIT
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -311,7 +311,7 @@ def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, 
     return days or {home: (0, 0, 0)}, home
 
 
-def stored_contents(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+def stored_contents(lake_session: Session, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store. Lost or altered ones are ingested again from
     the landing folder.
 
@@ -337,7 +337,7 @@ def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
     )
 
 
-def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> list[StoredFile]:
+def contents_of(lake_session: Session, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store, refused ones too. Lost ones are ingested again.
 
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content
@@ -376,26 +376,24 @@ def contents_of(lake_session: LakeSession, records: Sequence[FileRecord]) -> lis
             replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit)
         )
     if (
-        stock.is_store and not lake_session.engine.computes_here
+        stock.is_store and not lake_session.computes_here
     ):  # as it did when this machine kept them for itself
         stock.sync_new([file.name for file in files])
     return files
 
 
-def ingested(
-    lake_session: LakeSession, file: LandedFile, by_path: bool | None = None
-) -> StoredFile:
+def ingested(lake_session: Session, file: LandedFile, by_path: bool | None = None) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend
     on that today, or as `by_path` says. Pages of copies are decoded in advance; those of others,
     too, for some engines."""
     lake = lake_session.lake
-    is_local = lake.stock.is_store and lake_session.engine.computes_here
+    is_local = lake.stock.is_store and lake_session.computes_here
     if isinstance(file, TableFile):
         return take_in(lake, file, is_local, lake_session.reads_undecoded())
     return intake_of(lake_session, by_path).stored(file, lake.stock, is_local)
 
 
-def intake_of(lake_session: LakeSession, by_path: bool | None = None) -> Intake:
+def intake_of(lake_session: Session, by_path: bool | None = None) -> Intake:
     """How files of the lake's source are taken in; `by_path` as `ingested` says."""
     source = lake_session.lake.settings.source
     by_path = uses_path(source.select) if by_path is None else by_path

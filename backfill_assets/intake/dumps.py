@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.lake_session import LakeSession, small_frame
+from backfill_assets.engines.lake_session import small_frame
 from backfill_assets.erasure.forgotten import is_forgotten
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.counting import contents_of
@@ -22,6 +22,7 @@ from backfill_assets.intake.select import ORIGIN, arrival_of, names_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.scans import OF_DUMP
 from backfill_assets.kernel.tables.sections import SourceSettings
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,7 +148,7 @@ def _one_if(condition: "Column") -> "Column":
 
 
 def faults_of(
-    lake_session: LakeSession,
+    lake_session: Session,
     counted: Sequence[FileRecord],
     records: Sequence[FileRecord],
     files: Mapping[str, StoredFile],
@@ -201,7 +202,7 @@ def faults_of(
 
 
 def _why_broken(
-    lake_session: LakeSession,
+    lake_session: Session,
     day: date,
     before: date,
     mine: Collection[str],

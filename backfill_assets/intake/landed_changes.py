@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.server import engine_named
 from backfill_assets.intake.content_store import VERSION, StoredFile, copies, identity
@@ -47,6 +46,7 @@ from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.write.session import Session
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 # Of `deliveries`; a change that refuses other rows raises it, and every file is counted again.
@@ -96,7 +96,7 @@ class Comparison:
         return not (self.counts_rows or self.disputed or self.lapsed)
 
 
-def landed(lake_session: LakeSession) -> Comparison:
+def landed(lake_session: Session) -> Comparison:
     """Compare the landing folders of all sources with their ledgers now. A file that is still
     written counts as new.
 
@@ -107,14 +107,14 @@ def landed(lake_session: LakeSession) -> Comparison:
     return joined(comparisons.values())
 
 
-def landed_each(lake_session: LakeSession) -> tuple[dict[str, Comparison], list[BackfillError]]:
+def landed_each(lake_session: Session) -> tuple[dict[str, Comparison], list[BackfillError]]:
     """The comparisons of the sources that can be listed, by their names, and an error for each
     other one. Raises TransientError of the machine."""
     found, failed = dict[str, Comparison](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         try:
             with failing_alone(delivered_by(lake)), telling_source(lake.source):
-                found[lake.source], _, _ = compared(LakeSession(lake))
+                found[lake.source], _, _ = compared(lake_session.of_source(lake.source))
         except TransientError:
             raise
         except BackfillError as error:
@@ -140,7 +140,7 @@ def delivered_by(lake: Lake) -> str:
 
 
 def listing_and_ledger(
-    lake_session: LakeSession, *, whole: bool = False
+    lake_session: Session, *, whole: bool = False
 ) -> tuple[Listing, list[FileRecord]]:
     """What the lake's source delivers, with what manifests declare of it, and its ledger `files`.
     `whole`: a table's log is read from its beginning, so that its contents say where their rows
@@ -162,7 +162,7 @@ def listing_and_ledger(
 
 
 def landed_by_content(
-    lake_session: LakeSession, lost: Sequence[FileRecord]
+    lake_session: Session, lost: Sequence[FileRecord]
 ) -> dict[str, list[LandedFile]]:
     """The landed files by the contents recorded for their path, today's or an earlier one."""
     listing, records = listing_and_ledger(lake_session, whole=True)
@@ -174,7 +174,7 @@ def landed_by_content(
 
 
 def compared(
-    lake_session: LakeSession, to_scan: bool = False
+    lake_session: Session, to_scan: bool = False
 ) -> tuple[Comparison, Listing, list[FileRecord]]:
     """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also
     the renamed contents, for which files are hashed that were counted under other settings."""
@@ -302,7 +302,7 @@ def compare(
     )
 
 
-def unneeded_copies(lake_session: LakeSession, before: date) -> dict[str, int]:
+def unneeded_copies(lake_session: Session, before: date) -> dict[str, int]:
     """The contents whose copies in the content store can go, with their bytes: all their days lie
     before that day, and a file of the landing folder still has the content, by its size and time.
     The next reader ingests it from there again."""

@@ -8,11 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.auditor import auditor_of
-from backfill_assets.engines.lake_session import LakeSession, free
-from backfill_assets.engines.numbers import rows_by
+from backfill_assets.engines.lake_session import free
 from backfill_assets.erasure.forgotten import is_erasing, is_forgotten
 from backfill_assets.intake.content_store import StoredFile, refuse_replaced
 from backfill_assets.intake.counting import stored_contents
@@ -34,6 +32,7 @@ from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -176,11 +175,7 @@ def _placed_as_read(
             return None
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         for outcome, part in ((contract.name, raw), (QUARANTINE.name, rest)):
-            found = (
-                rows_by(request.lake_session, part.contract, part.staged, "source_file")
-                if part.staged
-                else ()
-            )
+            found = _rows_by_file(request.lake_session, part)
             for day, sha256, rows in found:
                 counts[day, sha256][outcome] = rows
         return Placed(raw, beyond, rest, accounted(days, records, counts))
@@ -254,7 +249,7 @@ def _of_dumps(read: _Reading, days: Sequence[date], records: Sequence[FileRecord
     return as_changes(lake_session.spark(), judged, pairs, ["event_ts", *(c.name for c in payload)])
 
 
-def _records_naming(lake_session: LakeSession, days: Sequence[date]) -> list[FileRecord]:
+def _records_naming(lake_session: Session, days: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
     wanted = set(days)
     live = [
@@ -285,13 +280,20 @@ def _staged_parts(
         raise
 
 
-def _audited(lake_session: LakeSession, part: PlacedPart) -> PlacedPart:
+def _rows_by_file(lake_session: Session, part: PlacedPart) -> list[tuple[Any, ...]]:
+    """Arrival day, digest of a landed file and how many of the staged rows are of both."""
+    if part.staged is None:
+        return []
+    auditor = lake_session.auditor(part.contract, part.staged.files)
+    return auditor.rows_by(part.contract, part.staged, "source_file")
+
+
+def _audited(lake_session: Session, part: PlacedPart) -> PlacedPart:
     staged, contract = part.staged, part.contract
-    return (
-        replace(part, profiles=auditor_of(lake_session, staged, contract)(staged, contract, {}))
-        if staged
-        else part
-    )
+    if staged is None:
+        return part
+    auditor = lake_session.auditor(contract, staged.files)
+    return replace(part, profiles=auditor.profiles(contract, staged, {}))
 
 
 def _drop(parts: Iterable[PlacedPart]) -> None:

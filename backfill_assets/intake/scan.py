@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
 from backfill_assets.erasure.forgotten import is_forgotten
@@ -69,18 +68,19 @@ from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.scans import ScanReport, joined_reports, shown
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
 from backfill_assets.kernel.tables.staging import stage_rows, sweep
+from backfill_assets.kernel.write.session import Session
 
 STILL_WRITTEN = "still being written; the next scan reads it"
 
 
-def scan_all(lake_session: LakeSession) -> ScanReport:
+def scan_all(lake_session: Session) -> ScanReport:
     """Scan every source, as `scan_each`; raises its first error, which names the others `also`."""
     report, failed = scan_each(lake_session)
     raise_first(failed)
     return report
 
 
-def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError]]:
+def scan_each(lake_session: Session) -> tuple[ScanReport, list[BackfillError]]:
     """Scan every source; return the reports of sources that could be scanned, and an error for each
     other one. Raises TransientError of the machine, the refusal of a shared lake, and the first
     error if no source can be scanned."""
@@ -90,7 +90,7 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
         try:
             alone = failing_alone(delivered_by(lake))  # not the lock: its folder is the lake's own
             with load_lock(lake.place, lake.source), alone, telling_source(lake.source):
-                reports[lake.source] = scan(LakeSession(lake))
+                reports[lake.source] = scan(lake_session.of_source(lake.source))
         except BackfillError as error:
             if isinstance(error, TransientError) and not isinstance(error, StillChanging):
                 raise
@@ -99,7 +99,7 @@ def scan_each(lake_session: LakeSession) -> tuple[ScanReport, list[BackfillError
     return joined_reports(reports), failed
 
 
-def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) -> list[str]:
+def accept_all(lake_session: Session, note: str, paths: Sequence[str] = ()) -> list[str]:
     """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them),
     as `accept` does."""
     followed = []
@@ -108,11 +108,14 @@ def accept_all(lake_session: LakeSession, note: str, paths: Sequence[str] = ()) 
         chosen = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
         if chosen or not paths:
             with load_lock(lake.place, lake.source), telling_source(lake.source):
-                followed += [shown(p, lake.source) for p in accept(LakeSession(lake), note, chosen)]
+                followed += [
+                    shown(p, lake.source)
+                    for p in accept(lake_session.of_source(lake.source), note, chosen)
+                ]
     return followed
 
 
-def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
+def scan(lake_session: Session, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
     comparison, listing, records = compared(lake_session, to_scan=True)
     if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
@@ -134,7 +137,7 @@ def scan(lake_session: LakeSession, now: datetime | None = None) -> ScanReport:
 
 
 def _scanned(
-    lake_session: LakeSession,
+    lake_session: Session,
     looked: tuple[Comparison, Listing, list[FileRecord]],
     intakes: Intakes,
     waits: Mapping[str, str],
@@ -230,7 +233,7 @@ class _Rules:
 
 
 def _ingested_or_waiting(
-    lake_session: LakeSession, fresh: Sequence[LandedFile]
+    lake_session: Session, fresh: Sequence[LandedFile]
 ) -> tuple[Intakes, dict[str, str]]:
     """The new files, taken into the content store, and the files that have to wait: path -> why."""
     taken, waits, by_engine = [], {}, taken_by_engine(lake_session, fresh)
@@ -247,7 +250,7 @@ def _ingested_or_waiting(
 
 
 def _recorded(
-    lake_session: LakeSession,
+    lake_session: Session,
     intakes: Intakes,
     records: Sequence[FileRecord],
     moment: datetime,
@@ -342,7 +345,7 @@ def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
 
 
 def _append(
-    lake_session: LakeSession, rows: Sequence[tuple[object, ...]], reason: str, note: str
+    lake_session: Session, rows: Sequence[tuple[object, ...]], reason: str, note: str
 ) -> None:
     if not rows:
         return
@@ -357,7 +360,7 @@ def _append(
         staged.drop()
 
 
-def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> list[str]:
+def accept(lake_session: Session, note: str, paths: Iterable[str] = ()) -> list[str]:
     """Withdraw disputed contents from the ledger, so that their days follow the files and manifests
     of today.
 
@@ -375,7 +378,7 @@ def accept(lake_session: LakeSession, note: str, paths: Iterable[str] = ()) -> l
     return sorted(r.path for r in chosen)
 
 
-def follow(lake_session: LakeSession, records: Sequence[FileRecord], note: str) -> None:
+def follow(lake_session: Session, records: Sequence[FileRecord], note: str) -> None:
     """Follow landed files that the lake itself rewrote: the present content at these records' paths
     replaces theirs.
 

@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.intake.content_store import StoredFile, described
 from backfill_assets.intake.counting import intake_of
@@ -23,6 +22,7 @@ from backfill_assets.intake.tasks import REASON_CHARS, TAKEN, Probe, Tasks, code
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.settings import FILE_NAME
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +31,7 @@ AT_ONCE = 256  # tasks of one query: each is sent the list of all
 log = logging.getLogger(__name__)
 
 
-def taken_by_engine(
-    lake_session: LakeSession, files: Sequence[LandedFile]
-) -> dict[str, StoredFile]:
+def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[str, StoredFile]:
     """The contents of those files that tasks of the lake's engine have taken into its content
     store, by the files' names: objects, of a lake in a bucket whose engine reads that itself. Logs
     why there are others, once a session."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.heirs import with_heirs
 from backfill_assets.intake.ledger import ARRIVALS, read_files
 from backfill_assets.kernel.core.contracts import Contract
@@ -26,6 +25,7 @@ from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.committer import commit_receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LatenessSettings
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Condition
@@ -110,7 +110,7 @@ def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, st
     ]
 
 
-def release(lake_session: LakeSession, first: date, last: date, note: str) -> Late:
+def release(lake_session: Session, first: date, last: date, note: str) -> Late:
     """Record that the rows kept back of these event days count from now on; returns their number
     per (arrival, event) day.
 
@@ -130,11 +130,13 @@ def release(lake_session: LakeSession, first: date, last: date, note: str) -> La
     return sum_by_key({(arrived, day): rows} for arrived, day, _, rows in found)
 
 
-def release_late_rows(lake_session: LakeSession, days: DayRange, note: str) -> Late:
+def release_late_rows(lake_session: Session, days: DayRange, note: str) -> Late:
     """Release the rows kept back of these event days, as `release` does, and return their
     number."""
     released = []
     for lake in lake_session.lake.by_source():
         with load_lock(lake.place, lake.source):
-            released.append(release(LakeSession(lake), days.start, days.last, note))
+            released.append(
+                release(lake_session.of_source(lake.source), days.start, days.last, note)
+            )
     return sum_by_key(released)

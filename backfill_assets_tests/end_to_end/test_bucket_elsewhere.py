@@ -23,7 +23,6 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.assets.given_rows import GivenRows
 from backfill_assets.cli.app import app
 from backfill_assets.engines import foreign
-from backfill_assets.engines.auditor import auditor_of
 from backfill_assets.engines.cache import present_jars, s3a_jars
 from backfill_assets.engines.confs import s3a_confs
 from backfill_assets.engines.frame_files import WHOLE
@@ -348,7 +347,8 @@ def test_a_frame_of_an_asset_whose_machines_do_not_see_this_one_comes_by_the_buc
             .selectExpr("'A' entity", "id value", f"{event_date} event_date")
         )
         staged = GivenRows.of(rows).stage(lake, STAGING)
-        assert auditor_of(lake_session, staged, STAGING)(staged, STAGING, {})[day(0)].rows == 3
+        auditor = lake_session.auditor(STAGING, staged.files)
+        assert auditor.profiles(STAGING, staged, {})[day(0)].rows == 3
         assert copies(lake.root) == set() or "DATE" not in event_date
         assert not any(WHOLE in name for name in lake.table_place("staging").below())
         staged.drop()

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
-from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.engines.auditor import audit_by_engine, auditor_of
+from backfill_assets.engines.auditor import EngineAuditor, audit_by_engine
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.column_types import ColumnType
@@ -259,9 +258,8 @@ def chosen(
     lake: Lake, staged: Staged, contract: Contract, spark: SparkSettings, **audit: Any
 ) -> str:
     settings = lake.settings.model_copy(update={"spark": spark, "audit": AuditSettings(**audit)})
-    auditor = auditor_of(LakeSession(replace(lake, settings=settings)), staged, contract)
-    assert isinstance(auditor, partial)
-    return "engine" if auditor.func is audit_by_engine else "duckdb"
+    auditor = LakeSession(replace(lake, settings=settings)).auditor(contract, staged.files)
+    return "engine" if isinstance(auditor, EngineAuditor) else "duckdb"
 
 
 def test_the_engine_is_asked_on_a_cluster_for_large_files_and_else_duckdb(lake: Lake) -> None:

@@ -1,6 +1,6 @@
 """Texts, bits and pieces of single values by the engine, as the words of
 `kernel.tables.fingerprints` say them. Not here: whole tables against DuckDB (`test_auditor`,
-`test_numbers`, `intake.test_arrival_rows`)."""
+`test_auditor_numbers`, `intake.test_arrival_rows`)."""
 
 import hashlib
 import math

@@ -2,8 +2,8 @@
 and receipts.
 
 Whoever writes asks the mode for a rule, such as `keeps_standing_rows`, never for its name. Not
-here: the rows that a merge keeps (`engines.kept_rows`), judging days (`kernel.write.judging`), and
-what a plan's options are called (`plans.policy`).
+here: the rows that a merge keeps (`kernel.write.session.Auditor`), judging days
+(`kernel.write.judging`), and what a plan's options are called (`plans.policy`).
 """
 
 from collections.abc import Mapping

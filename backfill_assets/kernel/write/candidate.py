@@ -9,14 +9,12 @@ import contextlib
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
 from typing import Any, Protocol, Self
 
-from backfill_assets.engines.lake_session import CpuMeter, LakeSession
-from backfill_assets.engines.numbers import Found, numbers
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.engines import ENGINE
@@ -36,11 +34,12 @@ from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.embedded import AT_ONCE
 from backfill_assets.kernel.tables.fingerprints import on_days
-from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
 from backfill_assets.kernel.write.known import Known
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
 from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.session import Answer, Auditor, DuckDBAuditor, Meter, Session
 
 # The tag of a receipt: Python and the libraries that computed and wrote its days.
 VERSIONS = "versions"
@@ -94,7 +93,7 @@ class ReturnedRows:
 class RebuildRequest:
     """Days of a table to rebuild."""
 
-    lake_session: LakeSession
+    lake_session: Session
     known: Known  # the lake as the run knows it; of `given` rows, as their inputs were read
     table: Table
     days: DayRange
@@ -102,14 +101,12 @@ class RebuildRequest:
     force: bool = False  # also days that are up to date
     phases: Phases = field(default_factory=Phases, compare=False)
     mode: WriteMode = OVERWRITE
-    meter: CpuMeter | None = field(default=None, compare=False)  # counts processor seconds
+    meter: Meter | None = field(default=None, compare=False)  # counts processor seconds
     # the rows, in place of a computation; all their days are compared
     given: ReturnedRows | None = field(default=None, compare=False)
 
     @classmethod
-    def of(
-        cls, work: Work, lake_session: LakeSession, known: Known, run_id: str, **more: Any
-    ) -> Self:
+    def of(cls, work: Work, lake_session: Session, known: Known, run_id: str, **more: Any) -> Self:
         """The request for the first table of some work, in a run; `more`: fields that the work does
         not name. Raises BackfillError for an unknown write mode, and SettingsError for another word
         about bad days."""
@@ -245,7 +242,7 @@ def as_profile(entry: DayEntry) -> DayProfile:
 
 
 def day_facts(
-    lake_session: LakeSession,
+    lake_session: Session,
     states: States,
     table: Table,
     staged: Staged | None,
@@ -259,7 +256,8 @@ def day_facts(
     if staged is None:
         return facts
     if table.facts is not None:
-        _add(facts, numbers(lake_session, table, table.facts, staged.files, at_once=at_once))
+        auditor = _auditor_of(lake_session, table, staged.files)
+        _add(facts, auditor.answers(table.contract, table.facts, staged.files, at_once=at_once))
     view = states.view.table(table.name)
     entries = {d: view.latest[d].entry for d in profiles if d is not None and d in view.latest}
     changed = [
@@ -272,14 +270,22 @@ def day_facts(
     except Altered:  # nothing is known of the days before, which must not hinder the rebuild
         return facts
     of_days = on_days(table.contract.day_column, changed)
-    sides = published, staged.files
-    _add(
-        facts, numbers(lake_session, table, table.revisions, *sides, where=of_days, at_once=at_once)
+    auditor = _auditor_of(lake_session, table, [*published, *staged.files])
+    found = auditor.answers(
+        table.contract, table.revisions, published, staged.files, where=of_days, at_once=at_once
     )
+    _add(facts, found)
     return facts
 
 
-def _add(facts: Facts, found: Iterable[Found]) -> None:
+def _auditor_of(session: Session, table: Table, files: Sequence[StagedFile]) -> Auditor:
+    """Who answers queries over these files; the engine only where its figures are DuckDB's."""
+    if table.counts_alike:
+        return session.auditor(table.contract, files)
+    return DuckDBAuditor(session.lake)
+
+
+def _add(facts: Facts, found: Iterable[Answer]) -> None:
     """Add the numbers of queries to `facts`. The first column is the day; further names are the
     keys."""
     for (_, *names), rows in found:

@@ -13,7 +13,6 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, contiguous, covering
 from backfill_assets.kernel.core.digests import days_of
@@ -31,6 +30,7 @@ from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table
+from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,16 +118,12 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(
-    lake_session: LakeSession, states: States, table: Table, chunk: Chunk
-) -> "DataFrame":
+def _transformed(lake_session: Session, states: States, table: Table, chunk: Chunk) -> "DataFrame":
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     return lake_session.transformed_frame(table, frames, chunk, states.contracts)
 
 
-def _input_frame(
-    lake_session: LakeSession, states: States, wanted: Input, chunk: Chunk
-) -> "DataFrame":
+def _input_frame(lake_session: Session, states: States, wanted: Input, chunk: Chunk) -> "DataFrame":
     """Read the input days that the chunk needs, at the version in the view (raw: the version that
     its ledger names)."""
     view, upstream = states.view, states.contracts[wanted.table]
@@ -208,7 +204,7 @@ def refuse_dependent(
     if _has_passed(states, table.name, staged, len(days)):
         return
     day, lake_session = days[len(days) // 2], request.lake_session
-    reordered = replace(request, lake_session=ReorderedSession(lake_session.lake, lake_session))
+    reordered = replace(request, lake_session=lake_session.reordered())
     with request.phases.phase("alone"):
         alone = stage_days(reordered, states, [day])
         try:

@@ -12,8 +12,6 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.engines.auditor import auditor_of
-from backfill_assets.engines.kept_rows import kept_rows
 from backfill_assets.kernel.core.commands import making
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, ranges
@@ -41,6 +39,7 @@ from backfill_assets.kernel.write.computing import (
 )
 from backfill_assets.kernel.write.judging import never_made, without_refused
 from backfill_assets.kernel.write.replace import Published, Write, days_held, replace_days
+from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 SHOWN_KEYS = 3
 
@@ -84,7 +83,8 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
     with request.phases.phase("audit"):
         parts = rows_read(request.pipeline.contracts, request.table.name)
         contract = request.table.contract
-        return auditor_of(request.lake_session, staged, contract)(staged, contract, parts)
+        auditor = request.lake_session.auditor(contract, staged.files)
+        return auditor.profiles(contract, staged, parts)
 
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
@@ -254,7 +254,7 @@ def _add_kept_rows(
         request.lake_session.lake,
         len(staged.files),
     )
-    kept = kept_rows(
+    kept = _kept_rows(
         request.lake_session, contract, staged, states.view.table(contract.name).version, days
     )
     unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
@@ -279,6 +279,17 @@ def _add_kept_rows(
             "they are to stay",
         )
     return kept
+
+
+def _kept_rows(
+    session: Session, contract: Contract, staged: Staged, version: int, days: Sequence[date]
+) -> dict[date, int]:
+    """As `Auditor.keep_rows`, by whoever counts the files of both sides."""
+    stands = session.lake.store.files(contract, version, days, altered=True) if version >= 0 else []
+    auditor: Auditor = DuckDBAuditor(session.lake)
+    if stands:
+        auditor = session.auditor(contract, [*staged.files, *stands])
+    return auditor.keep_rows(contract, staged, version, days)
 
 
 def as_merged(entry: DayEntry, kept: int) -> DayEntry:

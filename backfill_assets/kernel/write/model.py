@@ -88,7 +88,7 @@ class Table:
     settings_read: Mapping[str, Any] = field(default_factory=dict)
     expressions: tuple[DeclaredExpression, ...] = ()
     # whether the lake's engine, too, gives the numbers of `facts` and `revisions` to the last bit
-    # (`engines.numbers`)
+    # (`kernel.write.session`)
     counts_alike: bool = False
 
     @property

@@ -19,7 +19,7 @@ and tests.
                    a user's code makes one day again, which is compared
     7b  merge      `kernel.tables.query_files.keep_rows`:
                    only in that write mode, rows that the new ones lack come along
-     8  audit      `engines.auditor.auditor_of`:
+     8  audit      `kernel.write.session.Auditor`:
                    rows, NULLs, repeated keys and fingerprint per day, of exactly these files
      9  judge      `kernel.write.judging.QualityContext.judge`:
                    each day by each check; a refusal ends here, without a commit
@@ -49,7 +49,6 @@ from datetime import date
 
 import stamina
 
-from backfill_assets.engines.lake_session import explaining_losses
 from backfill_assets.intake.raw import load
 from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.engines import disagreement
@@ -90,10 +89,13 @@ class Rebuild:
     )  # the days that are not written with the good ones
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
-    @explaining_losses()
     def prepare(self) -> list[Finding]:
         """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising
         it."""
+        with self.request.lake_session.explaining_losses():
+            return self._prepared()
+
+    def _prepared(self) -> list[Finding]:
         self._samples.clear()
         self.kept_back = KeptBack()
         self.candidate = load(self.request) if self.table.is_landed else build(self.request)
@@ -105,10 +107,13 @@ class Rebuild:
                 self._keep_good()
         return self.findings
 
-    @explaining_losses()
     def publish(self) -> Published:
         """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at
         most. Given rows are tried once: only another run of their asset makes newer ones."""
+        with self.request.lake_session.explaining_losses():
+            return self._published()
+
+    def _published(self) -> Published:
         attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
         for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:

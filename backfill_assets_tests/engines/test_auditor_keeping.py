@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.engines.kept_rows import kept_rows
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.engine_choice import wants_spark
-from backfill_assets_tests.engines.test_numbers import counting
-from backfill_assets_tests.engines.test_numbers import lake_session as lake_session
+from backfill_assets_tests.engines.test_auditor_numbers import counting
+from backfill_assets_tests.engines.test_auditor_numbers import lake_session as lake_session
 from backfill_assets_tests.files import publish_by_hand, stage_by_hand
 from backfill_assets_tests.strategies import examples
 
@@ -54,7 +53,8 @@ def test_the_engine_keeps_the_rows_that_duckdb_keeps(
     engines: tuple[Literal["duckdb", "engine"], ...] = ("duckdb", "engine")
     for engine in engines:
         staged = stage_by_hand(lake_session.lake, TABLE, after)
-        counts = kept_rows(counting(lake_session, engine), TABLE, staged, version, DAYS[:2])
+        auditor = counting(lake_session, engine).auditor(TABLE, staged.files)
+        counts = auditor.keep_rows(TABLE, staged, version, DAYS[:2])
         found = audit(lake_session.lake, staged.paths, TABLE)
         kept.append((counts, {d: (p.rows, p.fingerprint) for d, p in found.items()}))
         staged.drop()

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.engines.numbers import numbers, rows_by
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.tables.settings import AuditSettings
-from backfill_assets.kernel.write.model import Table
 from backfill_assets.pipeline.transforms.queries import (
     flips,
     lateness_of_deliveries,
@@ -100,7 +98,6 @@ def in_order(found: Sequence[tuple[Any, ...]]) -> list[str]:
 def test_numbers_by_the_engine_are_duckdbs(
     lake_session: LakeSession, before: list[dict[str, Any]], after: list[dict[str, Any]]
 ) -> None:
-    table = Table(TABLE, counts_alike=True)
     one, other = (stage_by_hand(lake_session.lake, TABLE, rows) for rows in (before, after))
     by_duckdb, by_engine = counting(lake_session, "duckdb"), counting(lake_session, "engine")
     try:
@@ -108,15 +105,19 @@ def test_numbers_by_the_engine_are_duckdbs(
             found = [
                 [
                     (names, in_order(rows))
-                    for names, rows in numbers(who, table, query, *(s.files for s in sides))
+                    for names, rows in who.auditor(TABLE, one.files).answers(
+                        TABLE, query, *(s.files for s in sides)
+                    )
                 ]
                 for who in (by_duckdb, by_engine)
             ]
             assert found[0] == found[1]
         for column in ("an entity", "label"):
-            assert in_order(rows_by(by_duckdb, TABLE, one, column)) == in_order(
-                rows_by(by_engine, TABLE, one, column)
+            counted = (
+                who.auditor(TABLE, one.files).rows_by(TABLE, one, column)
+                for who in (by_duckdb, by_engine)
             )
+            assert in_order(next(counted)) == in_order(next(counted))
     finally:
         one.drop()
         other.drop()
