@@ -21,11 +21,12 @@ from backfill_assets.assets.declared import DeclaredTable, find_declared
 from backfill_assets.assets.given_rows import GivenRows
 from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for
 from backfill_assets.dagster.adapter.backfill_requests import work_of
-from backfill_assets.dagster.adapter.io_manager import StepWrite, as_failures, telling_commit
+from backfill_assets.dagster.adapter.io_manager import as_failures, telling_commit
 from backfill_assets.dagster.adapter.metadata import day_metadata, recorded
 from backfill_assets.dagster.adapter.read_beside import read_beside
 from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
+from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.dagster.adapter.verdicts import telling_days
 from backfill_assets.dagster.contracts import (
     DECLARED,

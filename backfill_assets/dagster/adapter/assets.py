@@ -32,7 +32,6 @@ from backfill_assets.dagster.adapter.io_manager import (
     Handover,
     Hears,
     RebuildIOManager,
-    StepWrite,
     as_failures,
     report_ledgers,
 )
@@ -46,6 +45,7 @@ from backfill_assets.dagster.adapter.runs import (
     days_of,
     markers_of,
 )
+from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_days, ranges

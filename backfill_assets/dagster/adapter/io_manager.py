@@ -1,32 +1,29 @@
-"""What a step writes through Dagster: `StepWrite`, the one way from judged days to what Dagster
-shows, the IO manager of a lake's own tables, and the tables that no run here makes.
+"""What a step hands to Dagster: the IO manager of a lake's own tables, how errors look there, and
+the tables that no run here makes.
 
-Rows are written only through `StepWrite.publish`, for assets of a project by `LakeIOManager`; a
-step of this lake that returns a plain value is refused. Tables without a run: the ledgers beside
-raw (quarantine, too_late, arrivals), reported by each load, and tables that others write, of which
-each changed day is observed (`reconcile`); neither has a button. Not here: reading inputs (the load
-path pins them), the end of a run (`assets`), and the numbers of ledgers (`reading.rejected`).
+Rows are written only through `StepWrite.publish` (`step_write`); a step of this lake that returns a
+plain value is refused. Tables without a run: the ledgers beside raw (quarantine, too_late,
+arrivals), reported by each load, and tables that others write, of which each changed day is
+observed (`reconcile`); neither has a button. Not here: reading inputs (the load path pins them),
+the end of a run (`assets`), and the numbers of ledgers (`reading.rejected`).
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.context import PLAIN, Naming, Opened
+from backfill_assets.dagster.adapter.context import Opened
 from backfill_assets.dagster.adapter.dagster_private import materialize_only
 from backfill_assets.dagster.adapter.metadata import (
     VERSION,
-    day_metadata,
     markdown_table,
     table_metadata,
 )
-from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
-from backfill_assets.foreign.catalog import register_first
+from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.kernel.core.commands import with_lake
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, GateRefused, unusable
@@ -35,61 +32,6 @@ from backfill_assets.kernel.write.replace import Published
 from backfill_assets.reading.rejected import LedgerCount, ledger_contracts, ledger_counts
 
 Hears = Callable[[Rebuild, Published], None]
-
-
-@dataclass(frozen=True)
-class StepWrite:
-    """The write of a table's days by a step, whichever IO manager does it: judged, committed and
-    told in the same words.
-
-    `naming`: how the lake's tables are called in the project. `checks`: the names of those whose
-    verdicts are logged; None: all checks of the table.
-    """
-
-    step: dg.AssetExecutionContext
-    rebuild: Rebuild
-    naming: Naming = PLAIN
-    checks: Collection[str] | None = None
-
-    @property
-    def key(self) -> dg.AssetKey:
-        """The asset key of the table."""
-        return self.naming.of(self.rebuild.table.contract)
-
-    def prepare(self) -> None:
-        """Compute and judge the days. Raises ContractBroken where no day can be written, once the
-        verdicts are logged."""
-        with telling_days(self.step, self.key):
-            findings = self.rebuild.prepare()
-        if any(finding.refuses for finding in findings):
-            self.log_verdicts()
-            raise self.rebuild.refusal()
-
-    def publish(self) -> Published:
-        """Commit the judged days at most once, and name a new table in the session's catalog; a
-        warning where that cannot be."""
-        published = self.rebuild.publish()
-        if unnamed := register_first(
-            self.rebuild.request.lake_session,
-            self.rebuild.table.name,
-            self.rebuild.ready.before.version,
-        ):
-            self.step.log.warning(unnamed)
-        return published
-
-    def show_days(
-        self, published: Published, earlier: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> None:
-        """Add the figures of each day to its materialization, which Dagster makes; `earlier` as of
-        `day_metadata`."""
-        for day, metadata in day_metadata(
-            self.rebuild, published, earlier or {}, self.naming
-        ).items():
-            self.step.add_asset_metadata(metadata, asset_key=self.key, partition_key=day)
-
-    def log_verdicts(self, written: Iterable[date] = ()) -> None:
-        """Log one evaluation per check, after the `written` days; none where all were refused."""
-        log_verdicts(self.step, self.rebuild, written, self.naming, self.checks)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import pytest
 from backfill_assets.dagster.adapter.io_manager import (
     Handover,
     RebuildIOManager,
-    StepWrite,
     as_failure,
 )
+from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.kernel.core.errors import BackfillError
 
 
