@@ -16,4 +16,5 @@ ROOM = Room(
         ),
     },
     places=dict.fromkeys(SCHEMES, "buckets.bucket:Bucket"),
+    doctor={"the store": "buckets.doctor_store:examine_lake"},
 )

@@ -7,13 +7,15 @@ processes write at once, and says nothing.
 """
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine
 from backfill_assets.kernel.core.addresses import TICK_SECONDS
 from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Table
 
 WRITERS, RACES = 8, 3
 SENSORS = 3  # that tick so often
@@ -31,6 +33,14 @@ ADVICE = (
     "If-None-Match and "
     "If-Match of writes, as S3 and Azure do, or take a newer version of this one"
 )
+
+
+def examine_lake(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
+    """Yield what the doctor finds about the store of a lake with these tables; nothing of a lake in
+    a folder."""
+    if lake.place.is_store:
+        yield from examine_store(lake.place)
+        yield estimate(lake.place, len(tables))
 
 
 def examine_store(place: Place) -> Iterator[Diagnosis]:

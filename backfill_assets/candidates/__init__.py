@@ -20,4 +20,10 @@ ROOM = Room(
             "Keep days under a name, for ever.",
         ),
     },
+    offers={
+        "make_target": "candidates.candidate_command:make_target",
+        "candidate_statuses": "candidates.candidates:candidate_statuses",
+        "discard_candidate": "candidates.candidates:discard_candidate",
+        "drop_snapshot": "candidates.snapshots:drop_snapshot",
+    },
 )

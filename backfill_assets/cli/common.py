@@ -8,7 +8,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -29,8 +29,10 @@ from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.pipeline.chosen import chosen_pipeline
 
 if TYPE_CHECKING:
     pass
@@ -354,3 +356,10 @@ LAKE_MOMENT = LakeMomentType()
 
 
 INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
+
+
+def statuses_of_candidates(lake: Lake) -> Sequence[Any]:
+    """Return the `candidates.candidates.CandidateStatus` of each candidate of a lake; none where no
+    room makes any."""
+    statuses: Callable[..., Sequence[Any]] | None = offered("candidate_statuses")
+    return statuses(lake, chosen_pipeline) if statuses is not None else ()

@@ -18,7 +18,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.cli.findings import Diagnosis, broken, fine
 from backfill_assets.compare.recompute import (
     Recomputation,
     RecomputeVerdict,
@@ -29,21 +28,17 @@ from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
 from backfill_assets.engines.server import (
     SERVERS,
     engine_named,
-    server_engine,
     stop_server,
-    version_of,
 )
 from backfill_assets.engines.session import drop_session
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
-from backfill_assets.kernel.core.engines import Engine, advice, culprit
 from backfill_assets.kernel.core.errors import BackfillError, unwritten
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.core.unsteady import keys_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.known import Known
-from backfill_assets.kernel.write.model import Pipeline, Table, source_files
+from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.proofs import (
     DIFFERS,
     EQUAL,
@@ -210,10 +205,6 @@ def _outcomes(
 
 
 ELSEWHERE = "check-engine"
-PROOF = (
-    "nothing in lake.toml or SQL is known to differ from Spark; `check-engine` computes days on "
-    "both"
-)
 
 
 @dataclass(frozen=True)
@@ -266,37 +257,3 @@ def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
         finally:
             drop_session(home)
             stop_server(home, force=True)
-
-
-def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
-    """Yield the doctor's findings about an engine without Java: absent, open to others, differences
-    from Spark."""
-    session = LakeSession(lake)
-    settings = session.engine
-    engine = server_engine(settings)
-    version = version_of(engine.identity(settings))
-    engine.refuse(settings)
-    text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
-    text += ", open to this machine's users" if settings.open_port else ", in a private network"
-    yield fine(engine.name, text)
-    yield from _differences(session, engine, tables)
-
-
-def _differences(
-    session: LakeSession, engine: Engine, tables: Sequence[Table]
-) -> Iterator[Diagnosis]:
-    """Yield what is declared, or written as SQL, and known to differ; else how to prove that
-    nothing does."""
-    differing: dict[str, Mapping[str, str]] = {**session.differing_expressions(tables)}
-    for table in tables:
-        inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
-        types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
-        for path in (s for s in source_files(table) if s.suffix == ".sql"):
-            text = path.read_text(encoding="utf-8")
-            differing[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
-    refused = [
-        broken(where, culprit(names, engine), advice(names))
-        for where, names in differing.items()
-        if names
-    ]
-    yield from refused or [fine("the second engine", PROOF)]

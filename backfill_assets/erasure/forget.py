@@ -1,7 +1,7 @@
 """Forgetting an entity: what holds it, obstacles to erasing it, whether others kept their rows, the
 certificate.
 
-Not here: the steps' own work (`erasure.landed_files`, `erasure.forgotten`) and their order
+Not here: the steps' own work (`erasure.landed_files`, `intake.forgotten`) and their order
 (`erasure.forget_command`).
 """
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.candidates.candidates import discard_candidate
-from backfill_assets.candidates.snapshots import drop_snapshot
-from backfill_assets.erasure.forgotten import Erasure, erase
+from backfill_assets.erasure.erasing import erase
 from backfill_assets.erasure.traces import Search, Trace, is_of_log
 from backfill_assets.foreign.observing import entity_there, is_entity
+from backfill_assets.intake.forgotten import Erasure
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.select import columns_of
@@ -25,6 +24,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.port import LOCKS
@@ -39,14 +39,13 @@ from backfill_assets.kernel.tables.versions import record, unfinished, versions_
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.claims import active_plans
-from backfill_assets.reading.kept_files import snapshots_with
+from backfill_assets.reading.kept_files import DAY_IN_NAME, snapshots_with
 from backfill_assets.reading.rejected import undeclared
 from backfill_assets.reading.whole import WholeFolders
-from backfill_assets.upkeep.doctor_tables import IN_DAY
 
 NOTHING = "Nothing was erased"
 SERVER = ".server"  # of the lake's engine
-DROPS = {SNAPSHOTS: drop_snapshot, CANDIDATES: discard_candidate}
+DROPS = {SNAPSHOTS: "drop_snapshot", CANDIDATES: "discard_candidate"}  # as rooms offer them
 
 
 @dataclass(frozen=True)
@@ -269,7 +268,9 @@ def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     entity."""
     days = defaultdict[str, set[str]](set)
     for path in held:
-        if path.is_relative_to(request.lake.tables) and (found := IN_DAY.search(path.as_posix())):
+        if path.is_relative_to(request.lake.tables) and (
+            found := DAY_IN_NAME.search(path.as_posix())
+        ):
             days[path.relative_to(request.lake.tables).parts[0]].add(found[1])
     return [
         f"backfill-assets backfill --force --from {min(days[name])} --to {max(days[name])} "
@@ -361,9 +362,18 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
             *_top_names(request, folder, found),
             *(behind if folder == CANDIDATES else ()),
         }:
-            DROPS[folder](lake, name)
+            _drop_whole(lake, folder, name)
             erasure.done["deleted"][f"{folder}/{name}"] = 1
     erase(request.search, erasure)
+
+
+def _drop_whole(lake: Lake, folder: str, name: str) -> None:
+    """Delete a snapshot or a candidate by what a room offers for it."""
+    drop: Callable[[Lake, str], None] | None = offered(DROPS[folder])
+    if drop is None:
+        fix = "Use an installation with the room `candidates`"
+        raise BackfillError(f"{folder}/{name}", "nothing here can drop it", NOTHING, fix)
+    drop(lake, name)
 
 
 def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """`backfill-assets forget`: erases an entity from the lake, its landing folder and Dagster, and
 keeps it out.
 
-Not here: the steps (`erasure.forget`, `erasure.landed_files`, `erasure.forgotten`); here is their
+Not here: the steps (`erasure.forget`, `erasure.landed_files`, `intake.forgotten`); here is their
 order.
 """
 
@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.candidates.candidates import candidate_statuses
 from backfill_assets.cli.backfill import work
 from backfill_assets.cli.catch_up import report, until_settled
-from backfill_assets.cli.common import TEXT, json_and_lake, opened, wants_json
+from backfill_assets.cli.common import (
+    TEXT,
+    json_and_lake,
+    opened,
+    statuses_of_candidates,
+    wants_json,
+)
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing_command import scan_as_needed
 from backfill_assets.cli.output import answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
-from backfill_assets.erasure.forgotten import begin_erasure, compact, doubts, keeps_versions, rename
+from backfill_assets.erasure.erasing import compact
+from backfill_assets.intake.forgotten import begin_erasure, doubts, keeps_versions, rename
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.addresses import bucket_address, called
@@ -193,7 +199,6 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Fo
     """Run every step in order; return what the last search found."""
     from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.erasure.landed_files import forget_landed
-    from backfill_assets.pipeline.chosen import chosen_pipeline
 
     lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
     if OTHERS not in erasure.done:
@@ -218,7 +223,7 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Fo
             "Look with `backfill-assets compare`; the same command with --despite-differences "
             "goes on",
         )
-    statuses = candidate_statuses(lake, chosen_pipeline)
+    statuses = statuses_of_candidates(lake)
     steps.erase_all(request, erasure, [s.name for s in statuses if s.behind or s.error])
     with silenced(), instance_of(lake) as instance:
         erasure.done["deleted"]["runs"] = _forget_runs(instance, request)

@@ -17,8 +17,6 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backfill_assets.erasure.forgotten import REASON, Erasure, is_forgotten
-from backfill_assets.erasure.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.batches import BAD_TEXT, ROW_NUMBER, TextParser
 from backfill_assets.intake.content_store import StoredFile, discard, find
@@ -33,6 +31,8 @@ from backfill_assets.intake.files import (
     landed_object,
     sha256_of,
 )
+from backfill_assets.intake.forgotten import REASON, Erasure, is_forgotten
+from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.intake.landed_changes import compared
 from backfill_assets.intake.scan import follow

@@ -14,11 +14,11 @@ from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
 from backfill_assets.engines.session import explained, is_of_this_machine
 from backfill_assets.engines.workers import GIVE_FOLDER, worker_of
-from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
-from backfill_assets.erasure.heirs import origins
 from backfill_assets.intake.content_store import DIALECT, StoredFile, find, refuse_replaced
 from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.intake.files import Hashes, LandedFile
+from backfill_assets.intake.forgotten import REASON as FORGOTTEN
+from backfill_assets.intake.heirs import origins
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded
 from backfill_assets.intake.landed_changes import landed_by_content
 from backfill_assets.intake.ledger import FileRecord

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.engines.lake_session import small_frame
 from backfill_assets.engines.session import engine_of, set_confs
-from backfill_assets.erasure.forgotten import REASON
 from backfill_assets.intake.batches import FRACTIONAL, folded_name
 from backfill_assets.intake.casting import NO_TEXT, UnfitSelect
 from backfill_assets.intake.content_store import StoredFile
+from backfill_assets.intake.forgotten import REASON
 from backfill_assets.intake.key_texts import refuse_varying_keys
 from backfill_assets.intake.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
 from backfill_assets.intake.mapping import (
@@ -73,7 +73,7 @@ def read_deliveries(
     session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
 ) -> "DataFrame":
     """Read every row of the files as a delivery with its reason; a file that `select` does not fit
-    is one unusable row. Of rows for which `is_gone` holds (SQL, see `erasure.forgotten`) only their
+    is one unusable row. Of rows for which `is_gone` holds (SQL, see `intake.forgotten`) only their
     number and reason are kept.
 
     Raises SettingsError where `select` can fit no file at all.

@@ -11,12 +11,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.engines.lake_session import small_frame
-from backfill_assets.erasure.forgotten import is_forgotten
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.counting import contents_of
 from backfill_assets.intake.declared import DeclaredTotals
 from backfill_assets.intake.declared_totals import disagreement
 from backfill_assets.intake.deliveries import PLACE, read_deliveries
+from backfill_assets.intake.forgotten import is_forgotten
 from backfill_assets.intake.ledger import FileRecord, dump_before, dumps_of
 from backfill_assets.intake.select import ORIGIN, arrival_of, names_of
 from backfill_assets.kernel.core.errors import SettingsError

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.lake_session import free
-from backfill_assets.erasure.forgotten import is_erasing, is_forgotten
 from backfill_assets.intake.content_store import StoredFile, refuse_replaced
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries, split_day_rows
@@ -21,6 +20,7 @@ from backfill_assets.intake.dumps import (
     refuse_what_a_dump_says,
     without_unchanged,
 )
+from backfill_assets.intake.forgotten import is_erasing, is_forgotten
 from backfill_assets.intake.ledger import QUARANTINE, FileRecord, of_source, read_files
 from backfill_assets.intake.too_late import is_too_late, too_late_contract
 from backfill_assets.kernel.core.contracts import Contract

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from backfill_assets.engines.loss import failing_alone
-from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
-from backfill_assets.erasure.forgotten import is_forgotten
 from backfill_assets.intake.column_kinds import note_kinds
 from backfill_assets.intake.content_store import refuse_replaced
 from backfill_assets.intake.counting import (
@@ -29,6 +27,8 @@ from backfill_assets.intake.counting import (
 from backfill_assets.intake.declared import DeclaredTotals, of_contents
 from backfill_assets.intake.dumps import faults_of
 from backfill_assets.intake.files import LandedFile, StillChanging, is_complete, settle, settled
+from backfill_assets.intake.forgotten import REASON as FORGOTTEN
+from backfill_assets.intake.forgotten import is_forgotten
 from backfill_assets.intake.landed_changes import (
     Comparison,
     Intakes,

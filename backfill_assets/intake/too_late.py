@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.erasure.heirs import with_heirs
+from backfill_assets.intake.heirs import with_heirs
 from backfill_assets.intake.ledger import ARRIVALS, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange

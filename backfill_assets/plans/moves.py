@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses, small_frame
-from backfill_assets.erasure.forgotten import is_forgotten
 from backfill_assets.intake.counting import ingested, stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.dumps import UNCHANGED, as_changes, dumps_before
 from backfill_assets.intake.files import LandedFile
+from backfill_assets.intake.forgotten import is_forgotten
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.mapping import delivery_types
 from backfill_assets.intake.paths import day_of

@@ -3,11 +3,11 @@
 Elsewhere: making a plan (`plans.plan`), its output (`plan_page`), running it (`run`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from backfill_assets.candidates.candidate_command import make_target
 from backfill_assets.cli.backfill import allowed, tables_to_make
 from backfill_assets.cli.common import (
     FILE,
@@ -24,6 +24,7 @@ from backfill_assets.cli.landing_command import opened_now
 from backfill_assets.cli.output import answer, given_options, options_of
 from backfill_assets.kernel.core.days import DayRange, parse_span
 from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.pipeline.own_files import reached
 from backfill_assets.plans.code import pin_code, working_by
 from backfill_assets.plans.expect import read_expectations
@@ -106,7 +107,9 @@ def plan(**options: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
-    make_target(options["named"])
+    make_target: Callable[[str | None], None] | None = offered("make_target")
+    if make_target is not None:
+        make_target(options["named"])
     code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
     with working_by(code):
         may_run = _make({**options, "code": code})

@@ -16,7 +16,7 @@ from backfill_assets.plans.files import plan_ids
 from backfill_assets.plans.policy import PutBack, Undone
 from backfill_assets.plans.rollback import RollbackRequest, preview, roll_back, spans
 from backfill_assets.plans.rollback import release as release_days
-from backfill_assets.reports.show import Hold
+from backfill_assets.reading.claims import Hold
 
 UNDONE = "Nothing was done. Add --yes to do it."
 Command = Callable[..., None]

@@ -8,9 +8,10 @@ claimed.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.tables.home import Lake
 
@@ -70,3 +71,40 @@ def held_back(lake: Lake, also_idle: bool = False) -> Sequence[HoldingPlan]:
     runner was killed."""
     find: Callable[[Lake, bool], Sequence[HoldingPlan]] | None = offered("held_back")
     return find(lake, also_idle) if find is not None else ()
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Days that one rollback put back."""
+
+    days: Mapping[str, tuple[date, ...]]  # per table
+    plan: str = ""  # "": of a table alone
+    chunk: str = ""  # of the plan
+
+    @property
+    def release(self) -> str:
+        """Return the command that releases them: by plan (and chunk), else the first of the tables
+        and its days."""
+        if self.plan:
+            return (
+                "backfill-assets release --plan "
+                f"{self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
+            )
+        table, dates = next(iter(self.days.items()))
+        return f"backfill-assets release {table} --from {min(dates)} --to {max(dates)} --yes"
+
+    @property
+    def rollback(self) -> str:
+        """Name the rollback in words."""
+        chunk = f", chunk {self.chunk}" if self.chunk else ""
+        return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the hold as JSON values; days as ranges, both ends included."""
+        days = json_of({table: contiguous(days) for table, days in self.days.items()})
+        return {
+            "plan": self.plan or None,
+            "chunk": self.chunk or None,
+            "days": days,
+            "release": self.release,
+        }

@@ -4,6 +4,7 @@ leaves alone.
 Not here: which days a snapshot keeps, and whether their rows are right (`candidates.snapshots`).
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
@@ -22,6 +23,8 @@ from backfill_assets.kernel.tables.data_files import (
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
 from backfill_assets.reading.whole import MAKING, snapshots_of
+
+DAY_IN_NAME = re.compile(r"=(\d{4}-\d\d-\d\d)/")  # of a data file
 
 
 @dataclass(frozen=True)

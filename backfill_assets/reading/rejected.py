@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple
 
-from backfill_assets.erasure.forgotten import erasures
 from backfill_assets.intake.column_kinds import changed_kinds, columns_told_as_text
+from backfill_assets.intake.forgotten import erasures
 from backfill_assets.intake.ledger import (
     ARRIVALS,
     FILES,

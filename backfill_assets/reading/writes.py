@@ -3,20 +3,20 @@
 Not here: figures over them (`reports.report`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.upkeep.inspection import inspect
 
 ASKED_BY = (
     "dagster/sensor_name",
@@ -132,7 +132,9 @@ def audit(
 
 def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
     table, commits = contract.name, list(lake.store.commits(contract.name))
-    foreign = inspect(lake, contract).foreign if any(c.receipt is None for c in commits) else ()
+    inspect_log: Callable[[Lake, Contract], Any] | None = offered("inspect_log")
+    is_touched = any(c.receipt is None for c in commits)
+    foreign = inspect_log(lake, contract).foreign if inspect_log is not None and is_touched else ()
     last: dict[date, DayEntry] = {}
     for commit in commits:
         if commit.receipt is not None:

@@ -27,6 +27,7 @@ from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.model import Pipeline
+from backfill_assets.reading.claims import Hold
 from backfill_assets.reading.fitness import input_days
 from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.rejected import refused_rows
@@ -172,43 +173,6 @@ def _listed(states: States, table: str, day: date) -> str:
     names = dict.fromkeys(name for name, _ in absent)
     listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
     return "; ".join(listed) or "they exist now, or an input is incomplete itself"
-
-
-@dataclass(frozen=True)
-class Hold:
-    """Days that one rollback put back."""
-
-    days: Mapping[str, tuple[date, ...]]  # per table
-    plan: str = ""  # "": of a table alone
-    chunk: str = ""  # of the plan
-
-    @property
-    def release(self) -> str:
-        """Return the command that releases them: by plan (and chunk), else the first of the tables
-        and its days."""
-        if self.plan:
-            return (
-                "backfill-assets release --plan "
-                f"{self.plan}{f' --chunk {self.chunk}' if self.chunk else ''} --yes"
-            )
-        table, dates = next(iter(self.days.items()))
-        return f"backfill-assets release {table} --from {min(dates)} --to {max(dates)} --yes"
-
-    @property
-    def rollback(self) -> str:
-        """Name the rollback in words."""
-        chunk = f", chunk {self.chunk}" if self.chunk else ""
-        return f"the rollback of plan {self.plan}{chunk}" if self.plan else "a rollback"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the hold as JSON values; days as ranges, both ends included."""
-        days = json_of({table: contiguous(days) for table, days in self.days.items()})
-        return {
-            "plan": self.plan or None,
-            "chunk": self.chunk or None,
-            "days": days,
-            "release": self.release,
-        }
 
 
 def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:

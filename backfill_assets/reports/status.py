@@ -29,11 +29,11 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.claims import days_of_active_plans
+from backfill_assets.reading.claims import Hold, days_of_active_plans
 from backfill_assets.reading.fitness import irreproducible_days
 from backfill_assets.reading.readable import Unread, readable
 from backfill_assets.reading.rejected import ledgers_of
-from backfill_assets.reports.show import Hold, brief, holds, in_full
+from backfill_assets.reports.show import brief, holds, in_full
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
 

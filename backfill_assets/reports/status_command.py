@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from backfill_assets.candidates.candidates import candidate_statuses
 from backfill_assets.cli.common import (
     DAY,
     days_options,
     opened,
     say_why_readers_wait,
+    statuses_of_candidates,
     target_option,
     usage,
 )
@@ -30,7 +30,6 @@ from backfill_assets.kernel.core.ledgers import ARRIVALS
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.receipts import SPREAD, Built
 from backfill_assets.kernel.core.states import State
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading.attention import left_for_a_person
 from backfill_assets.reading.claims import held_back
 from backfill_assets.reading.readable import without_tables
@@ -75,7 +74,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     of_lake = (*report.wrong, *unused.contradicted, *(held.line for held in held_back(lake)))
     known = without_tables(pipeline, report.unread)
     needs_a_person = sorted({*of_lake, *left_for_a_person(lake, known)})
-    candidates, declared = candidate_statuses(lake, chosen_pipeline), unused.as_declared
+    candidates, declared = statuses_of_candidates(lake), unused.as_declared
     waiting = {"readers_wait": say_why_readers_wait(lake)}
 
     def document() -> dict[str, Any]:

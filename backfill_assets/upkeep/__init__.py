@@ -23,4 +23,7 @@ ROOM = Room(
         ),
     },
     dagster="upkeep.in_dagster:definitions",
+    offers={
+        "inspect_log": "upkeep.inspection:inspect",
+    },
 )

@@ -12,7 +12,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.buckets.doctor_store import estimate, examine_store
 from backfill_assets.cli.dagster_home import EVENT_STORAGE, KEEPS_BACKFILLS, NAMES_A_STORAGE
 from backfill_assets.cli.findings import (
     Check,
@@ -31,7 +30,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.processes import environments_of
 from backfill_assets.engines.server import engine_named, server_status
-from backfill_assets.erasure.forgotten import doubts
+from backfill_assets.intake.forgotten import doubts
 from backfill_assets.intake.landed_changes import Comparison, compared, delivered_by
 from backfill_assets.intake.landings import is_in_bucket
 from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord
@@ -46,7 +45,7 @@ from backfill_assets.kernel.core.errors import (
     telling_source,
     unwritten,
 )
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered, resolve, rooms
 from backfill_assets.kernel.core.texts import plain, scrub
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
@@ -96,7 +95,7 @@ def doctor(
             *machine,
             ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
             ("the lake", partial(_rights, lake)),
-            *([("the store", partial(_store, lake, tables))] if lake.place.is_store else ()),
+            *_checks_of_rooms(lake, tables),
             ("the lake's log", partial(_newest_lake_version, lake)),
             ("the engine", partial(_server, lake)),
             ("Dagster's home", partial(_dagster_home, lake)),
@@ -147,9 +146,10 @@ def _jars() -> Iterator[Diagnosis]:
         )
 
 
-def _store(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
-    yield from examine_store(lake.place)
-    yield estimate(lake.place, len(tables))
+def _checks_of_rooms(lake: Lake, tables: Sequence[Table]) -> Iterator[tuple[str, Check]]:
+    for room in rooms():
+        for looked_at, check in room.doctor.items():
+            yield looked_at, partial(resolve(check), lake, tables)
 
 
 def _server(lake: Lake) -> Iterator[Diagnosis]:

@@ -4,7 +4,6 @@ Not here: the inspection of a log and mending it (`upkeep.inspection`), and the 
 (`doctor`).
 """
 
-import re
 import shlex
 from collections.abc import Collection, Iterator
 from datetime import date
@@ -20,7 +19,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_readable
 from backfill_assets.kernel.write.derived import load_command
 from backfill_assets.reading.fitness import differing_days
-from backfill_assets.reading.kept_files import fault_of
+from backfill_assets.reading.kept_files import DAY_IN_NAME, fault_of
 from backfill_assets.reading.kept_snapshots import find_snapshot, place_of, snapshot_names
 from backfill_assets.reading.whole import snapshots_of
 from backfill_assets.upkeep.inspection import Inspection, inspect, is_mended
@@ -35,7 +34,6 @@ DROP = (
     "Restore them from a backup, or let the snapshot go with `backfill-assets snapshot drop {} "
     "--yes`"
 )
-IN_DAY = re.compile(r"=(\d{4}-\d\d-\d\d)/")
 
 
 def examine_table(
@@ -135,7 +133,7 @@ def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
 
 def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name, damaged = f"the table {contract.name}", (report.absent, report.altered, report.flipped)
-    days = sorted(m[1] for names in damaged for file in names if (m := IN_DAY.search(file)))
+    days = sorted(m[1] for names in damaged for file in names if (m := DAY_IN_NAME.search(file)))
     span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
     advice = (
         f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files "

@@ -13,7 +13,7 @@ from backfill_assets.candidates.snapshots import (
     drop_snapshot,
     held_bytes,
 )
-from backfill_assets.erasure.forgotten import begin_erasure
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import day_range as span_of
 from backfill_assets.kernel.core.errors import Altered, BackfillError
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE

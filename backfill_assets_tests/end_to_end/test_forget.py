@@ -23,8 +23,8 @@ from dagster import DagsterInstance
 from backfill_assets.cli.app import app
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
-from backfill_assets.erasure.forgotten import begin_erasure, erasures
 from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.intake.forgotten import begin_erasure, erasures
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder

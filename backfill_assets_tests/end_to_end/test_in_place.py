@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.content_store import DIGEST_CHARS, PARSER_VERSION
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.files import StillChanging
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.landed_rows import _copy
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import accept, scan

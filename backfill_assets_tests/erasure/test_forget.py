@@ -21,8 +21,8 @@ from backfill_assets.erasure.forget import (
     rebuilds,
     trace_of,
 )
-from backfill_assets.erasure.forgotten import begin_erasure, erasures
 from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.forgotten import begin_erasure, erasures
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.days import ONE_DAY

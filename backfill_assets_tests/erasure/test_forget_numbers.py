@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.scan import accept, scan
 from backfill_assets.kernel.tables.folder import FORGOTTEN
 from backfill_assets.kernel.tables.home import Lake, open_lake

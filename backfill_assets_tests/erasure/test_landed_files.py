@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import Erasure, begin_erasure
-from backfill_assets.erasure.heirs import BYTES_AFTER
 from backfill_assets.erasure.landed_files import amended, forget_landed
 from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.forgotten import Erasure, begin_erasure
+from backfill_assets.intake.heirs import BYTES_AFTER
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan

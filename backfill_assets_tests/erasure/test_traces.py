@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.erasure.forgotten import compact
+from backfill_assets.erasure.erasing import compact
 from backfill_assets.erasure.traces import OVERLAP, Budget, Search, SearchResult, Trace
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets.kernel.tables.home import Lake

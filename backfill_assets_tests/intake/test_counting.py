@@ -17,7 +17,6 @@ import pytest
 from pyspark.errors import PySparkException
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import REASON as FORGOTTEN
 from backfill_assets.intake import counting, landed_changes
 from backfill_assets.intake.content_store import StoredFile, identity
 from backfill_assets.intake.counting import (
@@ -30,6 +29,7 @@ from backfill_assets.intake.counting import (
     unless_flooding,
 )
 from backfill_assets.intake.files import sha256_of
+from backfill_assets.intake.forgotten import REASON as FORGOTTEN
 from backfill_assets.intake.ingest import landed_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import FileRecord

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.intake.counting import stored_contents
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.landed_changes import counting_digest
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan

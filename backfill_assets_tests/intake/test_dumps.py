@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.forgotten import begin_erasure
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Trace
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.ledger import dump_before, landed_days, read_files
 from backfill_assets.intake.scan import scan
 from backfill_assets.kernel.core.days import DayRange

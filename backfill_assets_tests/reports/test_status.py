@@ -86,7 +86,12 @@ CHANGED = (
 
 def test_a_loaded_day_names_what_may_have_changed_files_a_release_or_as_of(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
-    tags = {"event_days_from": str(START), "event_days_to": str(START), "arrival_days": str(START)}
+    tags = {
+        "event_days_from": str(START),
+        "event_days_to": str(START),
+        "arrival_days": str(START),
+        "contents": "a-file",
+    }
     make_commit(
         lake.table_place("too_late").local(),
         0,

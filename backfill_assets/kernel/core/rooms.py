@@ -30,15 +30,17 @@ class Command:
 class Room:
     """One capability in one folder of the package, and what it adds. Every reference is text.
 
-    `places`: by the scheme of an address (`s3`), what makes a place there
-    (`kernel.place.schemes.PlaceMaker`).
+    `commands`: by their names on the command line. `places`: by the scheme of an address (`s3`),
+    what makes a place there (`kernel.place.schemes.PlaceMaker`).
 
-    `commands`: by their names on the command line. `standing`: functions of a lake and its pipeline
-    that yield lines for a person, which `status` shows. `tables`: by their names below `system.` a
-    `reading.system_tables.SystemTable`. `checks`: functions of a `reading.system_tables.LakeLook`
-    that yield rows of `system.checks`. `dagster`: a function that gives what it adds to the
-    definitions of a lake in Dagster, for a `dagster.adapter.context.ShownLake`. `offers`: functions
-    for other rooms, which go on without them (`offered`), by the names that those know.
+    `standing`: functions of a lake and its pipeline that yield lines for a person, which `status`
+    shows. `tables`: by their names below `system.` a `reading.system_tables.SystemTable`. `checks`:
+    functions of a `reading.system_tables.LakeLook` that yield rows of `system.checks`. `doctor`: by
+    what they look at, functions of a lake and its tables that yield `cli.findings.Diagnosis`.
+
+    `dagster`: a function that gives what it adds to the definitions of a lake in Dagster, for a
+    `dagster.adapter.context.ShownLake`. `offers`: functions for other rooms, which go on without
+    them (`offered`), by the names that those know.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Room:
     tables: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     dagster: str = ""
+    doctor: Mapping[str, str] = field(default_factory=dict)
     offers: Mapping[str, str] = field(default_factory=dict)
 
 

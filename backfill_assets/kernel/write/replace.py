@@ -17,7 +17,7 @@ from datetime import date
 
 import stamina
 
-from backfill_assets.erasure.forgotten import may_hold_erased
+from backfill_assets.intake.forgotten import may_hold_erased
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagreement

@@ -33,7 +33,7 @@ def test_a_commands_reference_leads_to_the_command(name: str) -> None:
 
 
 def test_what_rooms_leave_for_a_person_and_check_leads_to_functions() -> None:
-    named = [r for room in rooms() for r in (*room.standing, *room.checks)]
+    named = [r for room in rooms() for r in (*room.standing, *room.checks, *room.doctor.values())]
     assert len(named) == len(set(named)) > 0
     assert all(callable(resolve(reference)) for reference in named)
 

@@ -220,7 +220,7 @@ ELSEWHERE = [
     "kernel/tables/embedded",
     "engines/engine_paths",
     "kernel/tables/folder",
-    "erasure/forgotten",
+    "intake/forgotten",
     "kernel/tables/home",
     "kernel/write/model",
     "intake/source_log",

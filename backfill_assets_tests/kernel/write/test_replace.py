@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.erasure.forgotten import begin_erasure
+from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import Superseded
 from backfill_assets.kernel.core.profiles import SCHEME

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.erasure.forgotten import begin_erasure, erasures
-from backfill_assets.erasure.heirs import BYTES_AFTER, BYTES_BEFORE, before, origins, with_heirs
 from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.forgotten import begin_erasure, erasures
+from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE, before, origins, with_heirs
 from backfill_assets.kernel.tables.home import Lake
 
 

@@ -1,68 +1,39 @@
-"""Forgotten entities: the record by which later deliveries of one stay out of every table, and
-deleting what held it.
+"""Forgotten entities: the record by which later deliveries of one stay out of every table.
 
-Not here: searching bytes (`traces`), and rows in landed files (`erasure.landed_files`). The record
+Not here: searching and deleting what held one (the room `erasure`). The record
 is `LAKE/.forgotten`: `key`, readable for the lake's owner alone, and a JSON file per erasure, which
 becomes its certificate. Neither holds a value of an entity; until the erasure is finished, a third
 file that only the owner reads keeps other spellings of it. Commits are never changed: they hold no
-values, except notes of people and bounds by other programs (`traces` finds them).
+values, except notes of people and bounds by other programs (`erasure.traces` finds them).
 """
 
 import contextlib
 import hmac
 import json
 import secrets
-import sqlite3
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from backfill_assets.erasure.decoding import SQLITE
-from backfill_assets.erasure.traces import Search
-from backfill_assets.kernel.core.addresses import CANDIDATES, folder_at
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.log.adopted import second_name
-from backfill_assets.kernel.log.log import LOG, data_names, file_changes, open_delta, versions
-from backfill_assets.kernel.place.choice import MACHINE
-from backfill_assets.kernel.place.folder import Folder
+from backfill_assets.kernel.log.log import LOG, versions
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Place,
-    table_lock,
 )
-from backfill_assets.kernel.tables.data_files import live_files
 from backfill_assets.kernel.tables.folder import (
     FORGOTTEN,
-    OWN_FOLDERS,
     TABLES,
-    VERSIONS,
     LakeFolder,
 )
 from backfill_assets.kernel.tables.sections import SourceSettings
-from backfill_assets.kernel.tables.staging import STAGING
-from backfill_assets.kernel.tables.table_places import SNAPSHOTS
-from backfill_assets.reading.kept_files import pins
 
 KEY = f"{FORGOTTEN}/key"
 REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
-# Folders of the lake's own whose files go if they hold an entity: not tables, copies of contents,
-# records, databases.
-RECORDS = (
-    *(
-        f
-        for f in OWN_FOLDERS[1:]
-        if f not in (CANDIDATES, SNAPSHOTS, FORGOTTEN, VERSIONS, ".stock")
-    ),
-    ".server",
-    STAGING,
-)
-DATABASES = (".db", ".db-wal", ".db-shm")
 
 
 @dataclass(frozen=True)
@@ -268,7 +239,8 @@ def keeps_versions(lake: LakeFolder) -> bool:
     return token is not None and token.version not in ("", "null")
 
 
-def _tables(lake: LakeFolder) -> list[Place]:
+def tables_of_lake(lake: LakeFolder) -> list[Place]:
+    """The places of all tables of a lake that have a log, adopted ones too."""
     adopted = (
         {name for name in lake.settings.tables if lake.address_of_adopted(name)}
         if lake.shared is None
@@ -278,89 +250,5 @@ def _tables(lake: LakeFolder) -> list[Place]:
     return [place for place in places if place.names(LOG)]
 
 
-def _called(lake: LakeFolder, table: Place, name: str) -> Path:
-    """What a search calls a file of a table."""
-    folder = (
-        folder_at(table.uri(), lake.root) if table.is_store else lake.root / TABLES / table.name
-    )
-    return folder / name
-
-
 def _heads(lake: LakeFolder) -> dict[str, int]:
-    return {table.name: max(versions(table), default=-1) for table in _tables(lake)}
-
-
-def erase(search: Search, erasure: Erasure) -> None:
-    """Delete the files below the lake's own folders that hold the entity, and note how many per
-    folder. What stays: live data files, logs, copies of contents, Dagster's databases, candidates,
-    and snapshots with what they pin.
-
-    In partitions written since the erasure began, every older file is deleted: it may hold the
-    entity without its name.
-    """
-    lake = search.lake
-    began = erasure.done["began_versions"]
-    for table in _tables(lake):
-        with table_lock(lake.place, table.name):
-            live = {f.path for f in live_files(open_delta(table), "")}
-            old = _replaced(table, began.get(table.name, -1))
-            gone = [
-                name
-                for name in data_names(table)
-                if name not in live and (name in old or search.of(_called(lake, table, name)).held)
-            ]
-            pinned = (
-                pins(lake.place) if gone else {}
-            ) or {}  # None: whoever makes a snapshot now is refused
-            for name in gone:
-                if f"{TABLES}/{table.name}/{name}" not in pinned:
-                    _delete(table, name, table.name, erasure)
-    folders = [
-        folder for name in (*RECORDS, MACHINE) if not (folder := lake.root / name).is_symlink()
-    ]
-    held = (p for p, found in search.below([*folders, *search.copies]).items() if found.held)
-    for path in [p for p in held if p.suffix not in DATABASES]:
-        below = (
-            path.relative_to(lake.root).as_posix()
-            if path.is_relative_to(lake.root)
-            else path.parent.name
-        )
-        place, name = (
-            (Folder(str(path.parent)), path.name) if path.is_file() else (lake.place, below)
-        )
-        _delete(place, name, below.partition("/")[0], erasure)
-    erasure.keep()
-
-
-def _replaced(table: Place, began: int) -> set[str]:
-    """Data files that the log has named, in partitions from which a commit after version `began`
-    removed files, and the first names of files that `adopt` gave second ones there."""
-    named, gone = defaultdict[str, set[str]](set), set[str]()
-    for version in versions(table):
-        for change in file_changes(table, version):
-            partition = json.dumps(change.values, sort_keys=True)
-            named[partition].add(change.path)
-            if not change.is_added and version > began:
-                gone.add(partition)
-    old = {path for partition in gone for path in named[partition]}
-    last_parts = {path.rpartition("/")[2] for path in old}
-    return old | {path for path in named["{}"] if second_name(path) in last_parts}
-
-
-def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
-    place.delete(name)
-    erasure.done["deleted"][counted_as] = erasure.done["deleted"].get(counted_as, 0) + 1
-
-
-def compact(databases: Collection[Path]) -> None:
-    """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a
-    database in use stay as they are."""
-    for path in (p for p in databases if not p.is_symlink() and p.is_file()):
-        if Folder(str(path.parent)).ends(path.name, len(SQLITE))[0] != SQLITE:
-            continue
-        with (
-            contextlib.suppress(sqlite3.Error),
-            contextlib.closing(sqlite3.connect(path)) as opened,
-        ):
-            opened.execute("VACUUM")
-            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return {table.name: max(versions(table), default=-1) for table in tables_of_lake(lake)}

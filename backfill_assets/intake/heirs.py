@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.erasure.forgotten import erasures
 from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.forgotten import erasures
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 Place = tuple[
