@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets_tests.drawn_ways import drawn_steps
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -109,6 +110,16 @@ def test_the_changelog_stays_one_that_a_stranger_reads() -> None:
         f"{len(lines)} lines are no page that is read."
     )
     assert max(map(len, lines)) <= LONGEST_LINE_OF_CHANGELOG
+
+
+def test_each_step_that_how_it_works_draws_is_a_function_of_the_package() -> None:
+    """Who renames or moves one corrects the drawing."""
+    texts = {f.module: f.text for f in sources(PACKAGE)}
+    for step in (step for way in drawn_steps().values() for step in way):
+        module, _, names = step.function.partition(":")
+        text = texts.get(f"{PACKAGE}.{module}", "")
+        for name in names.split("."):
+            assert re.search(rf"^ *(?:def|class) {name}\b", text, re.MULTILINE), step
 
 
 def _lines_of_packages() -> list[str]:

@@ -1,46 +1,26 @@
-"""The steps of a rebuild, from the launch button to the commit: the same for Dagster, the commands
-and tests.
+"""One table's rebuild, steps 12 to 19 of *How it works*: the same for Dagster, the commands and
+tests.
 
-     1  ask        `dagster.adapter.assets.lake_asset`:
-                   a run's days and reason become a `kernel.write.candidate.RebuildRequest`
-     2  read state `kernel.write.known.Known.states`:
-                   receipts and ledgers, read once for a run; needs no JVM
-     3  skip       `kernel.write.candidate.settled_candidate`:
-                   days whose receipts say that nothing changed are not computed
-     4  refuse     `kernel.write.derived.refuse_unbuildable`:
-                   days that are held, or that an input table has never had
-     5  read       `engines.lake_session.LakeSession.read`:
-                   the input days, pinned at the versions of step 2
-     6  transform  `kernel.write.model.Table`:
-                   the table's own pure function, over the whole range at once
-     7  stage      `engines.frame_files.stage_frame`:
-                   Parquet files that no log names, so that no reader sees them
-    7a  alone      `kernel.write.computing.refuse_dependent`:
-                   a user's code makes one day again, which is compared
-    7b  merge      `kernel.tables.query_files.keep_rows`:
-                   only in that write mode, rows that the new ones lack come along
-     8  audit      `kernel.write.session.Auditor`:
-                   rows, NULLs, repeated keys and fingerprint per day, of exactly these files
-     9  judge      `kernel.write.judging.QualityContext.judge`:
-                   each day by each check; a refusal ends here, without a commit
-    9a  keep good  `kernel.write.judging`:
-                   only where asked for, refused days are taken out and the others go on
-    10  compare    `kernel.write.replace.replace_days`:
-                   under the table's lock, the days that differ from their receipts
-    11  fence      `kernel.core.errors.Superseded`:
-                   newer inputs were published meanwhile, so 2 to 9 are done again
-    12  commit     `kernel.tables.store.TableStore.replace_days` (Delta:
-                   `kernel.tables.committer.commit_files`): once, with the receipt
-    13  show       `dagster.adapter.metadata.day_metadata`:
-                   what Dagster shows of each day follows the receipt
+    12  settle    `kernel.write.derived.build`:
+                  days that are right are left; days that cannot be made are refused
+    13  compute   `kernel.write.computing.plan_rows`:
+                  the table's own pure function over all input days, pinned at the versions of 8
+    14  stage     `engines.frame_files.stage_frame`:
+                  Parquet files that no log names, so that no reader sees them
+    15  audit     `kernel.write.session.Auditor`, DuckDB or the engine where rows lie elsewhere:
+                  rows, NULLs, repeated keys and a fingerprint per day, of exactly these files
+    16  judge     `kernel.write.judging.QualityContext.judge`:
+                  each day by each check; a refusal ends here, or takes out the refused days
+    18  fence     `kernel.write.replace.replace_days_locked`:
+                  were newer inputs published meanwhile (`Superseded`), 8 to 16 are done again
+    19  commit    `kernel.tables.committer.commit_files`:
+                  once, with the receipt; days that do not differ keep their files
 
-For raw, `intake.raw.load` takes the place of 2 to 8: `intake.scan.scan` lists the landed files,
-`intake.deliveries.read_deliveries` reads them, `intake.deliveries.split_day_rows` parts rows from
-quarantine, and `intake.arrivals.commit_arrivals` notes the event days that the commit touched.
+For raw, the way of a late file (1 to 5) takes the place of 12 and 13, and 20 notes the event days
+that the commit touched.
 
 Here: that order, and its failures as callers see them. Not here: any step (each has its file
-above), Dagster's decorators (`dagster.adapter.assets`) and the IO manager's contract
-(`dagster.adapter.io_manager`).
+above), steps of Dagster (11, 17, 21) and the look at receipts that comes before (8).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -90,7 +70,7 @@ class Rebuild:
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     def prepare(self) -> list[Finding]:
-        """Steps 2 to 9. Raises BackfillError kinds; returns a refusing finding instead of raising
+        """Steps 12 to 16. Raises BackfillError kinds; returns a refusing finding instead of raising
         it."""
         with self.request.lake_session.explaining_losses():
             return self._prepared()
@@ -108,7 +88,7 @@ class Rebuild:
         return self.findings
 
     def publish(self) -> Published:
-        """Steps 10 to 12; after newer inputs overtook the candidate, 2 to 9 again, three times at
+        """Steps 18 and 19; where newer inputs overtook the candidate, 8 to 16 again, three times at
         most. Given rows are tried once: only another run of their asset makes newer ones."""
         with self.request.lake_session.explaining_losses():
             return self._published()
