@@ -15,14 +15,14 @@ import pytest
 
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import python_digest
-from backfill_assets.kernel.write.model import LOADER, LOADER_VERSION, Table, make_pipeline
+from backfill_assets.kernel.write.model import LOADER_VERSION, Table, make_pipeline
 from backfill_assets.pipeline.sql_tables import sql_table
 from backfill_assets.pipeline.tables import tables
 
 # What decides the rows of raw: parsers, mapping, casts, reasons, what is kept of a file, what is
 # too late.
 LOADERS = (
-    LOADER,
+    "backfill_assets.intake.raw",
     "backfill_assets.engines.sail",
     "backfill_assets.intake.forgotten",
     "backfill_assets.intake.heirs",

@@ -1,6 +1,6 @@
 """Erasing an entity for good: what holds it, taking it out of every file, and the certificate.
 
-Uses the kernel and `intake`. Adds the command `forget`, and a fence that keeps late rows of it out.
+Uses the kernel and `intake`, which keeps late rows of it out. Adds the command `forget`.
 Not here: deleting files that nothing needs (`upkeep`). Guide: correcting-the-past.
 """
 

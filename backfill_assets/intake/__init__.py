@@ -9,6 +9,8 @@ from backfill_assets.kernel.core.rooms import Command, Room
 
 ROOM = Room(
     name="intake",
+    loaders=("intake.raw:load",),
+    deliveries=("intake.landed_state:deliveries_of",),
     commands={
         "scan": Command(
             "cli.landing_command:scan",
@@ -25,4 +27,5 @@ ROOM = Room(
         "log_fault": "intake.log_bounds:log_fault",
         "data_fault": "intake.log_bounds:data_fault",
     },
+    fences=("intake.forgotten:erased_meanwhile",),
 )

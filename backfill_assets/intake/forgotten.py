@@ -207,6 +207,12 @@ def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
     return any(version <= end.get(table, -1) for end in ends for table, version in inputs.items())
 
 
+def erased_meanwhile(lake: LakeFolder, inputs: Mapping[str, int]) -> str:
+    """The fence of each commit (`kernel.write.replace.Fence`): days made from such versions are
+    held against the newest inputs, which lack what is forgotten."""
+    return "hold what was erased meanwhile" if may_hold_erased(lake, inputs) else ""
+
+
 def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Erasure:
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not
     finished. From now on no load takes a row of it."""

@@ -163,6 +163,18 @@ def unanswered(
     return failures
 
 
+def unanswered_reads(
+    lake: Lake,
+    contracts: Sequence[Contract],
+    written: Contract,
+    staged: Sequence[str],
+    days: Collection[date],
+) -> list[str]:
+    """The check of staged rows (`kernel.write.rebuild.StagedCheck`): the SELECTs of consumers that
+    name the written table are tried as `unanswered` does."""
+    return unanswered(lake, contracts, written.consumer_queries, written, staged, days)
+
+
 def rows_as_published(lake: Lake, contract: Contract) -> str:
     """SELECT of the rows of a table. For a table that a candidate builds, the candidate's days
     replace the lake's."""

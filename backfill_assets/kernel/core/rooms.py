@@ -33,6 +33,11 @@ class Room:
     `commands`: by their names on the command line. `places`: by the scheme of an address (`s3`),
     what makes a place there (`kernel.place.schemes.PlaceMaker`).
 
+    `loaders` and `deliveries`: how a table of landed rows is loaded (`kernel.write.rebuild.Loader`)
+    and what is known of its source (`kernel.tables.view.DeliveriesOf`). `staged_checks`: asked of
+    staged rows before they are judged (`kernel.write.rebuild.StagedCheck`). `fences`: asked before
+    each commit (`kernel.write.replace.Fence`).
+
     `standing`: functions of a lake and its pipeline that yield lines for a person, which `status`
     shows. `tables`: by their names below `system.` a `reading.system_tables.SystemTable`. `checks`:
     functions of a `reading.system_tables.LakeLook` that yield rows of `system.checks`. `doctor`: by
@@ -52,6 +57,10 @@ class Room:
     dagster: str = ""
     doctor: Mapping[str, str] = field(default_factory=dict)
     offers: Mapping[str, str] = field(default_factory=dict)
+    fences: tuple[str, ...] = ()
+    staged_checks: tuple[str, ...] = ()
+    loaders: tuple[str, ...] = ()
+    deliveries: tuple[str, ...] = ()
 
 
 @cache
@@ -66,6 +75,13 @@ def offered(name: str) -> Any | None:
     installation does."""
     references = [room.offers[name] for room in rooms() if name in room.offers]
     return resolve(references[0]) if references else None
+
+
+@cache
+def added(kind: str) -> tuple[Any, ...]:
+    """Import and return all that rooms add of one kind, the name of a field of `Room` that holds
+    references, in the order of rooms."""
+    return tuple(resolve(reference) for room in rooms() for reference in getattr(room, kind))
 
 
 def resolve(reference: str) -> Any:

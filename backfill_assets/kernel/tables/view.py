@@ -5,27 +5,29 @@ knows of them (`kernel.write.known`). Readers see versions that stand
 together (`versions`), writers always the heads. It needs no JVM and takes milliseconds.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import Protocol
 
-from backfill_assets.intake.ledger import (
-    ARRIVALS,
-    FILES,
-    QUARANTINE,
-    landed_days,
-    read_arrivals,
-    read_files,
-)
-from backfill_assets.intake.too_late import releases
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.ledgers import TOO_LATE, named
 from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.rooms import added
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.versions import versions_seen
+
+
+class DeliveriesOf(Protocol):
+    """What is known of the deliveries of a source (`Room.deliveries`; there is one)."""
+
+    def __call__(
+        self, lake: Lake, source: str, view_of: Callable[[str, str], TableView]
+    ) -> tuple[Deliveries, Mapping[str, TableView]]:
+        """The deliveries of the source of that name, and the views of its ledgers by their names,
+        each read by `view_of` of its name and its column with the day."""
 
 
 def read_view(
@@ -86,36 +88,11 @@ def _delivered(
     lake: Lake, source: str, tables: dict[str, TableView], pinned: Mapping[str, int]
 ) -> Deliveries:
     """Deliveries of a source; adds its ledgers to `tables`."""
-    store, files = lake.store, named(FILES.name, source)
-    settings = lake.settings.delivered.get(source)
-    are_dumps = settings is not None and settings.kind == "snapshot"
-    for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name):
-        tables[named(ledger, source)] = _view(
-            lake, named(ledger, source), ARRIVALS.day_column, pinned
-        )
-    arrivals = named(ARRIVALS.name, source)
-    version = tables[arrivals].version
-    days = store.kept(
-        arrivals, "event days", lambda: read_arrivals(store, version, source), version
-    )
-    tables[arrivals] = _doubting(tables[arrivals], days)
-    return Deliveries(
-        landed=store.kept(
-            files, "landed days", lambda: landed_days(read_files(store, source), are_dumps)
-        ),
-        arrivals=days,
-        releases=releases(lake, source),
-        name=source,
-    )
-
-
-def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]) -> TableView:
-    """Mark as foreign the days of the ledger whose number of rows differs from their receipts:
-    before 2026-11-22 a load could write a day twice that came again unchanged. The next load
-    rewrites them."""
-    counted = Counter(day for rows in arrived.values() for day, _ in rows)
-    doubted = {d for d, r in ledger.latest.items() if r.entry.rows != counted[d]}
-    return replace(ledger, foreign=ledger.foreign | doubted) if doubted else ledger
+    (deliveries_of,) = added("deliveries")
+    ask: DeliveriesOf = deliveries_of
+    delivered, ledgers = ask(lake, source, lambda table, day: _view(lake, table, day, pinned))
+    tables.update(ledgers)
+    return delivered
 
 
 def writes_of(

@@ -20,6 +20,7 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.engines import DeclaredExpression
 from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
+from backfill_assets.kernel.core.rooms import PACKAGE, rooms
 from backfill_assets.kernel.core.states import Codes, States
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
@@ -29,8 +30,6 @@ from backfill_assets.kernel.write.code import SourceFile, package_at_first, refu
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PACKAGE = "backfill_assets"
-LOADER = "backfill_assets.intake.raw"
 # Raised when another mapping, cast, parser or placing of landed files can give other rows of raw.
 LOADER_VERSION = "raw 1"
 
@@ -282,11 +281,17 @@ def refuse_moved_code(table: Table) -> None:
 
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files with the code of the table; of raw the loader."""
-    modules = (LOADER, *table.sources) if table.is_landed else _sources(table)
+    modules = (*_loaders(), *table.sources) if table.is_landed else _sources(table)
     read = (s for s in modules if not (isinstance(s, SourceFile) and s.named_input))
     return tuple(
         path for path in map(_path, read) if path.is_file()
     )  # a table defined in a session has no file
+
+
+def _loaders() -> tuple[str, ...]:
+    """The modules that load tables of landed rows."""
+    references = (reference for room in rooms() for reference in room.loaders)
+    return tuple(f"{PACKAGE}.{reference.partition(':')[0]}" for reference in references)
 
 
 def _with_files(table: Table) -> Table:

@@ -26,14 +26,17 @@ above), steps of Dagster (11, 17, 21) and the look at receipts that comes before
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Protocol
 
 import stamina
 
-from backfill_assets.intake.raw import load
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, some_days
 from backfill_assets.kernel.core.engines import disagreement
 from backfill_assets.kernel.core.errors import ContractBroken, DaysKeptBack, Superseded
 from backfill_assets.kernel.core.profiles import Finding, with_warning
+from backfill_assets.kernel.core.rooms import added
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import sample_keys
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
 from backfill_assets.kernel.write.derived import build
@@ -46,9 +49,30 @@ from backfill_assets.kernel.write.judging import (
 )
 from backfill_assets.kernel.write.model import Table
 from backfill_assets.kernel.write.replace import Published
-from backfill_assets.reading.queries import unanswered
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
+
+
+class Loader(Protocol):
+    """How a table of landed rows is loaded (`Room.loaders`; there is one)."""
+
+    def __call__(self, request: RebuildRequest) -> Candidate:
+        """The candidate of the asked arrival days, as `kernel.write.derived.build` gives that of
+        any other table."""
+
+
+class StagedCheck(Protocol):
+    """What a room asks of staged rows, which no reader sees yet (`Room.staged_checks`)."""
+
+    def __call__(
+        self,
+        lake: Lake,
+        contracts: Sequence[Contract],
+        written: Contract,
+        staged: Sequence[str],
+        days: Collection[date],
+    ) -> list[str]:
+        """A text for each failure, where `staged` files replace `days` of the table `written`."""
 
 
 @dataclass
@@ -78,7 +102,9 @@ class Rebuild:
     def _prepared(self) -> list[Finding]:
         self._samples.clear()
         self.kept_back = KeptBack()
-        self.candidate = load(self.request) if self.table.is_landed else build(self.request)
+        (load,) = added("loaders")
+        make: Loader = load if self.table.is_landed else build
+        self.candidate = make(self.request)
         self._refuse_other_days()
         with self.request.phases.phase("gate"):
             self.disagreements = self._disagreements()
@@ -219,7 +245,7 @@ class Rebuild:
         profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
         quality = quality_context(settings, contract, known, profiles, candidate.frontier)
-        failed = self._unanswered_queries()
+        failed = self._failed_checks()
         judged = (
             quality.judge(
                 d,
@@ -238,20 +264,17 @@ class Rebuild:
             for f in findings
         ]
 
-    def _unanswered_queries(self) -> list[str]:
+    def _failed_checks(self) -> list[str]:
         candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
-        if not contract.consumer_queries or candidate.staged is None:
+        if candidate.staged is None:
             return []
-        days = set(self.days) - candidate.settled
-        pipeline = self.request.pipeline
-        return unanswered(
-            lake,
-            (*pipeline.contracts, *pipeline.followers),
-            contract.consumer_queries,
-            contract,
-            candidate.staged.paths,
-            days,
-        )
+        pipeline, days = self.request.pipeline, {*self.days} - candidate.settled
+        contracts = (*pipeline.contracts, *pipeline.followers)
+        checks: tuple[StagedCheck, ...] = added("staged_checks")
+        failed = list[str]()
+        for check in checks:
+            failed += check(lake, contracts, contract, candidate.staged.paths, days)
+        return failed
 
     def _disagreements(self) -> dict[date, str]:
         if not self.request.mode.gives_what_inputs_say:

@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Protocol
 
 import stamina
 
-from backfill_assets.intake.forgotten import may_hold_erased
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagreement
@@ -30,6 +30,7 @@ from backfill_assets.kernel.core.receipts import (
     Receipt,
     shared_mapping,
 )
+from backfill_assets.kernel.core.rooms import added
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.committer import Conflict
@@ -39,6 +40,14 @@ from backfill_assets.kernel.tables.staging import Staged, sweep
 # Each one re-reads the log; a day is fought over by two or three writers at most.
 CONFLICT_ATTEMPTS = 5
 DigestsNow = Callable[[Iterable[date]], Mapping[date, str]]
+
+
+class Fence(Protocol):
+    """What a room asks before each commit of derived or landed rows (`Room.fences`)."""
+
+    def __call__(self, lake: Lake, inputs: Mapping[str, int]) -> str:
+        """Why days made from these versions of tables must be held against the newest inputs, as
+        the end of a sentence about them; empty where they need not."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
     not use are deleted.
 
     `digests_now` gives the input digests from the current heads, for the fence. Raises Superseded
-    when a newer receipt touched one of the days, or an erasure ran meanwhile, and our inputs are
+    when a newer receipt touched one of the days, or a fence asks for it, and our inputs are
     not the newest; DaysHeld when a rollback put one of them back; Conflict when conflicts do not
     end.
     """
@@ -107,18 +116,17 @@ def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -
         if (r := view.latest.get(d)) is not None and r.version > write.base_version
     }
     asked = set() if write.mode.keeps_standing_rows else wrote
-    if may_hold_erased(lake, write.provenance.inputs or {}):
+    inputs = write.provenance.inputs or {}
+    fences: tuple[Fence, ...] = added("fences")
+    doubts = [doubt for fence in fences if (doubt := fence(lake, inputs))]
+    if doubts:
         asked = {*write.entries}
     current = digests_now(asked) if asked else {}
     behind = {d for d in asked if current[d] != write.entries[d].input_digest} | (
         wrote if write.mode.keeps_standing_rows else set()
     )
     if behind:
-        why = (
-            "were written by another run from newer inputs"
-            if behind & wrote
-            else "hold what was erased meanwhile"
-        )
+        why = "were written by another run from newer inputs" if behind & wrote else doubts[0]
         raise Superseded(
             f"the table {write.contract.name}",
             f"{len(behind)} day(s) from {min(behind)} {why}",

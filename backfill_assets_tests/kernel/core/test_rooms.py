@@ -11,7 +11,7 @@ import click
 import pytest
 
 import backfill_assets
-from backfill_assets.kernel.core.rooms import offered, resolve, rooms
+from backfill_assets.kernel.core.rooms import added, offered, resolve, rooms
 
 COMMANDS = {name: entry for room in rooms() for name, entry in room.commands.items()}
 
@@ -47,6 +47,13 @@ def test_what_a_room_offers_is_found_by_its_name() -> None:
 
 def test_what_no_room_offers_is_none() -> None:
     assert offered("no such thing") is None
+
+
+def test_ports_have_one_filling_and_hooks_any_number() -> None:
+    for port in ("loaders", "deliveries"):
+        assert len(added(port)) == 1
+    for kind in ("fences", "staged_checks", "loaders", "deliveries"):
+        assert all(map(callable, added(kind)))
 
 
 def test_a_reference_that_leads_nowhere_is_an_error() -> None:

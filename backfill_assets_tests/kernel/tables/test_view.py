@@ -42,7 +42,7 @@ def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path)
 
 
-def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
+def note_arrival(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
     row = {
         "arrival_date": day(number),
         "event_date": day(number),
@@ -56,36 +56,11 @@ def _arrive(lake: Lake, number: int, raw_version: int, **facts: Any) -> None:
     write_rows(lake.table_place("arrivals").local(), ARRIVALS, [{**row, **counts}], said)
 
 
-def _load(lake: Lake, sha: str, number: int) -> None:
+def load_day(lake: Lake, sha: str, number: int) -> None:
     digest = Story(as_of=NOON).land(day(number), sha).digest("raw", day(number))
     make_commit(
         lake.table_place("raw").local(), 0, receipt("raw", {day(number): DayEntry(2, "R", digest)})
     )
-
-
-def test_a_day_of_the_ledger_that_holds_more_rows_than_its_receipt_says_is_loaded_again(
-    lake: Lake,
-) -> None:
-    """As a load left them that wrote a day twice, which came again as it was
-    (`engines.frame_files`)."""
-    _load(lake, "s", 1)
-    _arrive(lake, 1, 0)
-    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == frozenset()
-    _arrive(lake, 1, 0)
-    assert read_view(lake, CONTRACTS).source("raw").doubted_arrivals() == {day(1)}
-
-
-def test_rows_of_the_ledger_are_kept_as_those_of_the_version_that_was_looked_at(lake: Lake) -> None:
-    """A load that commits between the look at the ledger's head and the reading of its rows is seen
-    next time."""
-    _load(lake, "s", 0)
-    _arrive(lake, 0, 0)
-    with doing_before(TableStore.kept, lambda: _arrive(lake, 1, 0), table="arrivals"):
-        assert set(read_view(lake, CONTRACTS).source("raw").arrivals) == {day(0)}
-    found = read_view(lake, CONTRACTS).source("raw")
-    assert set(found.arrivals) == {day(0), day(1)}
-    assert found.doubted_arrivals() == frozenset()
-    assert read_view(lake, CONTRACTS).source("raw").arrivals is found.arrivals
 
 
 @pytest.mark.parametrize("table", [*(c.name for c in CONTRACTS), "arrivals"])
@@ -94,8 +69,8 @@ def test_no_table_is_seen_as_newer_than_what_it_was_made_from(lake: Lake, table:
     is."""
 
     def made() -> None:
-        _load(lake, "s", 0)
-        _arrive(lake, 0, 0)
+        load_day(lake, "s", 0)
+        note_arrival(lake, 0, 0)
         for contract in CONTRACTS[1:]:
             make_commit(
                 lake.table_place(contract.name).local(),

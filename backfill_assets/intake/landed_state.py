@@ -1,0 +1,55 @@
+"""What is known of a source without its rows: landed contents, days that arrived, releases of late
+rows.
+
+Not here: what a lake's tables hold (`kernel.tables.view`, which asks for this), and the ledgers'
+contracts and readers (`ledger`, `too_late`). It needs no JVM and takes milliseconds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.intake.ledger import (
+    ARRIVALS,
+    FILES,
+    QUARANTINE,
+    landed_days,
+    read_arrivals,
+    read_files,
+)
+from backfill_assets.intake.too_late import releases
+from backfill_assets.kernel.core.ledgers import TOO_LATE, named
+from backfill_assets.kernel.core.view import Deliveries, TableView
+from backfill_assets.kernel.tables.home import Lake
+
+
+def deliveries_of(
+    lake: Lake, source: str, view_of: Callable[[str, str], TableView]
+) -> tuple[Deliveries, dict[str, TableView]]:
+    """The deliveries of a source, and the views of its ledgers by name, as
+    `kernel.tables.view.DeliveriesOf` has it."""
+    store, files, arrivals = lake.store, named(FILES.name, source), named(ARRIVALS.name, source)
+    settings = lake.settings.delivered.get(source)
+    are_dumps = settings is not None and settings.kind == "snapshot"
+    names = (named(ledger, source) for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name))
+    ledgers = {name: view_of(name, ARRIVALS.day_column) for name in names}
+    version = ledgers[arrivals].version
+    days = store.kept(
+        arrivals, "event days", lambda: read_arrivals(store, version, source), version
+    )
+    ledgers[arrivals] = _doubting(ledgers[arrivals], days)
+    landed = store.kept(
+        files, "landed days", lambda: landed_days(read_files(store, source), are_dumps)
+    )
+    released = releases(lake, source)
+    return Deliveries(landed=landed, arrivals=days, releases=released, name=source), ledgers
+
+
+def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]) -> TableView:
+    """Mark as foreign the days of the ledger whose number of rows differs from their receipts:
+    before 2026-11-22 a load could write a day twice that came again unchanged. The next load
+    rewrites them."""
+    counted = Counter(day for rows in arrived.values() for day, _ in rows)
+    doubted = {d for d, r in ledger.latest.items() if r.entry.rows != counted[d]}
+    return replace(ledger, foreign=ledger.foreign | doubted) if doubted else ledger
