@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 KERNEL = f"{PACKAGE}.kernel"
+FRAME = "cli"
 # Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
-MOST_EXCEPTIONS = 8
+MOST_EXCEPTIONS = 3
 MOST_UPWARD = 0  # within the kernel
 MOST_KERNEL_NAMES = 522  # that rooms import
-MOST_BETWEEN_ROOMS = 446  # pairs of modules
-MOST_MUTUAL_PAIRS = 4  # of rooms that import each other
+MOST_BETWEEN_ROOMS = 364  # pairs of modules
+MOST_MUTUAL_PAIRS = 3  # of rooms that import each other
 
 
 def _exceptions(contract: str) -> list[str]:
@@ -40,12 +41,13 @@ def _room(module: str) -> str:
 
 
 def _between_rooms() -> set[tuple[str, str]]:
-    """Pairs of modules of two rooms. The kernel, and files that belong to no room, are left out."""
+    """Pairs of modules of two rooms. The kernel, files that belong to no room, and imports of the
+    command line's frame, which each room with a command needs, are left out."""
     folders = {_room(f.module) for f in sources(PACKAGE) if f.place.count("/") > 1} - {"kernel"}
     found = set()
     for importing, imported in _imported():
         rooms = {_room(importing), _room(imported)}
-        if len(rooms) == 2 and rooms <= folders:
+        if len(rooms) == 2 and rooms <= folders and _room(imported) != FRAME:
             found.add((importing, imported))
     return found
 
