@@ -120,7 +120,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "7bf7c260e0d5cb6b6298f4330081ca18",
+    "raw 1": "042ec0059e1e29858a21a3b3119f1032",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

@@ -34,7 +34,6 @@ ROOM = Room(
     offers={
         "count_changes": "compare.compare:count_changes",
         "day_changes": "compare.differences:day_changes",
-        "engine_findings": "compare.prove:examine_engine",
         "recompute": "compare.recompute:recompute",
     },
 )

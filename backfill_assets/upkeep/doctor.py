@@ -45,7 +45,7 @@ from backfill_assets.kernel.core.errors import (
     telling_source,
     unwritten,
 )
-from backfill_assets.kernel.core.rooms import offered, resolve, rooms
+from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.core.texts import plain, scrub
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
@@ -55,6 +55,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Table, pipeline_of
 from backfill_assets.reading.account import accounts
 from backfill_assets.reading.rejected import ledgers_of, undeclared
+from backfill_assets.upkeep.doctor_engine import examine_engine
 from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 
 UNLISTED = "the folder cannot be listed"  # as `intake.files` says it
@@ -89,7 +90,7 @@ def doctor(
     if lake.settings.spark.engine == THEIRS:
         machine = []
     elif not engine_named(lake.settings.spark.engine).needs_java:
-        machine = [("the engine", partial(_examine_engine, lake, tables))]
+        machine = [("the engine", partial(examine_engine, lake, tables))]
     findings = run_checks(
         [
             *machine,
@@ -121,13 +122,6 @@ def doctor(
 def has_errors(findings: Iterable[Diagnosis]) -> bool:
     """Whether a promise of the product is broken."""
     return any(finding.level is Level.ERROR for finding in findings)
-
-
-def _examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterable[Diagnosis]:
-    """Return the findings about an engine without Java; none where the room that compares engines
-    is not installed."""
-    examine: Callable[..., Iterable[Diagnosis]] | None = offered("engine_findings")
-    return examine(lake, tables) if examine is not None else ()
 
 
 def _java() -> Iterator[Diagnosis]:
