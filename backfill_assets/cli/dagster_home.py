@@ -4,21 +4,19 @@ Not here: its use (`runner`, `report`, `server`).
 """
 
 import contextlib
-import json
 import logging
 import os
-import re
 import stat
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import dagster as dg
 import sqlalchemy as sa
 
+from backfill_assets.cli.dagster_names import NAMES_A_STORAGE, OUR_EVENT_STORAGE
 from backfill_assets.cli.findings import (
     Diagnosis,
     first_names,
@@ -215,22 +213,3 @@ def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, s
         return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: lake.address}, True
     own = Path(home or lake.root / DAGSTER_FOLDER)
     return own, {LAKE_VARIABLE: lake.address, "DAGSTER_HOME": str(own)}, False
-
-
-# A variable of Dagster's daemon.
-KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
-
-
-NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
-
-
-OUR_EVENT_STORAGE: dict[str, Any] = {
-    "module": "backfill_assets.orchestration.event_storage",
-    "class": "BatchedEventLogStorage",
-    "config": {"home": {"env": "DAGSTER_HOME"}},
-}
-
-
-EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace(
-    '"', ""
-)  # a line of YAML

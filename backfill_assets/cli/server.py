@@ -218,7 +218,7 @@ def _serve(
 @contextlib.contextmanager
 def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
-    from backfill_assets.cli.dagster_home import KEEPS_BACKFILLS
+    from backfill_assets.cli.dagster_names import KEEPS_BACKFILLS
 
     named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
     command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)

@@ -12,7 +12,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.cli.dagster_home import EVENT_STORAGE, KEEPS_BACKFILLS, NAMES_A_STORAGE
+from backfill_assets.cli.dagster_names import EVENT_STORAGE, KEEPS_BACKFILLS, NAMES_A_STORAGE
 from backfill_assets.cli.findings import (
     Check,
     Diagnosis,

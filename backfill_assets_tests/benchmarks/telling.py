@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from backfill_assets.cli.dagster_home import EVENT_STORAGE
+from backfill_assets.cli.dagster_names import EVENT_STORAGE
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import open_lake

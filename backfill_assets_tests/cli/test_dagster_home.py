@@ -12,14 +12,8 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_home import (
-    EVENT_STORAGE,
-    OF_A_LAKE,
-    instance_of,
-    lake_words,
-    silenced,
-    ui_place,
-)
+from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_place
+from backfill_assets.cli.dagster_names import EVENT_STORAGE
 from backfill_assets.dagster.adapter.event_storage import BatchedEventLogStorage
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.process import LAKE_VARIABLE

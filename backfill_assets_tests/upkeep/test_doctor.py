@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.cli.dagster_home import EVENT_STORAGE, KEEPS_BACKFILLS
+from backfill_assets.cli.dagster_names import EVENT_STORAGE, KEEPS_BACKFILLS
 from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.engines.cache import CACHE_VARIABLE, jars_folder
 from backfill_assets.intake.ledger import FILES

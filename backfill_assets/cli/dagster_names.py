@@ -1,0 +1,26 @@
+"""Names and lines of Dagster's own settings that commands and the doctor say.
+
+Not here: Dagster's home of a lake (`dagster_home`), and Dagster, which this does not import.
+"""
+
+import json
+import re
+from typing import Any
+
+# A variable of Dagster's daemon.
+KEEPS_BACKFILLS = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
+
+
+NAMES_A_STORAGE = re.compile(r"^(event_log_storage|storage|instance_class):", re.MULTILINE)
+
+
+OUR_EVENT_STORAGE: dict[str, Any] = {
+    "module": "backfill_assets.orchestration.event_storage",
+    "class": "BatchedEventLogStorage",
+    "config": {"home": {"env": "DAGSTER_HOME"}},
+}
+
+
+EVENT_STORAGE = "event_log_storage: " + json.dumps(OUR_EVENT_STORAGE).replace(
+    '"', ""
+)  # a line of YAML
