@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from backfill_assets.kernel.core.engines import EMBEDDED
 from backfill_assets_tests import engine_choice as engines
-from backfill_assets_tests.fixtures import beside, lake, made, reader, table, told
+from backfill_assets_tests.fixtures import lake, made, reader, table
 from backfill_assets_tests.processes import CHECKOUT
 from backfill_assets_tests.spreading import (  # hooks are pytest's by their names
     LONG_ROOMS,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = (
-    "beside",
     "bucket_address",
     "lake",
     "made",
@@ -50,7 +49,6 @@ __all__ = (
     "pytest_xdist_make_scheduler",
     "reader",
     "table",
-    "told",
 )
 
 PROCESSES_FIXTURE = "processes"
@@ -85,6 +83,7 @@ NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'
     rf"|(from|import) ({'|'.join(DEAR)}|backfill_assets(_tests)?\.({IMPORTING_THEM}))\b)"
 )
+WITHOUT = "BACKFILL_ASSETS_WITHOUT"  # the rooms that `.ci/without.py` left out of a copy
 ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster"}
 ROOMS_WITHOUT_SPARK = frozenset(
     {"core"}
@@ -239,6 +238,8 @@ def _is_never_quick(path: Path) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What was started before is no matter of this test, nor is the engine of the one before."""
+    if os.environ.get(WITHOUT) and item.get_closest_marker("whole_house"):
+        pytest.skip(f"this copy lacks rooms: {os.environ[WITHOUT]}")
     item.config.stash[STARTED].clear()
     engines.choose(item)
 

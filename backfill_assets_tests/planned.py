@@ -24,7 +24,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.plans.files import held_back
+from backfill_assets.reading.claims import held_back
 from backfill_assets_tests.builders import (
     CODE,
     CONTRACTS,

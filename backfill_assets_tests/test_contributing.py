@@ -20,6 +20,7 @@ def test_the_page_is_short_enough_to_be_read() -> None:
     assert len(PAGE.read_text("utf-8").splitlines()) <= MOST_LINES
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize("name", sorted(set(FILE.findall(PAGE.read_text("utf-8")))))
 def test_a_file_that_the_page_names_exists(name: str) -> None:
     kernel = CHECKOUT / PACKAGE / "kernel"

@@ -93,6 +93,7 @@ def _commands() -> list[list[str]]:
     return [shlex.split(c, comments=True) for t in texts for c in (*_of_prose(t), *_of_console(t))]
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize("words", _commands(), ids=" ".join)
 def test_the_commands_that_no_test_runs_exist_and_so_do_their_options(words: list[str]) -> None:
     command: click.Command = app

@@ -84,6 +84,7 @@ def _is_empty_door(source: Source) -> bool:
     return source.place.startswith(TESTS) and not source.text.strip()
 
 
+@pytest.mark.whole_house
 def test_every_module_of_a_room_has_its_test_file() -> None:
     """`room/module.py` has `room/test_module.py` in the tests, where a reader looks first;
     transforms likewise."""
@@ -186,6 +187,7 @@ def test_texts_hold_no_phrase_that_only_their_author_understands() -> None:
     ]
 
 
+@pytest.mark.whole_house
 def test_what_the_package_defines_it_also_uses() -> None:
     """Of a module's functions and classes; what only tests call is dead code with a test.
     Decorators call by name."""

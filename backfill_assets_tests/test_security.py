@@ -8,6 +8,8 @@ import ast
 import re
 from functools import cache
 
+import pytest
+
 from backfill_assets_tests.sources import CHECKOUT, TESTS
 
 ROW = re.compile(r"\| (\d+) \| (.+?) \| (.+) \|")
@@ -28,6 +30,7 @@ def named_in(file: str) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
+@pytest.mark.whole_house
 def test_every_test_that_the_table_names_exists() -> None:
     named = [(number, file, name) for number, _, cell in ROWS for file, name in TEST.findall(cell)]
     assert [row for row in named if row[2] not in named_in(row[1])] == []

@@ -38,12 +38,31 @@ def stories(name: str, file: str, variable: str, value: str, what: str) -> Varia
     return Variant(name, command, f"{value} {what}", {variable: value})
 
 
+def without(room: str) -> Variant:
+    """A copy of the checkout that lacks a room."""
+    return Variant(
+        f"without-{room}", (sys.executable, ".ci/without.py", room), "types, quick tests"
+    )
+
+
 def benchmark(name: str, module: str, what: str, *words: str) -> Variant:
     """A program of `benchmarks` that judges what it finds."""
     return Variant(name, (sys.executable, "-m", f"{TESTS}.benchmarks.{module}", *words), what)
 
 
+LEFT_OUT = (
+    "candidates",
+    "compare",
+    "erasure",
+    "export",
+    "learn",
+    "plans",
+    "reconcile",
+    "reports",
+    "upkeep",
+)
 VARIANTS = (
+    *map(without, LEFT_OUT),
     stories(
         "fault-stories",
         "test_fault_stories.py",

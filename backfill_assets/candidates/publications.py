@@ -29,8 +29,7 @@ from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, days_held, replace_days_locked
-from backfill_assets.plans.files import FINISHED, find_plan, new_id, plan_ids, state_of
-from backfill_assets.reading.claims import held_back
+from backfill_assets.reading.claims import finished_plans, held_back, new_id
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import unanswered
 
@@ -243,9 +242,7 @@ def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequ
     made_by = {
         r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)
     }
-    finished = {
-        p for p in made_by & {*plan_ids(there)} if state_of(there, find_plan(there, p)) == FINISHED
-    }
+    finished = finished_plans(there, made_by)
     if not days:
         return ""
     if made_by == finished:

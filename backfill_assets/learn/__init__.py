@@ -8,6 +8,7 @@ from backfill_assets.kernel.core.rooms import Command, Room
 
 ROOM = Room(
     name="learn",
+    needs=("plans", "reports"),
     commands={
         "guide": Command(
             "learn.practice_command:guide",

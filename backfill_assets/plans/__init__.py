@@ -29,6 +29,10 @@ ROOM = Room(
     },
     dagster="plans.in_dagster:definitions",
     offers={
+        "find_plan": "plans.files:find_plan",
+        "finished_plans": "plans.files:finished_plans",
+        "key_shares": "plans.skew:key_shares",
+        "plan_items": "plans.plan_items:plan_items",
         "active_plans": "plans.files:active_plans",
         "held_back": "plans.files:held_back",
         "make_plan": "plans.plan:plan_days",

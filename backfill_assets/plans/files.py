@@ -8,10 +8,8 @@ kernel frees a lock when its process ends.
 
 import contextlib
 import re
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from backfill_assets.kernel.core.addresses import CANDIDATES
@@ -45,12 +43,6 @@ CHUNKS, CONTROLS = (
 )  # of what a person accepted; of `started`, too: broken values by control
 WHO = "who"  # accepted what, when and why
 FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
-
-
-def new_id(now: datetime) -> str:
-    """An id for a plan made at that instant: sorts by time, and differs from other ids of the same
-    second."""
-    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
 
 
 def keep_plan(lake: Lake, plan: Plan) -> None:
@@ -229,6 +221,12 @@ def state_of(lake: Lake, plan: Plan) -> str:
 def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
     """Why a plan in this state waits for a person; empty if it does not."""
     return next((marked(lake, plan.id, name) or "" for name in WAITING if name == state), "")
+
+
+def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
+    """Those of these ids that are of a finished plan."""
+    known = {*ids} & {*plan_ids(lake)}
+    return {plan for plan in known if state_of(lake, find_plan(lake, plan)) == FINISHED}
 
 
 def active_plans(lake: Lake) -> list[Plan]:

@@ -26,7 +26,6 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.derived import refuse_merge
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.expect import parse_expectation
-from backfill_assets.plans.files import new_id
 from backfill_assets.plans.model import (
     ChunkKind,
     Plan,
@@ -40,6 +39,7 @@ from backfill_assets.plans.moves import moved_rows
 from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets.plans.preflight import preflight, refuse_stop, take_pins
 from backfill_assets.plans.skew import key_shares
+from backfill_assets.reading.claims import new_id
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ

@@ -5,9 +5,10 @@ Not here: plans (the room `plans`, which offers what is asked here). Without tha
 claimed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
 from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
@@ -43,6 +44,18 @@ class HoldingPlan:
     plan: ActivePlan
     state: str  # of the plan, such as `paused`, `waiting`, `stopped`
     line: str  # why, which days, and which command frees them
+
+
+def new_id(now: datetime) -> str:
+    """Return an id for a plan, or for a publication, made at that instant: it sorts by time, and
+    differs from other ids of the same second."""
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
+    """Return those of these ids that are of a finished plan."""
+    find: Callable[[Lake, Collection[str]], set[str]] | None = offered("finished_plans")
+    return find(lake, ids) if find is not None else set()
 
 
 def active_plans(lake: Lake) -> Sequence[ActivePlan]:

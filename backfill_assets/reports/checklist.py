@@ -7,15 +7,16 @@ hold. No JVM, no Dagster.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import versions_of
 from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import Source
 from backfill_assets.kernel.tables.fingerprints import quoted
@@ -23,9 +24,6 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import unfinished
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import find_plan, plan_ids
-from backfill_assets.plans.progress import ChunkState, Progress, progress
-from backfill_assets.plans.skew import key_shares
 from backfill_assets.reading.account import Repeats, accounts, repeats_of, sum_of_accounts
 from backfill_assets.reading.proofs import EQUAL, proofs, unproven
 from backfill_assets.reading.readable import Unread, readable
@@ -34,7 +32,6 @@ from backfill_assets.reports.lateness import LatenessScope, lateness_of
 from backfill_assets.reports.status import known_days
 
 LOAD, PLAN = "loads", "newest plan"
-PLAN_FIX = "backfill-assets plan --from DAY --to DAY --tables TABLE"
 
 
 @dataclass(frozen=True)
@@ -65,10 +62,14 @@ def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     states = known.states(read_view(lake, known.contracts))
     seen = _LakeState(lake, known, states, unread)
     loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
-    return (*loads, *plan_items(lake, pipeline))
+    plan_items: PlanItems | None = offered("plan_items")
+    planned = plan_items(lake, pipeline) if plan_items is not None else ()
+    return (*loads, *(_item(PLAN, name, answer) for name, answer in planned))
 
 
 Answer = tuple[bool, str, str]  # whether it holds, the evidence, and what mends it
+PlanItems = Callable[[Lake, Pipeline], Iterable[tuple[str, Answer]]]  # each by its name
+CountShares = Callable[..., Sequence[Any]]  # `plans.skew.key_shares`
 
 
 def _item(about: str, name: str, answer: Answer) -> Item:
@@ -255,7 +256,8 @@ def _skew(seen: _LakeState) -> Answer:
         if days
         else {}
     )
-    shares = key_shares(seen.lake, seen.states, reads)
+    count_shares: CountShares | None = offered("key_shares")
+    shares = count_shares(seen.lake, seen.states, reads) if count_shares is not None else ()
     beyond = [
         f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}"
         for s in shares
@@ -279,92 +281,6 @@ def _skew(seen: _LakeState) -> Answer:
     return bool(shares) and not beyond and not unbounded, evidence, mend
 
 
-def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[Item]:
-    """Judge the newest plan of today's tables: what a person should be able to answer before and
-    after a backfill."""
-    tables, plans = (
-        {c.name for c in pipeline.contracts},
-        (find_plan(lake, i) for i in reversed(plan_ids(lake))),
-    )
-    newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
-    current = progress(lake, pipeline, newest) if newest else None
-    for name, judge in PLANNED.items():
-        yield _item(
-            PLAN,
-            name,
-            judge(current) if current else (False, "no backfill was ever planned", PLAN_FIX),
-        )
-
-
-def _strategy(current: Progress) -> Answer:
-    """Whether no key occurs twice in the days to write, so that the strategy has one row to write
-    or match per key."""
-    unique, text, fix = _ticked(current, "keys unique")
-    keys = "; ".join(
-        f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables
-    )
-    return (
-        unique,
-        f"{current.plan.id}: {current.plan.policy.mode.text or 'overwrite'}; {keys}; {text}",
-        fix,
-    )
-
-
-def _chunked(current: Progress) -> Answer:
-    gates, chunks = current.plan.policy.canary, len(current.plan.chunks)
-    evidence = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
-    return gates > 0, evidence, f"{PLAN_FIX} --canary 1"
-
-
-def _ticked(current: Progress, name: str = "") -> Answer:
-    """Whether these ticks of the preflight hold, or all."""
-    ticks = [t for t in current.plan.preflight if name in ("", t.name)]
-    failed = [f"{t.name}: {t.told}" for t in ticks if not t.passed]
-    if not ticks:
-        return False, "an older version made the plan, without this check", PLAN_FIX
-    well = ticks[0].told if name else f"the preflight passed: {', '.join(t.name for t in ticks)}"
-    return not failed, "; ".join(failed) or well, PLAN_FIX
-
-
-def _range(current: Progress) -> Answer:
-    """Whether the plan makes every day that its writes change, or all the following days were made
-    since."""
-    of = current.states.of
-    left = {
-        i.table: [
-            d for s in i.follows for d in s if not current.is_done or of(i.table, d) is State.STALE
-        ]
-        for i in current.plan.impacts
-    }
-    if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:
-        return (
-            False,
-            f"not made by this plan, and its writes change them: {'; '.join(follows)}",
-            "backfill-assets catch-up",
-        )
-    policy = current.plan.policy
-    spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
-    return (
-        True,
-        f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows "
-        "is left",
-        "",
-    )
-
-
-def _verified(current: Progress) -> Answer:
-    done = [c.chunk.number for c in current.chunks if c.state is ChunkState.DONE]
-    evidence = (
-        f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is "
-        f"{current.state}"
-    )
-    return (
-        current.is_done and current.state == "finished",
-        evidence,
-        f"backfill-assets run {current.plan.id}",
-    )
-
-
 LOADS: dict[str, Callable[[_LakeState], Answer]] = {
     "a rerun changes nothing": _idempotent,
     "a load is seen whole or not at all": _atomic,
@@ -372,12 +288,4 @@ LOADS: dict[str, Callable[[_LakeState], Answer]] = {
     "event time, however late a row comes": _event_time,
     "one row per key, the latest wins": _deduplicated,
     "skew is known and bounded": _skew,
-}
-PLANNED: dict[str, Callable[[Progress], Answer]] = {
-    "a key and a write strategy": _strategy,
-    "chunks, each validated": _chunked,
-    "the last rerun was equal": partial(_ticked, name="last rerun equal"),
-    "safe to run again": partial(_ticked),
-    "exact range, order, parallelism": _range,
-    "verified before others rely on it": _verified,
 }

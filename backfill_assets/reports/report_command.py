@@ -6,7 +6,7 @@ Not here: gathering (`reports.report`, `dagster.adapter.history`), the page of t
 (`report_page`), metrics of `lateness`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -21,8 +21,8 @@ from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, wr
 from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.plans.files import find_plan
 from backfill_assets.reading.check_history import measure_drift
 from backfill_assets.reading.outcomes import kept_mismatches
 from backfill_assets.reading.rejected import kinds
@@ -70,10 +70,9 @@ def audit(**options: Any) -> Output:
     """
     lake, pipeline = opened()
     found = audit_of(lake, pipeline, **options)
-    if options["plan"] and not found:
-        find_plan(
-            lake, options["plan"]
-        )  # raises for a mistyped one; the file of one that wrote may be gone
+    find_plan: Callable[[Lake, str], object] | None = offered("find_plan")
+    if options["plan"] and not found and find_plan is not None:
+        find_plan(lake, options["plan"])  # raises for a mistyped one; that of a writer may be gone
     rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
     more = f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan"
     shown = PageSection(

@@ -63,6 +63,7 @@ def test_an_interrupt_while_duckdb_computes_is_an_interrupt(tmp_path: Path) -> N
     assert (result.exit_code, result.stderr[:12]) == (130, "Interrupted:")
 
 
+@pytest.mark.whole_house
 def test_every_command_that_a_text_advises_exists() -> None:
     """In every text of the package: errors, help, pages. What cannot be typed must not be
     advised."""

@@ -71,6 +71,7 @@ def test_days_that_are_none_half_a_range_and_two_of_them_are_wrong_usage(
     assert told in said.output
 
 
+@pytest.mark.whole_house
 def test_every_command_spells_a_range_of_days_alike() -> None:
     """All but `export`, whose --to is a place."""
     spelled = {}

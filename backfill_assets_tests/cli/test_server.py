@@ -108,8 +108,8 @@ def test_a_record_that_names_a_process_of_this_user_ends_it_only_if_it_is_a_serv
         ("server", "stop"),
         ("server", "status"),
         ("server", "start"),
-        ("init",),
-        ("demo", "--new"),
+        pytest.param(("init",), marks=pytest.mark.whole_house),
+        pytest.param(("demo", "--new"), marks=pytest.mark.whole_house),
         ("sql", "SELECT 1"),
     ],
 )

@@ -6,6 +6,7 @@ one that goes breaks somebody's script."""
 from pathlib import Path
 
 import click
+import pytest
 
 from backfill_assets_tests.cli.typed import commands
 from backfill_assets_tests.pins import hold_pin
@@ -24,6 +25,7 @@ def words_of(command: click.Command) -> str:
     return " ".join([*arguments, *sorted(options)])
 
 
+@pytest.mark.whole_house
 def test_every_command_and_option_stands_in_the_list() -> None:
     found = [f"{name}: {words_of(command)}".strip() for name, command in commands()]
     hold_pin(PINNED, found)

@@ -20,7 +20,10 @@ from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
+from backfill_assets_tests.candidates.conftest import beside
 from backfill_assets_tests.planned import BUILT, DAYS, Planned
+
+__all__ = ["beside"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("storages", "processes")
 KILLED = """

@@ -2,7 +2,6 @@
 its own item. Not here: drawing (`upkeep.test_doctor_command`), and the figures behind the items
 (the tests of their modules)."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +16,13 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.model import plan_json
 from backfill_assets.reading.account import repeats_of
-from backfill_assets.reports.checklist import LOAD, PLANNED, Item, checklist, plan_items
+from backfill_assets.reports.checklist import LOAD, Item, checklist
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.foreign.test_observing import Others
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
 from backfill_assets_tests.late_lake import delivery_of, late_lake, write
-from backfill_assets_tests.planning import DAYS as PLAN_DAYS
-from backfill_assets_tests.planning import bare_staging, good_rows, planned
+from backfill_assets_tests.planning import good_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,27 +103,6 @@ def test_repeats_are_told_by_what_they_repeat_and_a_key_that_is_current_twice_un
         True,
     )
     assert "--tables staging" in again.fix
-
-
-@pytest.mark.usefixtures("storages")
-@pytest.mark.parametrize("item", PLANNED)
-def test_each_item_of_a_plan_can_be_red(tmp_path: Path, item: str) -> None:
-    lake, pipeline = bare_staging(tmp_path)
-    plan = planned(lake, pipeline)
-    failed = tuple(replace(t, passed=False) for t in plan.preflight)
-    follows = tuple(replace(i, follows=(PLAN_DAYS,)) for i in plan.impacts)
-    red = {
-        "a key and a write strategy": replace(plan, preflight=failed),
-        "chunks, each validated": replace(
-            plan, policy=plan.policy.model_copy(update={"canary": 0})
-        ),
-        "the last rerun was equal": replace(plan, preflight=failed),
-        "safe to run again": replace(plan, preflight=failed),
-        "exact range, order, parallelism": replace(plan, impacts=follows),
-        "verified before others rely on it": plan,
-    }
-    (lake.root / ".plans" / f"{plan.id}.json").write_text(plan_json(red[item]))
-    assert not {i.name: i for i in plan_items(lake, pipeline)}[item].holds
 
 
 @pytest.mark.slow

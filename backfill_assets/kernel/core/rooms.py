@@ -30,6 +30,7 @@ class Command:
 class Room:
     """One capability in one folder of the package, and what it adds. Every reference is text.
 
+    `needs`: rooms that can be left out and that it imports all the same; it is left out with them.
     `commands`: by their names on the command line. `places`: by the scheme of an address (`s3`),
     what makes a place there (`kernel.place.schemes.PlaceMaker`).
 
@@ -49,6 +50,7 @@ class Room:
     """
 
     name: str
+    needs: tuple[str, ...] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     standing: tuple[str, ...] = ()
