@@ -26,11 +26,11 @@ CAN_BE_LEFT_OUT = frozenset(
     }
 )  # by `.ci/without.py`
 # Names in the wrong file, and ports that are missing: modules of the kernel that import a room.
-MOST_EXCEPTIONS = 3
+MOST_EXCEPTIONS = 2
 MOST_UPWARD = 0  # within the kernel
 MOST_KERNEL_NAMES = 522  # that rooms import
-MOST_BETWEEN_ROOMS = 360  # pairs of modules
-MOST_MUTUAL_PAIRS = 3  # of rooms that import each other
+MOST_BETWEEN_ROOMS = 358  # pairs of modules
+MOST_MUTUAL_PAIRS = 1  # of rooms that import each other
 
 
 def _exceptions(contract: str) -> list[str]:

@@ -7,4 +7,7 @@ in-your-project.
 
 from backfill_assets.kernel.core.rooms import Room
 
-ROOM = Room(name="assets")
+ROOM = Room(
+    name="assets",
+    completes_settings=("assets.declared:with_declared",),
+)

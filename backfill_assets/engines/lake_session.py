@@ -39,11 +39,11 @@ from backfill_assets.engines.steadiness import (
 )
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.engines.table_frames import read_frame
-from backfill_assets.foreign.located import refuse_moved
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
+from backfill_assets.kernel.core.rooms import resolve, rooms
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
@@ -203,7 +203,7 @@ class LakeSession:
         if not is_of_this_machine(session):
             refuse_blind_machines(session, self.lake.place)
         if self.engine.engine not in OWN_SERVERS:
-            refuse_moved(session, self.lake.root)
+            _ask_rooms(session, self.lake.root)
         if self.engine.engine == THEIRS:
             refuse_unfit(session)
         return session
@@ -315,3 +315,10 @@ class ReorderedSession(LakeSession):
             self.spark(),
             {**confs, **{k: PARTITIONS for k in confs if k.endswith("shuffle.partitions")}},
         )
+
+
+def _ask_rooms(session: "SparkSession", root: Path) -> None:
+    """Let each room look at a session that is not the lake's own; raises what it refuses."""
+    for room in rooms():
+        for refuse in room.sessions:
+            resolve(refuse)(session, root)

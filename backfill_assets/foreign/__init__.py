@@ -22,4 +22,5 @@ ROOM = Room(
             "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
         ),
     },
+    sessions=("foreign.located:refuse_moved",),
 )

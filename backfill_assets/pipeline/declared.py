@@ -13,6 +13,7 @@ from backfill_assets.kernel.tables.sections import FeatureColumnSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.columns import Declared, checked, event_types, refused
 from backfill_assets.pipeline.expressions import Expression, read_expression
+from backfill_assets.pipeline.label_calls import LabelCall, label_calls
 from backfill_assets.pipeline.transforms.aggregation import (
     DOUBLE_SCALE,
     Agg,
@@ -22,7 +23,6 @@ from backfill_assets.pipeline.transforms.aggregation import (
     ahead,
     trailing,
 )
-from backfill_assets.reading.queries import LabelCall, label_calls
 
 LABEL = "[labels] label"
 BOOLEAN = ColumnType("BOOLEAN")

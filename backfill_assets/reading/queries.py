@@ -9,8 +9,7 @@ tried before rows are published.
 import json
 import logging
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from backfill_assets.kernel.tables.home import Lake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 QUERY = "duckdb:"  # before a query, where also the name of a table or file may stand
 WRITING = (
@@ -38,7 +36,6 @@ READING = re.compile(
     r"(READ_)?(PARQUET|CSV|JSON|NDJSON)(_SCAN|_AUTO|_OBJECTS|_OBJECTS_AUTO|_SCHEMA|_METADATA|_FILE_METADATA)?"
     r"|READ_(TEXT|BLOB)|GLOB|SNIFF_CSV|RANGE|GENERATE_SERIES|REPEAT(_ROW)?|UNNEST|SUMMARY|JSON_(EACH|TREE)|(PYTHON_)?ARROW_SCAN"
 )
-TERM = re.compile(r"(\w+)_(ahead|behind)", re.IGNORECASE)
 
 
 def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
@@ -189,47 +186,3 @@ def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collec
     """The rows, with these days taken from the files."""
     others = f"WHERE NOT ({on_days(contract.day_column, sorted(days))})" if days else ""
     return f"SELECT * FROM ({rows}) {others} UNION ALL BY NAME {selection(files, contract)}"
-
-
-@dataclass(frozen=True)
-class LabelCall:
-    """An aggregate as written: its word, its side ("ahead" or "behind"), its argument ("" or "*":
-    none), and its place.
-
-    The text of the call is `text[start:end]`.
-    """
-
-    agg: str
-    side: str
-    of: str
-    start: int
-    end: int
-
-
-def label_calls(label: str) -> Iterator[LabelCall]:
-    """Yield the calls that look like aggregates of a horizon, in order. Raises ValueError for
-    unreadable text."""
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.errors import TokenError
-
-    try:
-        tokens = Spark().tokenize(label)
-    except TokenError as error:
-        raise ValueError(f"it cannot be read ({error})") from None
-    for index, token in enumerate(tokens[:-1]):
-        term = TERM.fullmatch(label[token.start : token.end + 1])
-        if term and tokens[index + 1].token_type.name == "L_PAREN":
-            closing = _closing(tokens, index + 1)
-            argument = label[tokens[index + 1].end + 1 : closing.start]
-            yield LabelCall(
-                term[1].lower(), term[2].lower(), argument, token.start, closing.end + 1
-            )
-
-
-def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":
-    depth = 0
-    for token in tokens[opening:]:
-        depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
-        if depth == 0:
-            return token
-    raise ValueError("its brackets do not match")

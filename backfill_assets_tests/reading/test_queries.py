@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.queries import label_calls, unanswered
+from backfill_assets.reading.queries import unanswered
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.synthetic import synthetic_lake
@@ -150,11 +150,3 @@ def test_files_series_and_values_may_be_read_beside_the_tables(
 ) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
-
-
-@pytest.mark.parametrize(
-    ("label", "why"), [("sum_ahead(x > 1", "brackets"), ("sum_ahead('x) > 1", "cannot be read")]
-)
-def test_what_cannot_be_read_says_why(label: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        list(label_calls(label))

@@ -37,7 +37,9 @@ class Room:
     `loaders` and `deliveries`: how a table of landed rows is loaded (`kernel.write.rebuild.Loader`)
     and what is known of its source (`kernel.tables.view.DeliveriesOf`). `staged_checks`: asked of
     staged rows before they are judged (`kernel.write.rebuild.StagedCheck`). `fences`: asked before
-    each commit (`kernel.write.replace.Fence`).
+    each commit (`kernel.write.replace.Fence`). `sessions`: asked of a Spark session that is not the
+    lake's own, and of the lake's folder, before it is used. `completes_settings`: add to the parsed
+    `lake.toml` of a folder what lies beside it (`kernel.tables.settings.SettingsCompleter`).
 
     `standing`: functions of a lake and its pipeline that yield lines for a person, which `status`
     shows. `tables`: by their names below `system.` a `reading.system_tables.SystemTable`. `checks`:
@@ -61,6 +63,8 @@ class Room:
     offers: Mapping[str, str] = field(default_factory=dict)
     fences: tuple[str, ...] = ()
     staged_checks: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    completes_settings: tuple[str, ...] = ()
     loaders: tuple[str, ...] = ()
     deliveries: tuple[str, ...] = ()
 

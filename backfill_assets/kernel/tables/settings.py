@@ -7,7 +7,7 @@ Not here: the keys of deliveries and features (`sections`), the effect of settin
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from backfill_assets.assets.declared import with_declared
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.payload import entity_misfit
+from backfill_assets.kernel.core.rooms import added
 from backfill_assets.kernel.core.texts import reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.gate_bounds import GateSettings
@@ -41,6 +41,7 @@ from backfill_assets.kernel.tables.sections import (
 )
 
 FILE_NAME = "lake.toml"
+SettingsCompleter = Callable[[Path, dict[str, Any]], dict[str, Any]]
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
 GONE = {
     "plan": "hours and rates of plans are gone: take it out, and start plans by cron "
@@ -238,11 +239,19 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_newer(address_of(lake), body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
-        return LakeSettings.model_validate(with_declared(lake, body))
+        return LakeSettings.model_validate(_completed(lake, body))
     except ValidationError as error:
         refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
         raise SettingsError(path, refusals, "Nothing was done", fix) from None
+
+
+def _completed(lake: Path, body: dict[str, Any]) -> dict[str, Any]:
+    """The settings with what rooms know beside the file, such as tables that assets declared."""
+    completing: tuple[SettingsCompleter, ...] = added("completes_settings")
+    for complete in completing:
+        body = complete(lake, body)
+    return body
 
 
 def _overlay(

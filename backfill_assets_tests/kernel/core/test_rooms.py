@@ -52,7 +52,14 @@ def test_what_no_room_offers_is_none() -> None:
 def test_ports_have_one_filling_and_hooks_any_number() -> None:
     for port in ("loaders", "deliveries"):
         assert len(added(port)) == 1
-    for kind in ("fences", "staged_checks", "loaders", "deliveries"):
+    for kind in (
+        "fences",
+        "staged_checks",
+        "loaders",
+        "deliveries",
+        "sessions",
+        "completes_settings",
+    ):
         assert all(map(callable, added(kind)))
 
 
