@@ -18,6 +18,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.embedded import new_engine, selection
 from backfill_assets.kernel.tables.fingerprints import on_days, quoted
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -164,12 +165,13 @@ def unanswered_reads(
     lake: Lake,
     contracts: Sequence[Contract],
     written: Contract,
-    staged: Sequence[str],
+    staged: Staged,
     days: Collection[date],
 ) -> list[str]:
     """The check of staged rows (`kernel.write.rebuild.StagedCheck`): the SELECTs of consumers that
     name the written table are tried as `unanswered` does."""
-    return unanswered(lake, contracts, written.consumer_queries, written, staged, days)
+    reads = written.consumer_queries
+    return unanswered(lake, contracts, reads, written, staged.paths, days) if reads else []
 
 
 def rows_as_published(lake: Lake, contract: Contract) -> str:

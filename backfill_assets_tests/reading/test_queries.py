@@ -12,8 +12,9 @@ import pytest
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.tables.home import Lake, open_lake
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.queries import unanswered
+from backfill_assets.reading.queries import unanswered, unanswered_reads
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.synthetic import synthetic_lake
@@ -150,3 +151,16 @@ def test_files_series_and_values_may_be_read_beside_the_tables(
 ) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     assert tried(lake, f"SELECT * FROM staging, {reads.format(tmp_path / 'a.parquet')}", 1) == []
+
+
+class FarAway(Staged):
+    """Staged files in a bucket, of which none may come to this machine."""
+
+    @property
+    def paths(self) -> list[str]:
+        pytest.fail("its files were brought here")
+
+
+def test_staged_files_of_a_table_that_no_consumer_reads_stay_where_they_lie(lake: Lake) -> None:
+    staged = FarAway.__new__(FarAway)
+    assert unanswered_reads(lake, [STAGING], STAGING, staged, [day(0)]) == []

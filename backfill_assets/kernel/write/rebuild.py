@@ -37,6 +37,7 @@ from backfill_assets.kernel.core.errors import ContractBroken, DaysKeptBack, Sup
 from backfill_assets.kernel.core.profiles import Finding, with_warning
 from backfill_assets.kernel.core.rooms import added
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import sample_keys
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
 from backfill_assets.kernel.write.derived import build
@@ -69,10 +70,11 @@ class StagedCheck(Protocol):
         lake: Lake,
         contracts: Sequence[Contract],
         written: Contract,
-        staged: Sequence[str],
+        staged: Staged,
         days: Collection[date],
     ) -> list[str]:
-        """A text for each failure, where `staged` files replace `days` of the table `written`."""
+        """A text for each failure, where `staged` files replace `days` of the table `written`. Who
+        asks nothing leaves the files where they lie: their paths bring them to this machine."""
 
 
 @dataclass
@@ -273,7 +275,7 @@ class Rebuild:
         checks: tuple[StagedCheck, ...] = added("staged_checks")
         failed = list[str]()
         for check in checks:
-            failed += check(lake, contracts, contract, candidate.staged.paths, days)
+            failed += check(lake, contracts, contract, candidate.staged, days)
         return failed
 
     def _disagreements(self) -> dict[date, str]:
