@@ -18,6 +18,8 @@ from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.column_types import PLAIN_KINDS, read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import ContractBroken
+from backfill_assets.kernel.core.receipts import Provenance
+from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.tables.columns import (
     REASON,
     arrow_type,
@@ -29,7 +31,9 @@ from backfill_assets.kernel.tables.columns import (
     type_of_arrow,
 )
 from backfill_assets.kernel.tables.data_files import columns
+from backfill_assets.kernel.tables.embedded import connection, selection
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
 from backfill_assets.kernel.write.audit import audit_as_written, audit_table
 from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets.upkeep.inspection import inspect
@@ -237,6 +241,25 @@ def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(
     before = view.version
     publish_by_hand(widened, WIDE, [row(2, LARGE, None)], digest="again")
     assert widened.store.view("staging", "event_date").version == before + 1, "once is enough"
+
+
+def test_a_day_goes_back_to_a_file_of_the_narrower_type(widened: Lake) -> None:
+    def newest() -> DayReceipt:
+        return widened.store.view("staging", "event_date").latest[day(1)]
+
+    narrow = next(
+        c.version
+        for c in widened.store.commits("staging")
+        if c.receipt and day(1) in c.receipt.days
+    )
+    asked = RestoreRequest(WIDE, {day(1): narrow}, {day(1): newest().version})
+    assert restore_partitions(widened, asked, Provenance("rollback")) is not None
+    [file] = widened.store.data_files(WIDE, days=[day(1)])
+    assert pq.read_schema(file).field("value").type == pa.int32()
+    query = f"SELECT value, price FROM ({selection([file], WIDE)})"
+    with connection(widened) as engine:
+        assert engine.sql(query).fetchall() == [(LARGEST, Decimal("-99.99"))]
+    assert audit_table(widened, WIDE)[day(1)].fingerprint == newest().entry.fingerprint
 
 
 def test_every_audit_finds_what_the_receipts_say(widened: Lake) -> None:
