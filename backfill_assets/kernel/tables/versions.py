@@ -88,10 +88,10 @@ class LakeVersion:
     tables: Mapping[
         str, int
     ]  # the version that readers see of each table and ledger; -1: it was not made yet
-    at: datetime = EPOCH  # aware
-    by: str = ""  # the user
-    why: str = ""  # what left the tables together
-    unfinished: tuple[Unfinished, ...] = ()
+    at: datetime  # aware
+    by: str  # the user
+    why: str  # what left the tables together
+    unfinished: tuple[Unfinished, ...]
     held: HeldBack = field(default=HeldBack(), metadata=IF_OTHER)
 
 
@@ -371,7 +371,7 @@ def _append(
     """Write the entry that follows the newest one, unless `change` makes none of it; another writer
     may come first."""
     while True:
-        before = newest(lake) or LakeVersion(0, {})
+        before = newest(lake) or LakeVersion(0, {}, EPOCH, by, why, ())
         standing = replace(before, unfinished=_standing(lake, before))
         after = change(standing)
         if (after.tables, after.unfinished, after.held) == (

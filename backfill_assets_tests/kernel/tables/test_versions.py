@@ -300,6 +300,16 @@ def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None
         seen(made)
 
 
+@pytest.mark.parametrize("lacking", ["tables", "at", "unfinished"])
+def test_an_entry_that_lacks_what_was_written_is_damaged(made: Planned, lacking: str) -> None:
+    file = made.root / VERSIONS / f"{1:020d}.json"
+    entry = json.loads(file.read_text())
+    del entry[lacking]
+    file.write_text(json.dumps(entry))
+    with pytest.raises(BackfillError, match=r"0001\.json of its log is not what was written"):
+        newest(made.lake)
+
+
 def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
     beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
     for value in (6, 7, 8):
