@@ -1,8 +1,8 @@
 """Lakes and landings in object stores: S3, Azure and Google behind the port `Place`, leases, local
 copies.
 
-Uses the kernel. Adds places by scheme. Not here: which address leads where
-(`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
+Uses the kernel. Adds the command `copy-lake`, and places by scheme. Not here: which address leads
+where (`kernel.place.choice`), engines that reach a bucket themselves (`engines`). Guide: buckets.
 """
 
 from backfill_assets.kernel.core.addresses import SCHEMES

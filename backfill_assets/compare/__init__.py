@@ -28,8 +28,6 @@ ROOM = Room(
             "Recompute days in another order.",
         ),
     },
-    standing=("reading.proofs:proof_lines",),
-    checks=("reading.proofs:checked_proofs",),
     dagster="compare.in_dagster:definitions",
     offers={
         "count_changes": "compare.compare:count_changes",

@@ -1,8 +1,8 @@
 """What landed becomes rows of raw: files and tables of others are listed, read, mapped, counted,
 recorded.
 
-Uses the kernel, `engines` and `buckets`. Adds the commands `scan`, `landing` and `adopt`. Not here:
-the tables that are computed from raw (`pipeline`). Guides: own-files, several-sources.
+Uses the kernel, `engines` and `buckets`. Adds the commands `scan` and `landing`. Not here: the
+tables that are computed from raw (`pipeline`). Guides: own-files, several-sources.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room

@@ -1,8 +1,8 @@
 """Reading a lake without a JVM: `open_lake`, SQL over its tables, the tables `system.*`, the
 account of all rows.
 
-Uses the kernel. Adds the commands `sql`, `attach`, `register`, `locate`. Not here: any write.
-Guide: as-others-write. A name is imported at its first use.
+Uses the kernel. Adds the commands `sql` and `attach`. Not here: any write. Guide: as-others-write.
+A name is imported at its first use.
 """
 
 from typing import TYPE_CHECKING
@@ -30,6 +30,8 @@ ROOM = Room(
         "landed": "reading.system_tables:LANDED",
         "columns": "reading.system_tables:COLUMNS",
     },
+    standing=("reading.proofs:proof_lines", "reading.outcomes:broken_controls"),
+    checks=("reading.proofs:checked_proofs", "reading.outcomes:checked_controls"),
 )
 
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mistake

@@ -1,9 +1,8 @@
 """A table against another side, by key: a file, another lake, a database; and checks that stand for
 ever.
 
-Uses the kernel and `reading`. Adds the command `reconcile`, and controls in Dagster
-(`reconcile.in_dagster`). Not here: two versions of one table
-(`compare`). Guide: trust.
+Uses the kernel and `reading`. Adds the commands `reconcile` and `controls`, and controls in Dagster
+(`reconcile.in_dagster`). Not here: two versions of one table (`compare`). Guide: trust.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room
@@ -22,8 +21,6 @@ ROOM = Room(
             "Known totals against the tables.",
         ),
     },
-    standing=("reading.outcomes:broken_controls",),
-    checks=("reading.outcomes:checked_controls",),
     dagster="reconcile.in_dagster:definitions",
     offers={
         "judge_controls": "reconcile.reconcile:judge_controls",

@@ -2,8 +2,8 @@
 plots.
 
 Uses the kernel and `reading`. Adds the commands `status`, `show`, `report`, `audit`, `lateness`,
-`controls`, `prove`, `drift`. Not here: what Dagster's pages show (`dagster.adapter`). Guides:
-trust, late-data.
+`drift`, `checklist`. Not here: what Dagster's pages show (`dagster.adapter`). Guides: trust,
+late-data.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room

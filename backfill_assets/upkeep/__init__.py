@@ -1,9 +1,8 @@
 """Keeping a lake in order: the doctor, damaged logs mended, files that nothing needs deleted, small
 ones joined.
 
-Uses the kernel and most rooms. Adds the commands `doctor`, `verify`, `mend`, `maintain`,
-`checklist`, and a job in Dagster (`upkeep.in_dagster`). Not here:
-erasing an entity (`erasure`). Guide: production.
+Uses the kernel and most rooms. Adds the commands `doctor`, `verify`, `mend`, `maintain`, and a job
+in Dagster (`upkeep.in_dagster`). Not here: erasing an entity (`erasure`). Guide: production.
 """
 
 from backfill_assets.kernel.core.rooms import Command, Room

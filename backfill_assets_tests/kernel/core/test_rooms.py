@@ -5,14 +5,17 @@ borders of rooms (`backfill_assets_tests/test_rooms.py`), and a package that lac
 (`.ci/without.py`).
 """
 
+import re
+from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
 import backfill_assets
-from backfill_assets.kernel.core.rooms import added, offered, resolve, rooms
+from backfill_assets.kernel.core.rooms import PACKAGE, Room, added, offered, resolve, rooms
 
+FRAME = "cli"
 COMMANDS = {name: entry for room in rooms() for name, entry in room.commands.items()}
 
 
@@ -43,6 +46,27 @@ def test_what_a_room_offers_is_found_by_its_name() -> None:
     names = [name for room in rooms() for name in room.offers]
     assert len(names) == len(set(names)) > 0
     assert all(offered(name) is not None for name in names)
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.name)
+def test_a_rooms_text_names_the_commands_that_it_adds(room: Room) -> None:
+    text = import_module(f"{PACKAGE}.{room.name}").__doc__ or ""
+    adds = re.search(r"Adds .*?\.(?= |$)", " ".join(text.split()))
+    named = {*re.findall(r"`([\w-]+)`", adds[0])} & COMMANDS.keys() if adds else set()
+    assert room.name == FRAME or named == room.commands.keys()
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.name)
+def test_a_room_refers_to_its_own_modules(room: Room) -> None:
+    """But for commands of rooms below the command line's frame, which opens lakes by them."""
+    commands = {command.reference for command in room.commands.values()}
+    assert {reference.partition(".")[0] for reference in commands} <= {room.name, FRAME}
+    listed = (*room.standing, *room.checks, *room.fences, *room.staged_checks, *room.sessions)
+    listed += (*room.loaders, *room.deliveries, *room.completes_settings)
+    listed += (room.dagster,) if room.dagster else ()
+    for named in (room.places, room.tables, room.doctor, room.offers):
+        listed += tuple(named.values())
+    assert {reference.partition(".")[0] for reference in listed} <= {room.name}
 
 
 def test_what_no_room_offers_is_none() -> None:
