@@ -3,6 +3,7 @@ more. Not here: which imports the kernel may not have at all (`pyproject.toml`, 
 and other rules of who may know what (`test_architecture.py`). Whoever takes an import away lowers
 the number, and nobody raises it."""
 
+import ast
 import tomllib
 from collections.abc import Iterator
 
@@ -91,6 +92,22 @@ def test_a_room_that_can_be_left_out_is_imported_only_by_rooms_that_go_with_it()
         for importing, own, room in found
         if room not in (own, *needs.get(own, ()))
     }
+
+
+def test_what_is_asked_of_rooms_is_what_they_offer() -> None:
+    """A word that nobody offers would be taken for a room that is not there."""
+    offers = {name for room in rooms() for name in room.offers}
+    asking = [f for f in sources(PACKAGE) if not f.place.endswith("__init__.py")]
+    asked = {
+        str(argument.value)
+        for source in asking
+        for call in source.of(ast.Call)
+        for argument in call.args[:1]
+        if getattr(call.func, "id", "") == "offered" and isinstance(argument, ast.Constant)
+    }
+    words = {str(text.value) for source in asking for text in source.texts}
+    assert asked <= offers
+    assert offers <= words, "nobody asks for it"
 
 
 def test_imports_between_rooms_become_fewer() -> None:

@@ -94,11 +94,7 @@ def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
         if current.state == FINISHED and current.is_done:
             return False
         _refuse(lake, pipeline, current)
-        broken = (
-            all_outcomes(lake, pipeline)
-            if current.state == "new" and lake.settings.controls
-            else ()
-        )
+        broken = all_outcomes(lake, pipeline) if current.state == "new" else ()
         mark(lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}})
         unmark(lake, plan.id, "stopped")
     return True

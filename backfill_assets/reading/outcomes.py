@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.records import json_of, record_of
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings
+from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import QUERY, named_tables
 
@@ -53,8 +55,7 @@ class ControlOutcome:
         return "holds" if self.holds else f"{self.broken} value(s) differ: {self.words}"
 
 
-Judge = Callable[[Lake, Pipeline], Sequence[ControlOutcome]]
-JudgeOver = Callable[[Lake, Pipeline, Collection[str]], Sequence[ControlOutcome]]
+Judge = Callable[..., Sequence[ControlOutcome]]
 
 
 def last_outcomes(lake: Lake) -> list[ControlOutcome]:
@@ -68,17 +69,31 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
 
 
 def all_outcomes(lake: Lake, pipeline: Pipeline) -> Sequence[ControlOutcome]:
-    """Judge all controls now; none where no room of this installation judges them."""
-    judge: Judge | None = offered("judge_controls")
-    return judge(lake, pipeline) if judge is not None else ()
+    """Judge all controls now. Raises as `judged_by`."""
+    return judged_by(offered("judge_controls"), lake, pipeline)
 
 
 def outcomes_over(
     lake: Lake, pipeline: Pipeline, tables: Collection[str]
 ) -> Sequence[ControlOutcome]:
-    """Judge now the controls that read one of these tables, or a table made from them."""
-    judge: JudgeOver | None = offered("judge_controls_over")
-    return judge(lake, pipeline, tables) if judge is not None else ()
+    """Judge now the controls that read one of these tables, or a table made from them. Raises as
+    `judged_by`."""
+    return judged_by(offered("judge_controls_over"), lake, pipeline, tables)
+
+
+def judged_by(judge: Judge | None, lake: Lake, *asked: Any) -> Sequence[ControlOutcome]:
+    """What `judge` says of a lake; nothing of one without controls. Raises SettingsError where
+    there are controls and no judge: a gate that is not there is not passed."""
+    if not lake.settings.controls:
+        return ()
+    if judge is None:
+        raise SettingsError(
+            f"the controls of {lake.address}/{FILE_NAME}",
+            "no room of this installation judges them",
+            "Nothing was judged, and no gate was passed",
+            "Install backfill_assets with its room `reconcile`, or take [controls] out",
+        )
+    return judge(lake, *asked)
 
 
 def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:

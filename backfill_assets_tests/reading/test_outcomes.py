@@ -3,10 +3,14 @@
 Tested here: `reading.outcomes`. Not tested here: judging (`test_reconcile_controls.py`).
 """
 
+from dataclasses import replace
+
 import pytest
 
+from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import ControlSettings
-from backfill_assets.reading.outcomes import tables_read
+from backfill_assets.reading.outcomes import judged_by, tables_read
 
 pytestmark = pytest.mark.quick
 
@@ -28,3 +32,11 @@ def test_a_control_reads_the_tables_of_both_sides_or_who_knows_which(
     query: str, expected: str, tables: set[str] | None
 ) -> None:
     assert tables_read(ControlSettings(query=query, expected=expected)) == tables
+
+
+def test_a_gate_does_not_pass_over_controls_that_no_room_judges(lake: Lake) -> None:
+    assert judged_by(None, lake) == ()
+    control = ControlSettings(query="SELECT 1 AS value", expected="1")
+    settings = lake.settings.model_copy(update={"controls": {"total": control}})
+    with pytest.raises(SettingsError, match="no room of this installation judges them"):
+        judged_by(None, replace(lake, settings=settings))
