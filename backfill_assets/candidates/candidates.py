@@ -138,9 +138,7 @@ def create_candidate(
         )
         raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
-    if unfit := [
-        c.name for c in own if c.is_landed or c.is_given or c.partition_column != c.day_column
-    ]:
+    if unfit := [c.name for c in own if c.is_landed or c.is_given or not c.is_by_day]:
         others = "returned by an asset of a project, written by others"
         why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
         raise refused(

@@ -135,7 +135,7 @@ def compare(
             "`backfill-assets status` shows which days were written",
         )
     old, new = (set(m.lake.store.data_files(contract, v, list(request.days))) for m, v in moments)
-    if contract.partition_column == contract.day_column:
+    if contract.is_by_day:
         changed_folders = {folder_of(file) for file in old ^ new}
         old, new = (
             {file for file in side if folder_of(file) in changed_folders} for side in (old, new)

@@ -322,7 +322,7 @@ class KeptTableReader(Readable):
                 f"Ask for days of {', '.join(map(str, known))}",
             )
         folders = {f"{contract.day_column}={d}" for d in days}
-        by_day = contract.partition_column == contract.day_column
+        by_day = contract.is_by_day
         wanted = [f for f in self.kept.files if not by_day or folder_of(f.path) in folders]
         return PinnedRows(
             contract, None, [str(file_of(self.lake, self.name, self.kept, f)) for f in wanted], days
@@ -330,7 +330,7 @@ class KeptTableReader(Readable):
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
-        if contract.partition_column != contract.day_column:
+        if not contract.is_by_day:
             raise BackfillError(
                 f"the snapshot {self.name!r}",
                 f"{contract.name} is not laid out by its day",

@@ -177,11 +177,7 @@ def _foreign(
             name, f"{what}: not read, what we wrote counts", "Keep other programs from writing here"
         )
         return
-    days = (
-        view.foreign
-        if contract.partition_column == contract.day_column
-        else view.foreign & view.latest.keys()
-    )
+    days = view.foreign if contract.is_by_day else view.foreign & view.latest.keys()
     if not days:
         return
     advice = (
@@ -202,7 +198,7 @@ def _receipts(
     partitioned by their day."""
     counted = report.day_rows
     if counted is None:
-        if contract.partition_column == contract.day_column:
+        if contract.is_by_day:
             yield odd(
                 name, "its log does not say how many rows a day has", "Use `backfill-assets verify`"
             )
@@ -234,7 +230,7 @@ def examine_rows(
         for d, r in seen.latest.items()
         if (days is None or d in days) and str(d) not in unread
     }
-    if unread and contract.partition_column != contract.day_column:
+    if unread and not contract.is_by_day:
         return broken(
             name,
             f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}",

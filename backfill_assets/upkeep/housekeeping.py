@@ -172,7 +172,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
             if many and not LOGS.state(lake.table_place(contract.name), contract.day_column).others
             else {}
         )
-    if contract.partition_column != contract.day_column:
+    if not contract.is_by_day:
         return {}
     view = lake.store.view(contract.name, contract.day_column)
     own_days = {

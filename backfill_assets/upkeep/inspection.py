@@ -202,7 +202,7 @@ def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date
         if value is None or rows is None:
             return None
         counted[date.fromisoformat(value)] += rows
-    return dict(counted) if contract.partition_column == contract.day_column else None
+    return dict(counted) if contract.is_by_day else None
 
 
 def _rows(add: FileChange) -> int | None:

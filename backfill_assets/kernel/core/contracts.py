@@ -240,6 +240,11 @@ class Contract:
         return self.day_column if self.partition_by is None else self.partition_by
 
     @property
+    def is_by_day(self) -> bool:
+        """Whether the table's files are laid out by its days: each holds rows of one day."""
+        return self.partition_column == self.day_column
+
+    @property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
         return reads(self.inputs, InputKind.FILES)

@@ -102,11 +102,7 @@ def commit_files(
         path, contract, adds, now_ms, contract.nullable_columns if restored else ()
     )
     days = {str(d) for d in receipt.days}
-    others = [
-        f.partition
-        for f in adds
-        if contract.partition_column == contract.day_column and f.partition not in days
-    ]
+    others = [f.partition for f in adds if contract.is_by_day and f.partition not in days]
     if others:
         raise _wrong(
             path, f"a file of {others[0]} is to be added, a day that the receipt does not name"

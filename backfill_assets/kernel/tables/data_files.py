@@ -66,7 +66,7 @@ def files_of_days(
     candidates: Iterable[LiveFile], contract: Contract, days: Collection[date] | None
 ) -> list[LiveFile]:
     """The files that may hold rows of these days (None: of any day)."""
-    if days is None or contract.partition_column != contract.day_column:
+    if days is None or not contract.is_by_day:
         return list(candidates)
     day_texts = {str(d) for d in days}
     return [f for f in candidates if f.partition in day_texts]

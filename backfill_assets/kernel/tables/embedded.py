@@ -198,7 +198,7 @@ def file_batches(
     a day. DuckDB keeps some 40 KiB per file of a statement: 3,650 files take 138 MiB, in batches of
     512 they take 45, in the same CPU time.
     """
-    if contract.partition_column != contract.day_column or len(files) <= at_once:
+    if not contract.is_by_day or len(files) <= at_once:
         yield from [list(files)] if files else []
         return
     batch: list[str] = []

@@ -217,10 +217,7 @@ def release_partitions(
 def can_restore(contract: Contract) -> bool:
     """Whether days of the table can be restored: not of a landed table, nor if a file holds several
     days."""
-    return (
-        not (contract.is_landed or contract.external)
-        and contract.partition_column == contract.day_column
-    )
+    return not (contract.is_landed or contract.external) and contract.is_by_day
 
 
 def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:

@@ -295,7 +295,7 @@ class TableStore:
         live = files_of(
             self.lake, contract, since if self.lake.place.is_store and since != -1 else None
         )
-        if contract.partition_column != contract.day_column:
+        if not contract.is_by_day:
             return merge_days(self.lake, contract, staged, live, days)
         named, new = {str(d) for d in days}, staged.files if staged is not None else ()
         return [f for f in new if f.partition in named], files_of_days(live, contract, days)

@@ -263,7 +263,7 @@ def audit_as_written(
 ) -> dict[date, DayProfile]:
     """Profile these days by the columns that their files have; empty where files are not laid out
     by day."""
-    if contract.partition_column != contract.day_column:
+    if not contract.is_by_day:
         return {}
     kinds: dict[tuple[tuple[str, str], ...], tuple[Contract, list[date]]] = {}
     for day in days:

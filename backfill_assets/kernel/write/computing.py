@@ -199,7 +199,7 @@ def refuse_dependent(
     table, asked = request.table, {str(d) for d in days}
     if request.given is not None or not table.brings_code:
         return
-    if _is_by_day(table.contract) and {f.partition for f in staged.files} - asked:
+    if table.contract.is_by_day and {f.partition for f in staged.files} - asked:
         return
     if _has_passed(states, table.name, staged, len(days)):
         return
@@ -217,15 +217,9 @@ def refuse_dependent(
             alone.drop()
 
 
-def _is_by_day(contract: Contract) -> bool:
-    """Whether the table's files are laid out by its days."""
-    return contract.partition_column == contract.day_column
-
-
 def _files_of_day(contract: Contract, staged: Staged, day: date) -> list[str]:
     """The paths of staged files that may hold rows of a day."""
-    is_by_day = _is_by_day(contract)
-    return [f.path for f in staged.files if not is_by_day or f.partition == str(day)]
+    return [f.path for f in staged.files if not contract.is_by_day or f.partition == str(day)]
 
 
 def _content_of(

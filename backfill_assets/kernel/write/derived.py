@@ -234,11 +234,7 @@ def _why_not_mergeable(contract: Contract) -> str:
         return f"the asset {contract.made_by} returns its rows"
     if contract.is_landed:
         return "it holds every delivery that landed, which is loaded as a whole or not at all"
-    return (
-        "its files hold several days each"
-        if contract.partition_column != contract.day_column
-        else ""
-    )
+    return "its files hold several days each" if not contract.is_by_day else ""
 
 
 def _add_kept_rows(
