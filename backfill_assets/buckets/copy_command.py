@@ -3,8 +3,6 @@
 Not here: copying and comparing (`copy_lake`).
 """
 
-from typing import TYPE_CHECKING
-
 import click
 
 from backfill_assets.buckets.copy_lake import copy_lake as do
@@ -12,9 +10,6 @@ from backfill_assets.cli.common import json_option
 from backfill_assets.cli.output import answer
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.tables.home import open_lake
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("copy-lake")

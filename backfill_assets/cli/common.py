@@ -35,13 +35,6 @@ from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 if TYPE_CHECKING:
-    pass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
     from backfill_assets.kernel.core.plans import Work
     from backfill_assets.kernel.tables.home import Lake

@@ -46,6 +46,7 @@ from backfill_assets.reading.whole import WholeFolders
 NOTHING = "Nothing was erased"
 SERVER = ".server"  # of the lake's engine
 DROPS = {SNAPSHOTS: "drop_snapshot", CANDIDATES: "discard_candidate"}  # as rooms offer them
+NO_CANDIDATES = "Use an installation with the room `candidates`"
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,9 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         names = sorted(
             {*_top_names(request, folder, found)} - {*WholeFolders(lake.place, folder).unfinished()}
         )
-        if names and folder not in request.drops:
+        if names and offered(DROPS[folder]) is None:
+            yield _obstacle(f"nothing here can drop {', '.join(names)} in {folder}", NO_CANDIDATES)
+        elif names and folder not in request.drops:
             fix = f"Say --drop {folder.strip('.')} to delete them whole"
             yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
 
@@ -362,17 +365,17 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
             *_top_names(request, folder, found),
             *(behind if folder == CANDIDATES else ()),
         }:
-            _drop_whole(lake, folder, name)
+            _drop_whole(lake, folder, name, kept)
             erasure.done["deleted"][f"{folder}/{name}"] = 1
     erase(request.search, erasure)
 
 
-def _drop_whole(lake: Lake, folder: str, name: str) -> None:
-    """Delete a snapshot or a candidate by what a room offers for it."""
+def _drop_whole(lake: Lake, folder: str, name: str, kept: str) -> None:
+    """Delete a snapshot or a candidate by what a room offers for it; `kept`: what is said if it
+    came after the erasure began and no room does."""
     drop: Callable[[Lake, str], None] | None = offered(DROPS[folder])
     if drop is None:
-        fix = "Use an installation with the room `candidates`"
-        raise BackfillError(f"{folder}/{name}", "nothing here can drop it", NOTHING, fix)
+        raise BackfillError(f"{folder}/{name}", "nothing here can drop it", kept, NO_CANDIDATES)
     drop(lake, name)
 
 

@@ -21,10 +21,6 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import QUERY, named_tables
 
 if TYPE_CHECKING:
-    pass
-
-
-if TYPE_CHECKING:
     from backfill_assets.reading.system_tables import CheckedDay, LakeLook
 
 OUTCOMES = "controls.json"

@@ -4,7 +4,6 @@ Tested here: `erasure.erasing`. Not tested here: the record of erasures (`intake
 """
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from backfill_assets.intake.forgotten import (
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import publish_by_hand
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.mark.usefixtures("storages")

@@ -4,16 +4,11 @@ Tested here: `export.export_command`. Not tested here: what is brought (`test_ex
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.planned import DAYS, Planned
-
-if TYPE_CHECKING:
-    pass
-
 
 pytestmark = pytest.mark.usefixtures("storages")
 

@@ -5,7 +5,6 @@ Tested here: `plans.plan_items`. Not tested here: the list of all items (`report
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +12,6 @@ from backfill_assets.plans.model import plan_json
 from backfill_assets.plans.plan_items import PLANNED, plan_items
 from backfill_assets_tests.planning import DAYS as PLAN_DAYS
 from backfill_assets_tests.planning import bare_staging, planned
-
-if TYPE_CHECKING:
-    pass
-
 
 pytestmark = pytest.mark.users_do
 
