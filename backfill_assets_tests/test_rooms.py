@@ -7,6 +7,8 @@ import ast
 import tomllib
 from collections.abc import Iterator
 
+import pytest
+
 from backfill_assets.kernel.core.rooms import rooms
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
@@ -94,6 +96,7 @@ def test_a_room_that_can_be_left_out_is_imported_only_by_rooms_that_go_with_it()
     }
 
 
+@pytest.mark.whole_house
 def test_what_is_asked_of_rooms_is_what_they_offer() -> None:
     """A word that nobody offers would be taken for a room that is not there."""
     offers = {name for room in rooms() for name in room.offers}

@@ -5,6 +5,8 @@ Not here: the tests themselves, which lie where what they stop, kill or break li
 
 import re
 
+import pytest
+
 from backfill_assets_tests.sources import CHECKOUT, TESTS
 from backfill_assets_tests.test_security import TEST, named_in
 
@@ -32,6 +34,7 @@ def test_every_row_of_the_readme_is_held_by_a_test() -> None:
     assert all(held().values())
 
 
+@pytest.mark.whole_house
 def test_every_test_that_holds_a_row_exists() -> None:
     named = [test for tests in held().values() for test in tests]
     assert [(file, name) for file, name in named if name not in named_in(file)] == []
