@@ -80,8 +80,6 @@ DECIDES_NO_ROW = {
     "engines.session",
     "engines.supervisor",
     "engines.workers",
-    "erasure.decoding",
-    "erasure.traces",
     "intake.arrivals",
     "intake.column_kinds",
     "intake.declared",
