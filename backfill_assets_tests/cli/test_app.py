@@ -30,6 +30,7 @@ def test_every_command_explains_itself(command: str) -> None:
     assert "Usage:" in result.stdout
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize(
     "told_as", [RuntimeError, partial(SettingsError, "Dagster's home", "it cannot be opened")]
 )
@@ -53,6 +54,7 @@ def test_an_interrupt_that_something_else_came_of_is_an_interrupt(
     )
 
 
+@pytest.mark.whole_house
 def test_an_interrupt_while_duckdb_computes_is_an_interrupt(tmp_path: Path) -> None:
     """DuckDB tells it as an error of its own, without what it came of."""
 
@@ -116,6 +118,7 @@ def test_an_interrupt_while_a_command_is_imported_is_never_lost() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
+@pytest.mark.whole_house
 def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_path: Path) -> None:
     result = run("status", "--lake", tmp_path / "none")
     assert result.exit_code == 2
@@ -125,6 +128,7 @@ def test_a_lake_that_does_not_exist_is_told_with_the_commands_that_make_one(tmp_
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize(
     ("typed", "meant"), [("backfil", "backfill"), ("statsu", "status"), ("frobbing", "")]
 )
@@ -138,6 +142,7 @@ def test_a_mistyped_command_is_answered_with_the_one_most_like_it(typed: str, me
     assert (result.exit_code, result.stderr.startswith(f"Error: {told}")) == (2, True)
 
 
+@pytest.mark.whole_house
 def test_the_lake_may_be_named_before_and_after_the_verb_and_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_nothing_is_made_for_a_table_that_is_refused(place: Path, tmp_path: Path
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.whole_house
 def test_what_is_said_of_it_afterwards_names_who_adopted_it_and_no_frontier(
     place: Path, tmp_path: Path
 ) -> None:
