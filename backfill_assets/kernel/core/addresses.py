@@ -37,7 +37,8 @@ def local_root(named: str | Path) -> Path:
     be deleted while nothing runs, and lies below $BACKFILL_ASSETS_STATE, else $XDG_STATE_HOME, else
     `~/.local/state`. Raises SettingsError for an address that no lake can have.
     """
-    if not (found := ADDRESS.fullmatch(str(named))):
+    found = ADDRESS.fullmatch(str(named))
+    if found is None:
         return Path(named).expanduser().resolve()
     scheme, parts = found[1], found[2].strip("/").split("/")
     if scheme not in SCHEMES or not all(PART.fullmatch(part) for part in parts):
@@ -50,7 +51,9 @@ def local_root(named: str | Path) -> Path:
     state = os.environ.get(STATE_VARIABLE) or os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     home, _, candidate = "/".join(parts).partition(f"/{CANDIDATES}/")
     folder = Path(state).expanduser().resolve() / BUCKETS / "@".join((scheme, *home.split("/")))
-    return folder / CANDIDATES / candidate if candidate else folder
+    if candidate:
+        return folder / CANDIDATES / candidate
+    return folder
 
 
 def table_address(named: str, base: Path, what: str) -> str:
@@ -66,14 +69,16 @@ def table_address(named: str, base: Path, what: str) -> str:
             f"Run `backfill-assets locate {named}`, or write its path or address; for a folder of "
             f"that name ./{named}",
         )
-    home = bucket_address(base)
-    is_below = bool(home) and not Path(named).expanduser().is_absolute() and ":/" not in named
-    if (whole := ADDRESS.fullmatch(f"{home}/{named}" if is_below else named)) is None:
+    whole = ADDRESS.fullmatch(_joined_address(named, base))
+    if whole is None:
         return ""
-    bucket, _, key = whole[2].strip("/").partition("/")
-    key = f"{bucket}/{normpath(key)}" if key else bucket
-    if whole[1] in SCHEMES and KEY.fullmatch(key):
-        return f"{whole[1]}://{key}"
+    scheme = whole[1]
+    bucket, _, below = whole[2].strip("/").partition("/")
+    key = bucket
+    if below:
+        key = f"{bucket}/{normpath(below)}"
+    if scheme in SCHEMES and KEY.fullmatch(key):
+        return f"{scheme}://{key}"
     raise SettingsError(
         what,
         f"{named} is no address of a table that can be read here",
@@ -81,6 +86,15 @@ def table_address(named: str, base: Path, what: str) -> str:
         f"Write {SCHEMES[0]}://BUCKET/NAME, or az:// or gs://, with letters, digits and - _ . = + "
         "in the names",
     )
+
+
+def _joined_address(named: str, base: Path) -> str:
+    """`named` behind the address of the folder `base`, if it is relative and that is in a
+    bucket."""
+    home = bucket_address(base)
+    if not home or ":/" in named or Path(named).expanduser().is_absolute():
+        return named
+    return f"{home}/{named}"
 
 
 def in_bucket(root: Path | str) -> tuple[str, Path, str]:
@@ -102,9 +116,11 @@ def bucket_address(root: Path | str) -> str:
 
 
 def called(path: Path) -> str:
-    """What people call a file of this machine, or an object by its name below this machine's folder
-    of its bucket."""
-    return str(path) if path.is_file() else address_of(path)
+    """The path of a file of this machine, or the address of an object by its name below this
+    machine's folder of its bucket."""
+    if path.is_file():
+        return str(path)
+    return address_of(path)
 
 
 def folder_at(address: str, root: Path) -> Path:

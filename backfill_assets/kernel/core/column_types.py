@@ -37,7 +37,7 @@ OTHER_WORDS = {
     "TIMESTAMP_NTZ": "TIMESTAMP",
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d{1,3}),(\d{1,3})\)")
-_ARRAY = re.compile(r"ARRAY<(.+)>")
+_ARRAY = re.compile(r"ARRAY<((?!ARRAY).+)>")
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,17 @@ class ColumnType:
     @property
     def has_exact_sum(self) -> bool:
         """Whether engines give the sum of any number of rows exactly and alike."""
-        return self.kind in ("INT", "BIGINT") or (
-            self.kind == DECIMAL and self.precision <= SUMMED_PRECISION
-        )
+        if self.kind == DECIMAL:
+            return self.precision <= SUMMED_PRECISION
+        return self.kind in ("INT", "BIGINT")
 
     @property
     def is_measurable(self) -> bool:
         """Whether its values have buckets (`drift`): numbers whose whole part fits 64 bits, and yes
         or no."""
-        narrow = self.kind != DECIMAL or self.precision - self.scale <= WHOLE_DIGITS
-        return narrow and (self.is_number or self.kind == "BOOLEAN")
+        if self.kind == DECIMAL:
+            return self.precision - self.scale <= WHOLE_DIGITS
+        return self.is_number or self.kind == "BOOLEAN"
 
     @property
     def is_number(self) -> bool:
@@ -73,7 +74,7 @@ class ColumnType:
         canonical text."""
         if other is None:
             return False
-        if self.element is not None and other.element is not None:
+        if self.element is not None:
             return self.element.holds(other.element)
         if self.kind == other.kind == DECIMAL:
             return self.scale == other.scale and self.precision > other.precision
@@ -88,7 +89,9 @@ class ColumnType:
         """As Spark's SQL writes it, e.g. DECIMAL(18,2)."""
         if self.kind == DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
-        return f"ARRAY<{self.element}>" if self.kind == ARRAY else self.kind
+        if self.kind == ARRAY:
+            return f"ARRAY<{self.element}>"
+        return self.kind
 
 
 EXACT = ColumnType(
@@ -104,17 +107,20 @@ def read_type(text: str) -> ColumnType:
     if word in PLAIN_KINDS:
         return ColumnType(word)
     if found := _DECIMAL.fullmatch(word):
-        precision, scale = int(found[1]), int(found[2])
-        if not (1 <= precision <= GREATEST_PRECISION and scale <= precision):
-            raise ValueError(
-                f"{text!r}: a decimal has 1 through {GREATEST_PRECISION} digits, and no more "
-                "behind the point"
-            )
+        return _decimal_type(text, int(found[1]), int(found[2]))
+    if found := _ARRAY.fullmatch(word):
+        return ColumnType(ARRAY, element=read_type(found[1]))
+    hint = OTHER_WORDS.get(word.partition("(")[0], ALL_TYPES)
+    raise ValueError(f"{text!r} is no type; write {hint}")
+
+
+def _decimal_type(text: str, precision: int, scale: int) -> ColumnType:
+    if 1 <= precision <= GREATEST_PRECISION and scale <= precision:
         return ColumnType(DECIMAL, precision, scale)
-    if (inner := _ARRAY.fullmatch(word)) and not inner[1].startswith(ARRAY):
-        return ColumnType(ARRAY, element=read_type(inner[1]))
-    hint = OTHER_WORDS.get(word.partition("(")[0])
-    raise ValueError(f"{text!r} is no type; write {hint or ALL_TYPES}")
+    raise ValueError(
+        f"{text!r}: a decimal has 1 through {GREATEST_PRECISION} digits, and no more behind the "
+        "point"
+    )
 
 
 def sparks_name(column: str) -> str:

@@ -28,8 +28,9 @@ def show_command(table: str, day: date) -> str:
 
 def backfill_command(table: str, days: Collection[date]) -> str:
     """The command that makes exactly these days of a table."""
-    is_range = len(contiguous(days)) == 1
-    span = f"--from {min(days)} --to {max(days)}" if is_range else f"--days {days_text(days)}"
+    span = f"--days {days_text(days)}"
+    if len(contiguous(days)) == 1:
+        span = f"--from {min(days)} --to {max(days)}"
     return f"backfill-assets backfill {span} --tables {table}"
 
 
@@ -48,18 +49,16 @@ def mending(
     """What a person does about the refused day `culprit`, with which `days` stayed as they were.
     `is_known`: whether the table has any commit; a command knows no table of an asset before.
     `can_run`: as of `making`."""
-    look = (
-        f"Look with `{show_command(contract.name, culprit)}`. "
-        if is_known or not contract.made_by
-        else ""
-    )
-    return f"{look}Correct the input or the rule, then {making(contract, days, can_run=can_run)}"
+    mend = f"Correct the input or the rule, then {making(contract, days, can_run=can_run)}"
+    if contract.made_by and not is_known:
+        return mend
+    return f"Look with `{show_command(contract.name, culprit)}`. {mend}"
 
 
 def materializing(asset: str, days: Collection[date]) -> str:
     """The same for an asset that Dagster alone can run, with the days as its dialog takes them."""
-    spans = [f"{s.start}...{s.last}" if len(s) > 1 else str(s.start) for s in contiguous(days)]
-    return f"materialize the asset {asset} for {', '.join(spans)}"
+    spans = ", ".join(str(span).replace("..", "...") for span in contiguous(days))
+    return f"materialize the asset {asset} for {spans}"
 
 
 def with_lake(text: str, root: Path) -> str:

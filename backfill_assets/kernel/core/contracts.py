@@ -110,7 +110,8 @@ class Input:
 
     def __post_init__(self, basis: InputKind | None) -> None:
         object.__setattr__(self, "kind", basis or self.kind)
-        if self.salt < 1 or (not self.by and (self.isolate_nulls or self.salt > 1 or self.finer)):
+        helps_against_skew = self.isolate_nulls or self.salt > 1 or bool(self.finer)
+        if self.salt < 1 or (helps_against_skew and not self.by):
             raise ValueError(
                 f"input {self.table}: salt is at least 1, and a choice against skew needs `by`"
             )
@@ -181,47 +182,53 @@ class Contract:
     def __post_init__(self, asked: tuple[str, ...]) -> None:
         object.__setattr__(self, "consumer_queries", self.consumer_queries or asked)
         names = [c.name for c in self.columns]
-        if (
-            self.day_column not in names
-            or len(set(names)) != len(names)
-            or not set(self.key) <= set(names)
-        ):
+        named = {self.day_column, *self.key}
+        if not named <= set(names) or len(set(names)) != len(names):
             raise ValueError(
                 f"contract {self.name}: day column and key must be columns, and no name may repeat"
             )
-        self._refuse_names(names)
-        nullable_keys = [c.name for c in self.columns if c.name in self.key and c.nullable]
-        if self.inputs and (nullable_keys or not (self.key or self.made_by)):
-            defect = (
-                f"its key may be NULL in {', '.join(nullable_keys)}"
-                if nullable_keys
-                else "it has no key"
-            )
-            raise ValueError(
-                f"contract {self.name}: {defect}; name columns that tell rows of a day apart, "
-                "never NULL"
-            )
+        self._refuse_case_twins(names)
+        self._refuse_layout()
+        if self.inputs:
+            self._refuse_loose_key()
         if len({r.name for r in self.rules}) != len(self.rules):
             raise ValueError(f"contract {self.name}: no name of a rule may repeat")
 
-    def _refuse_names(self, names: Sequence[str]) -> None:
+    def _refuse_case_twins(self, names: Sequence[str]) -> None:
         """Raise ValueError for two columns whose names differ by case only, which is one column for
-        SQL and for Delta, and for a layout that days cannot be replaced in."""
-        first = {name.lower(): name for name in reversed(names)}
-        if twice := next((n for n in names if first[n.lower()] != n), None):
-            raise ValueError(
-                f"contract {self.name}: {first[twice.lower()]} and {twice} differ by case only"
-            )
+        SQL and for Delta."""
+        first: dict[str, str] = {}
+        for name in names:
+            twin = first.setdefault(name.lower(), name)
+            if twin != name:
+                raise ValueError(f"contract {self.name}: {twin} and {name} differ by case only")
+
+    def _refuse_layout(self) -> None:
+        """Raise ValueError for a layout that days cannot be replaced in."""
         by = self.partition_column
-        if self.external or not (self.inputs or self.made_by) or by == self.day_column:
+        has_no_rows_of_ours = self.external or not (self.inputs or self.made_by)
+        if has_no_rows_of_ours or by == self.day_column:
             return
-        laid_out = next((c for c in self.columns if c.name == by), None)
-        if laid_out is None or laid_out.nullable or laid_out.type != "STRING":
+        strings = [c.name for c in self.columns if c.type == "STRING"]
+        if by not in strings or by in self.nullable_columns:
             raise ValueError(
                 f"contract {self.name}: partition_by is {by!r}; name a STRING column of it that "
-                "is never NULL, or "
-                "leave it out: then files are laid out by the day"
+                "is never NULL, or leave it out: then files are laid out by the day"
             )
+
+    def _refuse_loose_key(self) -> None:
+        """Raise ValueError for a key that does not tell the rows of a day apart."""
+        nullable = [name for name in self.nullable_columns if name in self.key]
+        if nullable:
+            defect = f"its key may be NULL in {', '.join(nullable)}"
+        elif self.key or self.made_by:
+            return
+        else:
+            defect = "it has no key"
+        raise ValueError(
+            f"contract {self.name}: {defect}; name columns that tell rows of a day apart, "
+            "never NULL"
+        )
 
     @property
     def row_rules(self) -> tuple[Rule, ...]:
@@ -237,7 +244,9 @@ class Contract:
     def partition_column(self) -> str:
         """The column the table's files are laid out by: the day unless `partition_by` says
         otherwise ("" = none)."""
-        return self.day_column if self.partition_by is None else self.partition_by
+        if self.partition_by is None:
+            return self.day_column
+        return self.partition_by
 
     @property
     def is_by_day(self) -> bool:
@@ -272,8 +281,11 @@ class Contract:
     def source(self) -> str:
         """The name of the source whose landed files are loaded into the table; "": the lake's only
         one, or none is."""
-        landed = next((i.table for i in self.inputs if i.kind is InputKind.FILES), LANDING)
-        return landed.removeprefix(f"{LANDING}_") if landed.startswith(f"{LANDING}_") else ""
+        prefix = f"{LANDING}_"
+        landed = [i.table for i in self.inputs if i.kind is InputKind.FILES]
+        if landed and landed[0].startswith(prefix):
+            return landed[0].removeprefix(prefix)
+        return ""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -287,33 +299,33 @@ class Contract:
 
     def column(self, name: str) -> Column:
         """The column of that name; raises KeyError."""
-        found = next((c for c in self.columns if c.name == name), None)
-        if found is None:
-            raise KeyError(name)
-        return found
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
 
     @property
     def measured_columns(self) -> tuple[str, ...]:
         """The numbers whose distribution says something: no key, nothing tagged as one or as a
         sequence."""
-        return tuple(c.name for c in self._values if c.kind.is_measurable)
+        return tuple(c.name for c in self._values() if c.kind.is_measurable)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The texts whose distribution may say something, likewise."""
-        return tuple(c.name for c in self._values if c.kind.kind == "STRING")
+        return tuple(c.name for c in self._values() if c.kind.kind == "STRING")
 
-    @property
     def _values(self) -> Iterator[Column]:
-        ids = ("key", "sequence")
-        return (c for c in self.columns if c.name not in self.key and c.tags.get("role") not in ids)
+        for column in self.columns:
+            is_number_of_row = column.tags.get("role") in ("key", "sequence")
+            if column.name not in self.key and not is_number_of_row:
+                yield column
 
     @property
     def summed_columns(self) -> tuple[str, ...]:
         """The numbers that have an exact sum, whatever the order of rows: no key, no DOUBLE."""
-        return tuple(
-            c.name for c in self.columns if c.kind.has_exact_sum and c.name not in self.key
-        )
+        values = [c for c in self.columns if c.name not in self.key]
+        return tuple(c.name for c in values if c.kind.has_exact_sum)
 
     @property
     def nullable_columns(self) -> tuple[str, ...]:
@@ -331,13 +343,16 @@ def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str,
     anyway. Raises ValueError for a key with a column that `read` lacks."""
     found: dict[tuple[str, ...], None] = {}
     for contract in contracts:
-        for wanted in (i for i in contract.inputs if i.table == read.name and i.by):
+        for wanted in contract.inputs:
+            if wanted.table != read.name or not wanted.by:
+                continue
             if unknown := sorted({*wanted.by} - {*read.column_names}):
                 raise ValueError(
                     f"{contract.name} reads {read.name} by {', '.join(unknown)}, which is no "
                     "column of it"
                 )
-            if not read.key or not {*read.key} <= {*wanted.by}:
+            is_unique = bool(read.key) and {*read.key} <= {*wanted.by}
+            if not is_unique:
                 found[tuple(sorted(wanted.by))] = None
     return tuple(found)
 

@@ -9,6 +9,7 @@ and change with them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -54,7 +55,9 @@ class DayRange:
         return {"from": str(self.start), "to": str(self.last)}
 
     def __str__(self) -> str:
-        return str(self.start) if len(self) == 1 else f"{self.start}..{self.last}"
+        if len(self) == 1:
+            return str(self.start)
+        return f"{self.start}..{self.last}"
 
 
 @dataclass(frozen=True)
@@ -87,48 +90,52 @@ def some_days(days: Iterable[date]) -> DayRange:
     if not chosen:
         raise ValueError("some days are at least one day")
     whole = DayRange(min(chosen), max(chosen) + ONE_DAY)
-    return whole if len(whole) == len(chosen) else SomeDays(whole.start, whole.end, chosen)
+    if len(whole) == len(chosen):
+        return whole
+    return SomeDays(whole.start, whole.end, chosen)
 
 
 def from_inclusive(first: date, last: date) -> DayRange:
-    """The range of the days from `first` through `last`, both included, as people type it."""
+    """The range of the days from `first` through `last`, both included, as people type it. Raises
+    BackfillError where `last` is earlier, or is the last day of the calendar."""
     if last < first:
-        raise BackfillError(
-            "the range of days",
+        culprit, fix = (
             f"it ends on {last}, before it starts on {first}",
-            "Nothing was done",
             "Give the earlier day first",
         )
-    if last == date.max:
-        culprit = f"after {last} there is no midnight"
-        raise BackfillError(
-            "the range of days", culprit, "Nothing was done", "Give an earlier last day"
-        )
-    return DayRange(first, last + ONE_DAY)
+    elif last == date.max:
+        culprit, fix = f"after {last} there is no midnight", "Give an earlier last day"
+    else:
+        return DayRange(first, last + ONE_DAY)
+    raise BackfillError("the range of days", culprit, "Nothing was done", fix)
 
 
 def parse_day(text: str) -> date:
     """The day that `YYYY-MM-DD` names (ASCII digits only); raises BackfillError otherwise."""
-    try:
-        if not DAY_FORM.fullmatch(text):
-            raise ValueError
-        return date.fromisoformat(text)
-    except ValueError:
-        raise BackfillError(
-            f"the day {text[:40]!r}",
-            "it is not a date of the form YYYY-MM-DD",
-            "Nothing was done",
-            "Write e.g. 2024-03-31",
-        ) from None
+    if DAY_FORM.fullmatch(text):
+        with suppress(ValueError):
+            return date.fromisoformat(text)
+    raise BackfillError(
+        f"the day {text[:40]!r}",
+        "it is not a date of the form YYYY-MM-DD",
+        "Nothing was done",
+        "Write e.g. 2024-03-31",
+    )
 
 
 def day_range(first: str | date, last: str | date | None = None) -> DayRange:
     """The days from `first` through `last` (None: that one day), as people write them. Raises
     BackfillError for a text that is no day."""
-    ends = [
-        parse_day(d) if isinstance(d, str) else d for d in (first, first if last is None else last)
-    ]
-    return from_inclusive(*ends)
+    start = _day_of(first)
+    if last is None:
+        return from_inclusive(start, start)
+    return from_inclusive(start, _day_of(last))
+
+
+def _day_of(written: str | date) -> date:
+    if isinstance(written, date):
+        return written
+    return parse_day(written)
 
 
 def parse_span(text: str) -> DayRange:
@@ -165,33 +172,38 @@ def days_text(days: Iterable[date]) -> str:
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:
     """The fewest ranges that hold exactly `days` (any order, repetitions allowed), ascending."""
-    ranges: list[DayRange] = []
+    found: list[DayRange] = []
     for day in sorted(set(days)):
-        if ranges and ranges[-1].end == day:
-            ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
+        if found and found[-1].end == day:
+            found[-1] = DayRange(found[-1].start, day + ONE_DAY)
         else:
-            ranges.append(DayRange(day, day + ONE_DAY))
-    return ranges
+            found.append(DayRange(day, day + ONE_DAY))
+    return found
 
 
 def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
     """Write days as at most `most` ranges, and the number of further ranges."""
     found = contiguous(days)
-    more = f" and {len(found) - most} more ranges" if len(found) > most else ""
-    return ", ".join(map(str, found[:most])) + more
+    shown = ", ".join(map(str, found[:most]))
+    if len(found) > most:
+        return f"{shown} and {len(found) - most} more ranges"
+    return shown
 
 
 def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
     """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are
-    filled."""
-    ranges = contiguous(days)
-    by_gap = sorted(
-        range(1, len(ranges)), key=lambda i: (ranges[i].start - ranges[i - 1].end, i), reverse=True
-    )
-    cuts = [0, *sorted(by_gap[: max(at_most, 1) - 1]), len(ranges)]
-    return [
-        DayRange(ranges[i].start, ranges[j - 1].end) for i, j in itertools.pairwise(cuts) if i < j
-    ]
+    filled, of equal ones the earlier."""
+    found = contiguous(days)
+    gaps = [after.start - before.end for before, after in itertools.pairwise(found)]
+    by_size = sorted(range(len(gaps)), key=gaps.__getitem__)
+    filled = set(by_size[: max(len(found) - max(at_most, 1), 0)])
+    joined = found[:1]
+    for number, span in enumerate(found[1:]):
+        if number in filled:
+            joined[-1] = DayRange(joined[-1].start, span.end)
+        else:
+            joined.append(span)
+    return joined
 
 
 def midnight(day: date) -> datetime:

@@ -10,7 +10,7 @@ Not here: digests of code (`kernel.write.code`).
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
@@ -61,13 +61,15 @@ def raw_digest(day: date, source: Source) -> str:
     view = source.view
     if not view.is_due(day):
         return digest_of([])
-    landed = source.landed.get(day)
-    parts: list[str] = sorted(landed.shas) if landed else []
+    parts: list[str] = []
+    if day in source.landed:
+        parts += sorted(source.landed[day].shas)
     if view.as_of is not None and view.as_of < end_of(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
-    for release in (r for r in source.releases if day in r.arrival_days):
-        contents = f" of {digest_of(sorted(release.contents))}"
-        parts.append(f"released {release.first}..{release.last}{contents}")
+    for release in source.releases:
+        if day in release.arrival_days:
+            contents = digest_of(sorted(release.contents))
+            parts.append(f"released {release.first}..{release.last} of {contents}")
     return digest_of(parts)
 
 
@@ -77,7 +79,8 @@ def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
 
 
 def _days_from(start: date, wanted: Input, day: date) -> list[date]:
-    if (keys := wanted.keys_by_day.get(day)) is not None:
+    keys = wanted.keys_by_day.get(day)
+    if keys is not None:
         return keys.loaded_for(day)
     first = max(start, wanted.first_day or start, day - ONE_DAY * wanted.before)
     return [first + ONE_DAY * i for i in range((day + ONE_DAY * wanted.after - first).days + 1)]
@@ -120,8 +123,11 @@ class _Readers:
 
     def of_day(self, loaded: date) -> set[date]:
         """The days that load a day of the input, or await it."""
-        awaiting = (day for day, own in self.awaiting if own.awaits(day, loaded))
-        return {*self.by_loaded.get(loaded, ()), *awaiting}
+        found = set(self.by_loaded.get(loaded, ()))
+        for day, own in self.awaiting:
+            if own.awaits(day, loaded):
+                found.add(day)
+        return found
 
 
 class Digests:
@@ -160,17 +166,15 @@ class Digests:
         """The days of a table whose receipts name a day of the input `wanted` among their keys,
         loaded or awaited."""
         if (table, wanted) not in self._readers:
-            latest = self.view.table(table).latest
-            keys = (
-                (d, i.keys_by_day.get(d))
-                for d in latest
-                for i in self.inputs_of(table, d)
-                if i.table == wanted
-            )
-            self._readers[table, wanted] = _Readers.of(
-                (d, own) for d, own in keys if own is not None
-            )
+            self._readers[table, wanted] = _Readers.of(self._keys_of(table, wanted))
         return self._readers[table, wanted].of_day(day)
+
+    def _keys_of(self, table: str, wanted: str) -> Iterator[tuple[date, Keys]]:
+        """The days of a table that were made from keys of the input `wanted`, with their keys."""
+        for day in self.view.table(table).latest:
+            for read in self.inputs_of(table, day):
+                if read.table == wanted and day in read.keys_by_day:
+                    yield day, read.keys_by_day[day]
 
     def as_made(self, table: str, day: date) -> str:
         """Today's input digest of a day, from the keys that its newest receipt names."""
@@ -179,28 +183,31 @@ class Digests:
     def unpinned(self, receipt: DayReceipt) -> tuple[str, ...]:
         """What the step of the day read from a lake and its receipt cannot name, in words."""
         made = self._parameters_of(receipt)
-        return made.unpinned if made is not None else ()
+        if made is None:
+            return ()
+        return made.unpinned
 
     def _for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
         """Today's parameters of a table with the keys of a receipt, and their name."""
-        key = (table, receipt.parameters if receipt is not None else "")
+        if receipt is None:
+            return table, self._today[table]
+        key = (table, receipt.parameters)
         if (
             key not in self._as_made
         ):  # once per commit, whose text may name keys of thousands of days
             self._as_made[key] = self._made_anew(table, receipt)
         return self._as_made[key]
 
-    def _made_anew(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
-        today, made = (
-            self._today[table],
-            self._parameters_of(receipt) if receipt is not None else None,
-        )
-        if receipt is None or made is None or self.contracts[table].is_being_made:
+    def _made_anew(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
+        today, made = self._today[table], self._parameters_of(receipt)
+        if made is None or self.contracts[table].is_being_made:
             return table, today
         as_made = with_keys_of(today, made)
         if as_made == made:
             return receipt.parameters, made
-        return (table, today) if as_made is today else (f"{table} as {receipt.parameters}", as_made)
+        if as_made is today:
+            return table, today
+        return f"{table} as {receipt.parameters}", as_made
 
     def is_current(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs, by its own parameters, else by
@@ -208,20 +215,17 @@ class Digests:
         parameters = self._parameters_of(receipt)
         # A day that was left empty because its cut had not come was never made: today's cut decides
         # when it is.
-        if (
-            parameters is None
-            or parameters == self._today[table]
-            or receipt.entry.built is Built.PENDING
-        ):
+        was_never_made = receipt.entry.built is Built.PENDING
+        if parameters is None or parameters == self._today[table] or was_never_made:
             return self.is_todays(table, day, receipt)
         recorded = receipt.entry.input_digest
         if self._agrees(recorded, receipt.parameters, parameters, day):
             return True
         today = self._today[table].inputs
         narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
-        return narrow != parameters and self._agrees(
-            recorded, f"{table} {receipt.parameters}", narrow, day
-        )
+        if narrow == parameters:
+            return False
+        return self._agrees(recorded, f"{table} {receipt.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
@@ -235,12 +239,9 @@ class Digests:
             return True
         # Its receipt may name all columns of today, because a column that it did not read was
         # dropped since.
-        if (
-            made is None
-            or made == today
-            or whole_of(made) != whole
-            or not self._reads_all_of(made, today)
-        ):
+        if made is None or made == today or whole_of(made) != whole:
+            return False
+        if not self._reads_all_of(made, today):
             return False
         return self._agrees(recorded, receipt.parameters, made, day)
 
@@ -250,32 +251,33 @@ class Digests:
         stale."""
         if recorded == self._digest(name, parameters, day):
             return True
-        known = reads(parameters.inputs, InputKind.KNOWN_AT_CUT)
-        return known and recorded == self._digest(name, parameters, day, by_code=False)
+        if not reads(parameters.inputs, InputKind.KNOWN_AT_CUT):
+            return False
+        return recorded == self._digest(name, parameters, day, by_code=False)
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
         """Whether a day with the `recorded` parameters has read every column of each input that is
         read today."""
-        return all(
-            earlier.columns is not None
-            and set(current.columns or self.contracts[current.table].column_names)
-            <= {*earlier.columns}
-            for earlier, current in zip(recorded.inputs, today.inputs, strict=True)
-            if earlier.columns != current.columns
-        )
+        for earlier, current in zip(recorded.inputs, today.inputs, strict=True):
+            if earlier.columns == current.columns:
+                continue
+            read = current.columns or self.contracts[current.table].column_names
+            if earlier.columns is None or not set(read) <= set(earlier.columns):
+                return False
+        return True
 
     def knows_parameters(self, receipt: DayReceipt) -> bool:
         """Whether the receipt names its parameters, and all their tables exist."""
         return self._parameters_of(receipt) is not None
 
     def _parameters_of(self, receipt: DayReceipt) -> Parameters | None:
-        if receipt.parameters not in self._parameters:
-            parameters = parse_parameters(receipt.parameters)
-            is_whole = parameters is not None and all(
-                i.table in self.contracts for i in parameters.inputs
-            )
-            self._parameters[receipt.parameters] = parameters if is_whole else None
-        return self._parameters[receipt.parameters]
+        text = receipt.parameters
+        if text not in self._parameters:
+            found = parse_parameters(text)
+            if found is not None and not {i.table for i in found.inputs} <= self.contracts.keys():
+                found = None
+            self._parameters[text] = found
+        return self._parameters[text]
 
     def _digest(self, name: str, parameters: Parameters, day: date, *, by_code: bool = True) -> str:
         """The digest under parameters; `name` is a table (today's parameters) or the text of a
@@ -283,10 +285,10 @@ class Digests:
         write."""
         key = (name, day, by_code)
         if key not in self._digests:
-            source = self.view.source(name) if parameters.is_landed else None
-            self._digests[key] = (
-                raw_digest(day, source) if source else self._of_inputs(parameters, day, by_code)
-            )
+            if parameters.is_landed:
+                self._digests[key] = raw_digest(day, self.view.source(name))
+            else:
+                self._digests[key] = self._of_inputs(parameters, day, by_code)
         return self._digests[key]
 
     def _of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
@@ -312,25 +314,24 @@ class Digests:
         by_code: bool,
     ) -> list[str]:
         if wanted.kind is InputKind.ARRIVALS:
-            return [
-                f"{a} {fingerprint}" for a, fingerprint in self._arrivals(wanted.table, day, None)
-            ]
+            arrivals = self._arrivals(wanted.table, day, None)
+            return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]
         days = _days_from(parameters.start, wanted, day)
         if wanted.kind is InputKind.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per
             # day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
             return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
-        parts = [
-            self._content_part(wanted, d, required=is_required(d, day, frontier)) for d in days
-        ]
-        if day not in wanted.keys_by_day:
-            return parts
-        named = [f"{d} {part}" for d, part in zip(days, parts, strict=True)]
-        awaited = awaited_days(wanted, day, self.view)
-        return named + [
-            f"{d} awaited {self._content_part(wanted, d, required=False)}" for d in awaited
-        ]
+        has_keys = day in wanted.keys_by_day
+        parts = []
+        for input_day in days:
+            required = is_required(input_day, day, frontier)
+            content = self._content_part(wanted, input_day, required=required)
+            parts.append(f"{input_day} {content}" if has_keys else content)
+        for input_day in awaited_days(wanted, day, self.view):
+            content = self._content_part(wanted, input_day, required=False)
+            parts.append(f"{input_day} awaited {content}")
+        return parts
 
     def _part_of_deliveries(self, wanted: Input) -> Part:
         """The columns of raw's rows that decide the input's content: a change of another column
@@ -338,13 +339,12 @@ class Digests:
         landed = self.contracts.get(self._landed.get(wanted.table, ""))
         if wanted.columns is None or landed is None:
             return None
-        delivered = tuple(c for c in landed.column_names if c not in LANDED)
+        delivered = [c for c in landed.column_names if c not in LANDED]
         # Columns that a receipt names and the payload has no more were delivered when its day was
         # made.
-        gone = tuple(
-            c for c in wanted.columns if c not in self.contracts[wanted.table].column_names
-        )
-        return delivery_columns(wanted, self.contracts, delivered + gone)
+        columns_now = self.contracts[wanted.table].column_names
+        gone = [c for c in wanted.columns if c not in columns_now]
+        return delivery_columns(wanted, self.contracts, (*delivered, *gone))
 
     def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
         key = (wanted.table, wanted.columns, day, required)
@@ -354,42 +354,37 @@ class Digests:
 
     def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:
         receipt = self.view.table(wanted.table).latest.get(day)
-        if receipt is None or (not required and not receipt.entry.rows):
-            return MISSING if required else NOTHING
-        mark = " incomplete" if receipt.entry.built is Built.INCOMPLETE else ""
-        fingerprint = receipt.entry.parts.get(
-            name_of(wanted.columns or ()), receipt.entry.fingerprint
-        )
-        columns, foreign = (
-            mark_of(receipt.entry, wanted.columns),
-            self._foreign_mark(wanted.table, day),
-        )
-        return f"{receipt.entry.rows} {fingerprint}{columns}{mark}{foreign}"
+        if required and receipt is None:
+            return MISSING
+        if receipt is None or not (required or receipt.entry.rows):
+            return NOTHING
+        entry = receipt.entry
+        fingerprint = entry.parts.get(name_of(wanted.columns or ()), entry.fingerprint)
+        columns = mark_of(entry, wanted.columns)
+        incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
+        foreign = self._foreign_mark(wanted.table, day)
+        return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
 
     def _foreign_mark(self, table: str, day: date) -> str:
         """The mark for a day that another program's commit touched; in their digest it makes
         depending days stale."""
-        return " foreign" if day in self.view.table(table).foreign else ""
+        if day in self.view.table(table).foreign:
+            return " foreign"
+        return ""
 
     def _arrivals(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`;
         None: all), marked by these columns in raw's files, and of arrival days that another program
         touched there."""
-        rows, latest = (
-            self.view.source(landed).arrivals.get(day, ()),
-            self.view.table(landed).latest,
-        )
-        name = name_of(part) if part is not None else ""
-        loaded = {a: latest[a].entry for a, _ in rows if a in latest}
-        return [
-            (
-                a,
-                fingerprint_in(text, name)
-                + mark_of(loaded.get(a), part, LANDED)
-                + self._foreign_mark(landed, a),
-            )
-            for a, text in rows
-        ]
+        latest = self.view.table(landed).latest
+        name = "" if part is None else name_of(part)
+        found = []
+        for arrival_day, text in self.view.source(landed).arrivals.get(day, ()):
+            loaded = latest.get(arrival_day)
+            columns = "" if loaded is None else mark_of(loaded.entry, part, LANDED)
+            marks = columns + self._foreign_mark(landed, arrival_day)
+            found.append((arrival_day, fingerprint_in(text, name) + marks))
+        return found
 
     def _known_at_cut(self, table: str, wanted: date, last: date, part: Part, by_code: bool) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those
@@ -398,22 +393,28 @@ class Digests:
         if receipt is None:
             return MISSING
         foreign = self._foreign_mark(table, wanted)
-        own_content = receipt.entry.built in (
-            Built.HELD,
-            Built.MERGED,
-        )  # not what the arrivals alone give
-        is_old = by_code and self._is_old(table, receipt)
-        if foreign or own_content or is_old or not self.is_current(table, wanted, receipt):
+        if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
         arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 
+    def _is_of_arrivals(self, table: str, day: date, receipt: DayReceipt, by_code: bool) -> bool:
+        """Whether a day holds what its arrivals alone give."""
+        if receipt.entry.built in (Built.HELD, Built.MERGED):
+            return False
+        if by_code and self._is_old(table, receipt):
+            return False
+        return self.is_current(table, day, receipt)
+
     def _prefix(self, landed: str, wanted: date, part: Part) -> tuple[list[date], list[str]]:
-        if (landed, wanted, part) not in self._prefixes:
-            rows = self._arrivals(landed, wanted, part)
-            prefixes, running = [NOTHING], hashlib.sha256()
-            for arrival_day, fingerprint in rows:
+        """The arrival days of an event day, ascending, and a digest of the first 0, 1, 2, … of its
+        arrivals."""
+        key = (landed, wanted, part)
+        if key not in self._prefixes:
+            days, prefixes, running = list[date](), [NOTHING], hashlib.sha256()
+            for arrival_day, fingerprint in self._arrivals(landed, wanted, part):
                 running.update(f"{arrival_day} {fingerprint}\n".encode())
+                days.append(arrival_day)
                 prefixes.append(running.hexdigest()[:DIGEST_CHARS])
-            self._prefixes[landed, wanted, part] = ([a for a, _ in rows], prefixes)
-        return self._prefixes[landed, wanted, part]
+            self._prefixes[key] = days, prefixes
+        return self._prefixes[key]
