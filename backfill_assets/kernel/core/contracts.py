@@ -122,6 +122,11 @@ class Input:
         return dict(by_day(self.keys))
 
     @property
+    def reads_days(self) -> bool:
+        """Whether days of `table` decide a day, not the deliveries for it."""
+        return self.kind in (InputKind.CONTENT, InputKind.KNOWN_AT_CUT)
+
+    @property
     def spread(self) -> str:
         """The choice against skew in words; empty if there is none."""
         choices = {

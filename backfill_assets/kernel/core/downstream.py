@@ -7,7 +7,7 @@ rebuild that changes nothing makes no day stale. Deliveries not loaded yet count
 on which they arrived.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
@@ -40,25 +40,32 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
     Leaves out `rebuilt` itself and days that are held, pending, stale or missing today.
     """
     rebuilt_days = {name: rebuilt.get(name, frozenset()) for name in states.contracts}
-    forecast, stale = states, {name: frozenset[date]() for name in states.contracts}
+    stale = {name: frozenset[date]() for name in states.contracts}
     if not any(rebuilt_days.values()):
         return stale
-    changed: dict[str, Set[date]] = {}
+    forecast, changed = states, dict[str, Set[date]]()
     for name, contract in states.contracts.items():
         made_again = {**changed, name: rebuilt_days[name]}
-        reached = touched(states, forecast, contract, made_again) & set(
-            states.view.table(name).latest
-        )
-        others = {d for d in reached - rebuilt_days[name] if states.of(name, d) in MAY_FOLLOW}
-        if not contract.reads_itself:  # else each of these days makes the next one stale
-            others = {d for d in others if forecast.of(name, d) is State.STALE}
-        stale[name] = frozenset(others)
+        reached = touched(states, forecast, contract, made_again) - rebuilt_days[name]
+        stale[name] = frozenset(_become_stale(states, forecast, contract, reached))
         changed[name] = stale[name] | rebuilt_days[name]
         if changed[name]:
-            forecast = States(
-                states.contracts.values(), _rebuilt(forecast, contract, changed[name]), states.codes
-            )
+            view = _rebuilt(forecast, contract, changed[name])
+            forecast = States(states.contracts.values(), view, states.codes)
     return stale
+
+
+def _become_stale(
+    states: States, forecast: States, contract: Contract, reached: Set[date]
+) -> Iterator[date]:
+    """Yield the written days of a table among the `reached` ones that are stale in `forecast`, or
+    will be: in a table that is made from its own days each of them makes the next one stale."""
+    for day in reached & states.view.table(contract.name).latest.keys():
+        may_follow = states.of(contract.name, day) in MAY_FOLLOW
+        if not may_follow:
+            continue
+        if contract.reads_itself or forecast.of(contract.name, day) is State.STALE:
+            yield day
 
 
 def stale_after(
@@ -73,15 +80,17 @@ def stale_after(
     for name, days in entries.items():
         view = _with_entries(view, name, days)
     forecast = States(states.contracts.values(), view, states.codes)
-    stale = {
-        name: frozenset(
-            d
-            for d in states.view.table(name).latest
-            if forecast.of(name, d) is State.STALE and states.of(name, d) is not State.STALE
-        )
-        for name in states.contracts
-    }
-    return {name: days for name, days in stale.items() if days}
+    stale = {}
+    for name in states.contracts:
+        found = _stale_days(forecast, name) - _stale_days(states, name)
+        if found:
+            stale[name] = frozenset(found)
+    return stale
+
+
+def _stale_days(states: States, name: str) -> set[date]:
+    """The written days of a table that are stale."""
+    return {d for d in states.view.table(name).latest if states.of(name, d) is State.STALE}
 
 
 def touched(
@@ -91,15 +100,21 @@ def touched(
     `changed` day (per table), or the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).latest)
-    days_reached = _reached(states, contract, changed)
+    found = _reached(states, contract, changed)
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
-            days, arrivals = (
-                changed.get(wanted.table, frozenset()),
-                forecast.view.source(wanted.table).arrivals,
-            )
-            days_reached |= {d for d, rows in arrivals.items() if any(a in days for a, _ in rows)}
-    return days_reached
+            arrival_days = changed.get(wanted.table, frozenset())
+            found |= _days_of_arrivals(forecast.view.source(wanted.table), arrival_days)
+    return found
+
+
+def _days_of_arrivals(source: Source, arrival_days: Set[date]) -> set[date]:
+    """The event days of deliveries that came on these days."""
+    found = set[date]()
+    for event_day, rows in source.arrivals.items():
+        if any(arrival_day in arrival_days for arrival_day, _ in rows):
+            found.add(event_day)
+    return found
 
 
 def _reached(states: States, contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
@@ -107,20 +122,15 @@ def _reached(states: States, contract: Contract, changed: Mapping[str, Set[date]
     own days also what follows from these."""
     found, own = set[date](), dict(changed)
     while True:
-        reached = set[date]().union(
-            *(
-                states.reading(contract.name, wanted, own.get(wanted.table, frozenset()))
-                for wanted in contract.inputs
-                if wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-            )
-        )
+        reached = set[date]()
+        for wanted in contract.inputs:
+            if wanted.reads_days:
+                reached |= states.reading(contract.name, wanted, own.get(wanted.table, frozenset()))
         if reached <= found or not contract.reads_itself:
             return found | reached
         found |= reached
-        own[contract.name] = {
-            *own.get(contract.name, ()),
-            *(reached & states.view.table(contract.name).latest.keys()),
-        }
+        written = reached & states.view.table(contract.name).latest.keys()
+        own[contract.name] = written.union(own.get(contract.name, ()))
 
 
 def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
@@ -156,21 +166,24 @@ def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) 
 
 def _entry(states: States, contract: Contract, day: date) -> DayEntry:
     """The entry of a rebuild of this day that gave other rows."""
-    name, before = contract.name, states.latest(contract.name, day)
-    rows = max(before.entry.rows if before else 0, 1)
+    name = contract.name
+    before, landed = states.latest(name, day), states.view.source(name).landed.get(day)
+    rows = 1
     if contract.is_landed:
-        rows = landed.usable_rows if (landed := states.view.source(name).landed.get(day)) else 0
+        rows = 0 if landed is None else landed.usable_rows
+    elif before is not None:
+        rows = max(before.entry.rows, 1)
     return DayEntry(rows, COMING, states.digests.of(name, day), states.built_as(name, day))
 
 
 def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
     """The ledger `arrivals` after a load of these arrival days; a day that was never loaded counts
     as its own event day."""
-    known = {a for rows in source.arrivals.values() for a, _ in rows}
-    arrivals = {
-        d: tuple((a, COMING if a in days else f) for a, f in rows)
-        for d, rows in source.arrivals.items()
-    }
+    arrivals = dict[date, tuple[tuple[date, str], ...]]()
+    known = set[date]()
+    for event_day, rows in source.arrivals.items():
+        arrivals[event_day] = tuple((a, COMING if a in days else text) for a, text in rows)
+        known.update(a for a, _ in rows)
     for day in days - known:
         arrivals[day] = tuple(sorted((*arrivals.get(day, ()), (day, COMING))))
     return arrivals
@@ -190,40 +203,47 @@ def with_downstream(
     if not requests or requests[0].attempt:
         return list(requests)
     first = requests[0]
-    forecast = will_change(states)
-    changed: dict[str, Set[date]] = {first.table: first.needed_days}
-    for name, contract in states.contracts.items():
-        follows = _reached(states, contract, changed) & (forecast[name] | set(found.waiting[name]))
-        if follows and name != first.table and not contract.made_by:
-            changed[name] = follows
-    reached = {name: days for name, days in changed.items() if name != first.table}
-    fresh = {
-        name: [r for r in requests if r.table == name and not r.attempt]
-        for name in states.contracts
-    }
+    reached = _days_downstream(states, first, found)
     while reached:
         days = first.needed_days.union(*reached.values())
         covered = DayRange(min(days), max(days) + ONE_DAY)
-        inside = {
-            n: [r for r in fresh[n] if covered.start <= r.days.start and r.days.end <= covered.end]
-            for n in (first.table, *reached)
-        }
-        rebuilt = {
-            n: {*reached.get(n, ())}.union(*(own.needed_days for own in inside[n])) for n in inside
-        }
-        if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in rebuilt):
-            identities = {
-                day: identity for r in inside[first.table] for day, identity in r.needed.items()
-            }
-            joint = replace(first, needed=identities, tables=(first.table, *reached), days=covered)
-            others = [
-                r
-                for r in requests
-                if not any(r is other for own in inside.values() for other in own)
-            ]
-            return [joint, *others]
+        tables = (first.table, *reached)
+        inside = [r for r in requests if _is_inside(r, tables, covered)]
+        rebuilt = {name: set(reached.get(name, ())) for name in tables}
+        for request in inside:
+            rebuilt[request.table] |= request.needed_days
+        if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in tables):
+            needed = dict[str, str]()
+            for request in inside:
+                if request.table == first.table:
+                    needed.update(request.needed)
+            joint = replace(first, needed=needed, tables=tables, days=covered)
+            return [joint, *(r for r in requests if not any(r is other for other in inside))]
         reached.popitem()  # else without the last table, as far as one run can cover the others
     return list(requests)
+
+
+def _days_downstream(states: States, first: Work, found: Needs) -> dict[str, Set[date]]:
+    """Per table downstream of the request the days that follow from its days, and that need a
+    rebuild afterwards; not of assets, whose days Dagster alone makes."""
+    forecast = will_change(states)
+    changed: dict[str, Set[date]] = {first.table: first.needed_days}
+    for name, contract in states.contracts.items():
+        if name == first.table or contract.made_by:
+            continue
+        needed = forecast[name].union(found.waiting[name])
+        follows = _reached(states, contract, changed) & needed
+        if follows:
+            changed[name] = follows
+    del changed[first.table]
+    return changed
+
+
+def _is_inside(request: Work, tables: Collection[str], covered: DayRange) -> bool:
+    """Whether a run of these tables and days does all that the request asks for."""
+    if request.attempt or request.table not in tables:
+        return False
+    return covered.start <= request.days.start and request.days.end <= covered.end
 
 
 def _may_be_covered(
@@ -233,16 +253,13 @@ def _may_be_covered(
     rebuilt: Mapping[str, Set[date]],
     busy: Mapping[str, Set[date]],
 ) -> bool:
+    """Whether a run that rebuilds the days `rebuilt` may cover a range of days of this table."""
     busy_days = busy.get(name, frozenset())
-    inputs = [
-        i.table
-        for i in states.contracts[name].inputs
-        if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-    ]
-    latest = [states.view.table(table).latest for table in inputs if table not in rebuilt]
-    return all(
-        day not in busy_days
-        and (day in rebuilt[name] or may_lie_between(states, name, day))
-        and all(day in of_input for of_input in latest)
-        for day in covered
-    )
+    inputs = [i.table for i in states.contracts[name].inputs if i.reads_days]
+    present = [states.view.table(table).latest for table in inputs if table not in rebuilt]
+    for day in covered:
+        if day in busy_days or any(day not in days for days in present):
+            return False
+        if day not in rebuilt[name] and not may_lie_between(states, name, day):
+            return False
+    return True

@@ -98,8 +98,10 @@ SPARK = Engine()
 
 def culprit(names: Mapping[str, str], engine: Engine) -> str:
     """Return the second part of a refusal's message: what differs."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join([*names][:3])}{more}: on {engine.name.lower()} not always what Spark gives"
+    shown = ", ".join([*names][:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
+    return f"{shown}: on {engine.name.lower()} not always what Spark gives"
 
 
 def advice(names: Mapping[str, str]) -> str:
@@ -109,17 +111,19 @@ def advice(names: Mapping[str, str]) -> str:
 
 
 def disagreement(before: "DayReceipt", now: "DayEntry", code: tuple[str, str], engine: str) -> str:
-    """Return how a day rebuilt by `engine` differs from what the same inputs, code and settings
-    gave before; empty if it does not, or if that cannot be said."""
-    same = (
-        before.code_digest,
-        before.settings_digest,
-    ) == code and before.entry.input_digest == now.input_digest
-    alike = before.entry.scheme == now.scheme and before.entry.built == now.built
-    if not (before.engine and same and alike) or before.entry.content == now.content:
+    """Return how a day rebuilt by `engine` differs from what the same inputs, `code` (its digest
+    and that of settings) gave before; empty if it does not, or if that cannot be said."""
+    earlier = before.entry
+    can_be_said = bool(before.engine) and (before.code_digest, before.settings_digest) == code
+    decided_by = (now.input_digest, now.scheme, now.built)
+    is_same_work = (earlier.input_digest, earlier.scheme, earlier.built) == decided_by
+    if not can_be_said or not is_same_work or earlier.content == now.content:
         return ""
-    return (
+    found = (
         f"{engine} gives other rows ({now.rows}, fingerprint {now.fingerprint}) than "
-        f"{before.engine} gave "
-        f"({before.entry.rows}, {before.entry.fingerprint}) from the same inputs and code"
-    ) + (CHANCE if before.engine == engine else "")
+        f"{before.engine} gave ({earlier.rows}, {earlier.fingerprint}) from the same inputs and "
+        "code"
+    )
+    if before.engine == engine:
+        found += CHANCE
+    return found

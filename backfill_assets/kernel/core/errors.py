@@ -39,10 +39,10 @@ class BackfillError(Exception):
 
     def __str__(self) -> str:
         """One line, whatever it quotes: object: culprit. Consequence. Fix."""
-        end = (
-            "" if self.culprit.endswith((".", "?", "!")) else "."
-        )  # as another program's words may
-        return one_line(f"{self.object}: {self.culprit}{end} {self.consequence}. {self.fix}.")
+        culprit = self.culprit
+        if not culprit.endswith((".", "?", "!")):  # as another program's words may
+            culprit += "."
+        return one_line(f"{self.object}: {culprit} {self.consequence}. {self.fix}.")
 
 
 def unwritten(what: str, consequence: str) -> BackfillError:
@@ -57,7 +57,9 @@ def unwritten(what: str, consequence: str) -> BackfillError:
 
 def section_of(source: str) -> str:
     """The section of `lake.toml` that says what this source delivers; "" is a lake's only one."""
-    return f"[sources.{source}]" if source else "[source]"
+    if source:
+        return f"[sources.{source}]"
+    return "[source]"
 
 
 class TransientError(BackfillError):
@@ -137,7 +139,9 @@ def telling_source(name: str) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        raise (error.of_source(name) if name else error) from error.__cause__
+        if not name:
+            raise
+        raise error.of_source(name) from error.__cause__
 
 
 def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int | None] | None:
@@ -145,8 +149,10 @@ def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int |
     its own place."""
     if isinstance(error, SyntaxError) and error.filename:
         return Path(error.filename), error.lineno
-    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    return next((place for place in reversed(frames) if place[0] in files), None)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename) in files:
+            return Path(frame.filename), frame.lineno
+    return None
 
 
 class GateRefused(BackfillError):
@@ -164,13 +170,15 @@ class GateRefused(BackfillError):
 def unusable(error: OSError, fix: str = "") -> BackfillError:
     """The error about a file or folder that the system refuses: full, read-only, another user's,
     not a folder."""
+    usual_fix = (
+        "Give this user the right to read and write there, and see that its disk has space, then "
+        "run again"
+    )
     return BackfillError(
         str(error.filename or "a file"),
         (error.strerror or str(error)).lower(),
         "What was being done was not finished",
-        fix
-        or "Give this user the right to read and write there, and see that its disk has space, "
-        "then run again",
+        fix or usual_fix,
     )
 
 

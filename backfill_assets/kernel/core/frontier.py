@@ -22,23 +22,31 @@ def is_loaded(day: date, source: Source) -> bool:
     """Whether the landed table holds the arrival day as today's files give it, the ledger
     `arrivals` names its version, and no other program has touched its ledgers since."""
     receipt = source.loaded.latest.get(day)
-    if receipt is None or receipt.version > source.loaded_version or source.is_doubted(day):
+    if receipt is None or source.is_doubted(day):
         return False
-    return receipt.entry.input_digest == raw_digest(day, source)
+    is_named = receipt.version <= source.loaded_version
+    return is_named and receipt.entry.input_digest == raw_digest(day, source)
 
 
 def recorded(table: TableView, source: Source) -> datetime | None:
     """The greatest frontier of the source that a receipt of the table names."""
-    return table.frontiers.get(source.table) if source.name else table.frontier
+    if source.name:
+        return table.frontiers.get(source.table)
+    return table.frontier
 
 
 def is_lowered(source: Source) -> bool:
     """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
     as_of, loaded = source.view.as_of, recorded(source.ledger, source)
-    last = max((d for d, r in source.loaded.latest.items() if r.entry.rows), default=None)
     if as_of is None:
         return False
-    return (loaded is not None and loaded > as_of) or (last is not None and midnight(last) >= as_of)
+    if loaded is not None and loaded > as_of:
+        return True
+    return any(
+        midnight(day) >= as_of
+        for day, receipt in source.loaded.latest.items()
+        if receipt.entry.rows
+    )
 
 
 def frontier_of(source: Source) -> datetime | None:
@@ -50,25 +58,30 @@ def frontier_of(source: Source) -> datetime | None:
     rising.
     """
     as_of = source.view.as_of
-    latest = source.loaded.latest
-    held = {d for d in latest if is_loaded(d, source)}
+    found = [recorded(table, source) for table in source.view.tables.values()]
+    found.append(_frontier_by_days(source))
+    known = [frontier for frontier in found if frontier is not None]
+    if as_of is not None and known:
+        return min(max(known), as_of)
+    return max(known, default=None)
+
+
+def _frontier_by_days(source: Source) -> datetime | None:
+    """The frontier by the days that are loaded and those that wait; None where neither says one."""
+    latest, as_of = source.loaded.latest, source.view.as_of
+    loaded = {day for day in latest if is_loaded(day, source)}
+    with_rows = [day for day in loaded if latest[day].entry.rows]
     waiting = [
-        d
-        for d, r in source.landed.items()
-        if r.usable_rows and source.view.is_due(d) and d not in held
+        day
+        for day, landed in source.landed.items()
+        if landed.usable_rows and day not in loaded and source.view.is_due(day)
     ]
-    loaded = [d for d in held if latest[d].entry.rows]
-    candidates = [f for t in source.view.tables.values() if (f := recorded(t, source)) is not None]
-    if waiting and loaded:
-        candidates.append(min(midnight(min(waiting)), end_of(max(loaded))))
-    elif as_of is not None and not waiting and source.ledger.version >= 0:
-        candidates.append(as_of)
-    elif loaded:
-        candidates.append(end_of(max(loaded)))
-    if not candidates:
+    if as_of is not None and not waiting and source.ledger.version >= 0:
+        return as_of
+    if not with_rows:
         return None
-    newest = max(candidates)
-    return newest if as_of is None else min(newest, as_of)
+    end = end_of(max(with_rows))
+    return min(end, midnight(min(waiting))) if waiting else end
 
 
 def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
@@ -76,23 +89,22 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     itself if landed."""
     by_table: dict[str, frozenset[str]] = {}
     for contract in contracts:
-        of_inputs = [
-            by_table.get(i.table, frozenset())
-            for i in contract.inputs
-            if i.kind is not InputKind.FILES
-        ]
-        by_table[contract.name] = frozenset[str]().union(
-            *of_inputs, (contract.name,) if contract.is_landed else ()
-        )
+        found = frozenset({contract.name} if contract.is_landed else ())
+        for wanted in contract.inputs:
+            if wanted.kind is not InputKind.FILES:
+                found |= by_table.get(wanted.table, frozenset())
+        by_table[contract.name] = found
     return by_table
 
 
 def externals_below(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
     """The tables of others that `table` is made from, whatever lies between; itself if it is
     one."""
-    above = (i.table for i in contracts[table].inputs if i.table in contracts and i.table != table)
-    own = frozenset({table} if contracts[table].external else ())
-    return own.union(*(externals_below(contracts, name) for name in above))
+    found = frozenset({table} if contracts[table].external else ())
+    for wanted in contracts[table].inputs:
+        if wanted.table in contracts and wanted.table != table:
+            found |= externals_below(contracts, wanted.table)
+    return found
 
 
 class Frontiers:
@@ -116,9 +128,8 @@ class Frontiers:
 
     def of_inputs(self, inputs: Iterable[Input]) -> datetime | None:
         """The least frontier of the sources of these inputs."""
-        return self._least(
-            frozenset[str]().union(*(self.below.get(i.table, frozenset()) for i in inputs))
-        )
+        sources = (self.below.get(i.table, frozenset()) for i in inputs)
+        return self._least(frozenset[str]().union(*sources))
 
     @property
     def least(self) -> datetime | None:
@@ -133,18 +144,22 @@ class Frontiers:
     def tags_of(self, table: str) -> dict[str, str]:
         """The tag of a receipt of the table with its sources' frontiers; empty where sources have
         no names."""
-        known = {
-            s: f.isoformat()
-            for s in sorted(self.below.get(table, ()))
-            if (f := self.of_source.get(s))
-        }
-        return {FRONTIERS: json.dumps(known)} if self._names and known else {}
+        known = dict[str, str]()
+        for source in sorted(self.below.get(table, ())):
+            frontier = self.of_source.get(source)
+            if frontier is not None:
+                known[source] = frontier.isoformat()
+        if not self._names or not known:
+            return {}
+        return {FRONTIERS: json.dumps(known)}
 
     def _least(self, sources: frozenset[str]) -> datetime | None:
+        """The least frontier of these sources (none: of all); None where one of them has none."""
         if sources not in self._known:
             found = [self.of_source.get(s) for s in sources or self.of_source]
             known = [f for f in found if f is not None]
-            self._known[sources] = min(known) if known and len(known) == len(found) else None
+            is_known = len(known) == len(found)
+            self._known[sources] = min(known, default=None) if is_known else None
         return self._known[sources]
 
 
@@ -152,9 +167,7 @@ def frontiers_in(tags: Mapping[str, str]) -> dict[str, datetime]:
     """The sources' frontiers in the tags of a receipt, by landed table; empty where they cannot be
     read."""
     try:
-        return {
-            str(s): datetime.fromisoformat(f)
-            for s, f in json.loads(tags.get(FRONTIERS, "{}")).items()
-        }
+        named = json.loads(tags.get(FRONTIERS, "{}"))
+        return {str(s): datetime.fromisoformat(f) for s, f in named.items()}
     except (ValueError, TypeError, AttributeError):
         return {}

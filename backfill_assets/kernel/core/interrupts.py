@@ -48,41 +48,51 @@ def ends_when_interrupted() -> Iterator[Ending]:
     Only for processes that end with their work: at a Python prompt, in a thread, and in a block
     inside a block, nothing is repeated.
     """
-    ending, over = Ending(), threading.Event()
-    prompt = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
-    if prompt or threading.current_thread() is not threading.main_thread():
+    ending = Ending()
+    if not _may_repeat():
         yield ending
         return
+    with _repeating_interrupts(ending):
+        try:
+            yield ending
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if isinstance(error, KeyboardInterrupt):  # DuckDB makes a RuntimeError of an interrupt
+                ending.came.wait(AGAIN_SECONDS)
+            if ending.number is None or isinstance(error, Interrupted):
+                raise
+            raise Interrupted(ending.number) from error
+
+
+def _may_repeat() -> bool:
+    """Whether interrupts can be repeated: in the main thread, at no prompt, in no such block."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__"):
+        return False
+    earlier = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(earlier)
+    return earlier == -1
+
+
+@contextlib.contextmanager
+def _repeating_interrupts(ending: Ending) -> Iterator[None]:
+    """Repeat interrupts in a thread until the block is left."""
+    over = threading.Event()
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-    earlier = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    if earlier != -1:
-        signal.set_wakeup_fd(earlier)
-        yield ending
-        return
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
     threading.Thread(
         target=_repeat_interrupt, args=(ending, reader, over), name="interrupts", daemon=True
     ).start()
     try:
-        yield ending
-    except (
-        KeyboardInterrupt,
-        RuntimeError,
-    ) as error:  # DuckDB makes a RuntimeError of an interrupt
-        if isinstance(error, KeyboardInterrupt):
-            ending.came.wait(AGAIN_SECONDS)
-        if ending.number is None or isinstance(error, Interrupted):
-            raise
-        raise Interrupted(ending.number) from error
+        yield
     finally:
         signal.set_wakeup_fd(-1)
         over.set()
         writer.close()
-        for (
-            number,
-            handler,
-        ) in before.items():  # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`)
+        # Dagster leaves TERM as INT is: ignored, where INT was (`nohup … &`).
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
@@ -125,13 +135,11 @@ def interrupts_held() -> Iterator[None]:
     would not do: Python raises in the main thread what the kernel delivers to any other. Within
     another such block, and in other threads, which are never interrupted, this does nothing.
     """
-    main = threading.current_thread() is threading.main_thread()
-    before: dict[int, Any] = {
-        n: handler for n in INTERRUPTS if (handler := signal.getsignal(n)) is not None
-    }
-    if not main or any(
-        isinstance(handler, _Held) and not handler.over for handler in before.values()
-    ):
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTS}
+    before: dict[int, Any] = {n: handler for n, handler in handlers.items() if handler is not None}
+    is_held = any(isinstance(handler, _Held) and not handler.over for handler in before.values())
+    if not is_main or is_held:
         yield
         return
     held = _Held(before)

@@ -35,11 +35,15 @@ class Keys:
 
     def loaded_for(self, day: date) -> list[date]:
         """The loaded days for a day, ascending."""
-        return [*self._loaded_from_origin] if self.origin else self._loaded_from(day)
+        if self.origin is None:
+            return self._loaded_from(day)
+        return [*self._loaded_from_origin]
 
     def awaited_for(self, day: date, known: Collection[date]) -> list[date]:
         """The awaited days for a day among the `known` days of the input, ascending."""
-        return sorted(d for d in known if self.awaits(day, d)) if self.awaited else []
+        if not self.awaited:
+            return []
+        return sorted(other for other in known if self.awaits(day, other))
 
     def awaits(self, day: date, other: date) -> bool:
         """Whether a day of the input was not loaded for a day, and is awaited for it."""
@@ -52,20 +56,16 @@ class Keys:
         return self._loaded_from(self.origin or date.min)
 
     def _loaded_from(self, start: date) -> list[date]:
-        return [
-            start + ONE_DAY * n
-            for first, last in self.loaded
-            for n in range(first, (last or 0) + 1)
-        ]
+        found = []
+        for first, last in self.loaded:
+            found += [start + ONE_DAY * n for n in range(first, (last or 0) + 1)]
+        return found
 
     def to_values(self, days: str) -> list[Any]:
         """The keys of these days as JSON values; `days` as `parse_days` reads them."""
-        return [
-            [list(s) for s in self.loaded],
-            [list(s) for s in self.awaited],
-            str(self.origin or ""),
-            days,
-        ]
+        loaded = [list(span) for span in self.loaded]
+        awaited = [list(span) for span in self.awaited]
+        return [loaded, awaited, str(self.origin or ""), days]
 
 
 DayKeys = tuple[
@@ -75,13 +75,11 @@ DayKeys = tuple[
 
 def parse_keys(values: Sequence[Sequence[Any]]) -> DayKeys:
     """The keys in the text of a receipt. Raises ValueError or TypeError for another form."""
-    return tuple(
-        (
-            Keys(_spans(loaded), _spans(awaited), date.fromisoformat(origin) if origin else None),
-            str(days),
-        )
-        for loaded, awaited, origin, days in values
-    )
+    found = []
+    for loaded, awaited, origin, days in values:
+        origin_day = date.fromisoformat(origin) if origin else None
+        found.append((Keys(_spans(loaded), _spans(awaited), origin_day), str(days)))
+    return tuple(found)
 
 
 def _spans(values: Sequence[Sequence[Any]]) -> Spans:
@@ -108,4 +106,5 @@ def grouped(keys: Mapping[date, Keys]) -> DayKeys:
 def by_day(keys: DayKeys) -> Iterator[tuple[date, Keys]]:
     """Yield each day with its keys."""
     for own, days in keys:
-        yield from ((day, own) for day in parse_days(days))
+        for day in parse_days(days):
+            yield day, own

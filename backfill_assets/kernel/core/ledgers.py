@@ -20,4 +20,6 @@ LOAD_LEDGERS = (
 def named(table: str, source: str) -> str:
     """The name of a source's table: `table` and the source's name; just `table` for a source
     without a name."""
-    return f"{table}_{source}" if source else table
+    if source:
+        return f"{table}_{source}"
+    return table

@@ -11,16 +11,16 @@ the write_id of the day's rows, and the rules (code, settings, gates): a changed
 new request, and a run that ended and left the identity as it was is an attempt.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.kernel.core.contracts import Contract, InputKind
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_over, newest_over
 from backfill_assets.kernel.core.digests import days_of, digest_of, is_required
 from backfill_assets.kernel.core.frontier import externals_below
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.states import Codes, State, States
 
 # What one more run of five tables costs: 3 s in a command, 8 s in a process of its own.
 RUN_SECONDS = 4.0
@@ -49,13 +49,12 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
     ready: dict[str, frozenset[date]] = {}
     waiting: dict[str, dict[date, tuple[str, date]]] = {}
     for name, days in needed.items():
-        blocked = {
-            d: input_day
-            for d in days
-            if (input_day := first_unready(states, name, d, needed, busy))
-        }
-        waiting[name] = blocked
-        ready[name] = frozenset(d for d in days if d not in blocked and d not in busy.get(name, ()))
+        waiting[name] = {}
+        for day in days:
+            input_day = first_unready(states, name, day, needed, busy)
+            if input_day is not None:
+                waiting[name][day] = input_day
+        ready[name] = days.difference(waiting[name], busy.get(name, ()))
     return Needs(needed, ready, waiting)
 
 
@@ -77,65 +76,65 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
 def _days(states: States, until: date | None) -> list[date]:
     """All days that anything names, from the lake's first day on."""
     view = states.view
-    last = max(
-        (
-            *(d for t in view.tables.values() for d in t.latest),
-            *(
-                d
-                for source in view.sources.values()
-                for days in (source.landed, source.arrivals)
-                for d in days
-            ),
-        ),
-        default=view.start,
-    )
+    named = set[date]()
+    for table in view.tables.values():
+        named.update(table.latest)
+    for source in view.sources.values():
+        named.update(source.landed, source.arrivals)
+    last = max(named, default=view.start)
     if states.frontiers.greatest is not None:
         last = max(last, newest_over(states.frontiers.greatest))
-    end = last + ONE_DAY if until is None else min(last + ONE_DAY, until)
+    end = last + ONE_DAY
+    if until is not None:
+        end = min(end, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
 
 
-def _landed(states: States, name: str, days: Iterable[date]) -> Iterable[date]:
-    """Arrival days on which something landed, or that were loaded from files that are gone, and
-    that are not loaded."""
+def _landed(states: States, name: str, days: Iterable[date]) -> Iterator[date]:
+    """Yield arrival days on which something landed, or that were loaded from files that are gone,
+    and that are not loaded."""
     landed = states.view.source(name).landed
     for day in days:
-        has_files = states.view.is_due(day) and (day in landed or states.latest(name, day))
-        if has_files and states.of(name, day) in (State.MISSING, State.STALE):
+        if day not in landed and states.latest(name, day) is None:
+            continue
+        is_loaded = states.of(name, day) not in (State.MISSING, State.STALE)
+        if states.view.is_due(day) and not is_loaded:
             yield day
 
 
 def _stale_and_missing(
     states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]
-) -> Iterable[date]:
-    latest, theirs = (
-        states.view.table(contract.name).latest,
-        states.view.awaits_others(contract.name),
-    )
-    first = min(latest, default=None)
+) -> Iterator[date]:
+    """Yield the days of a table that need a rebuild. `below`: those of the tables made from it."""
+    theirs = states.view.awaits_others(contract.name)
     missing = []
-    for day in (d for d in days if d not in theirs):
+    for day in days:
+        if day in theirs:
+            continue
         state = states.of(contract.name, day)
         if state is State.STALE:
             yield day
         elif state is State.MISSING:
             missing.append(day)
-    if not missing:
-        return
-    required = _required(states, contract.name, set(missing), below)
-    arrived: list[Collection[date]] = [
-        states.view.source(s).arrivals for s in states.frontiers.sources_of(contract.name)
-    ]
-    arrived += [
-        states.view.table(name).latest for name in externals_below(states.contracts, contract.name)
-    ]
-    frontier = states.frontier(contract.name)
+    if missing:
+        yield from _needed_of_missing(states, contract, missing, below)
+
+
+def _needed_of_missing(
+    states: States, contract: Contract, missing: Collection[date], below: Mapping[str, Set[date]]
+) -> Iterator[date]:
+    """Yield the missing days that downstream days require, for which something arrived, or that lie
+    between the first day of the table and the frontier."""
+    latest, frontier = states.view.table(contract.name).latest, states.frontier(contract.name)
+    begun = min(latest, default=date.max)
+    wanted = _required(states, contract.name, set(missing), below)
+    for source in states.frontiers.sources_of(contract.name):
+        wanted.update(states.view.source(source).arrivals)
+    for name in externals_below(states.contracts, contract.name):
+        wanted.update(states.view.table(name).latest)
     for day in missing:
-        if (
-            any(day in arrivals for arrivals in arrived)
-            or day in required
-            or (first is not None and first <= day and is_over(day, frontier))
-        ):
+        is_gap = begun <= day and is_over(day, frontier)
+        if is_gap or day in wanted:
             yield day
 
 
@@ -146,16 +145,23 @@ def _required(
     need a rebuild."""
     found: set[date] = set()
     for contract in states.contracts.values():
-        frontier = states.frontier(contract.name)
-        for wanted in (
-            i for i in contract.inputs if i.table == name and i.kind is not InputKind.ARRIVALS
-        ):
-            users = set(states.view.table(contract.name).latest) | set(below.get(contract.name, ()))
+        for wanted in contract.inputs:
+            if wanted.table != name or wanted.kind is InputKind.ARRIVALS:
+                continue
+            users = {*states.view.table(contract.name).latest, *below.get(contract.name, ())}
             for day in missing - found:
-                reading = states.reading(contract.name, wanted, {day})
-                if any(user in users and is_required(day, user, frontier) for user in reading):
+                if _is_required_by(states, contract, wanted, day, users):
                     found.add(day)
     return found
+
+
+def _is_required_by(
+    states: States, contract: Contract, wanted: Input, day: date, users: Set[date]
+) -> bool:
+    """Whether one of these days of a table (`users`) requires a day of its input."""
+    frontier = states.frontier(contract.name)
+    reading = users & states.reading(contract.name, wanted, {day})
+    return any(is_required(day, user, frontier) for user in reading)
 
 
 def first_unready(
@@ -180,8 +186,10 @@ def first_unready(
             if unknown:
                 return wanted.table, min(unknown)
             days = [arrival for arrival, _ in source.arrivals.get(day, ())]
+        elif coming:
+            days = days_of(wanted, day, states.view)
         else:
-            days = days_of(wanted, day, states.view) if coming else []
+            continue
         for input_day in days:
             if input_day in coming:
                 return wanted.table, input_day
@@ -204,23 +212,24 @@ def joined_ranges(
 
 
 def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -> bool:
-    if (end - start).days > MOST_GAP_DAYS:
+    """Whether a run of days before `start`, and from `end` on, may also cover the days between."""
+    if start == end:
+        return True
+    gap = DayRange(start, end)
+    if len(gap) > MOST_GAP_DAYS or not busy.isdisjoint(gap):
         return False
-    between = (start + ONE_DAY * i for i in range((end - start).days))
-    return all(d not in busy and may_lie_between(states, name, d) for d in between)
+    return all(may_lie_between(states, name, day) for day in gap)
 
 
 def may_lie_between(states: States, name: str, day: date) -> bool:
     """Whether a run of other days may also cover this day: the day is settled, or nothing landed on
     it."""
+    contract = states.contracts[name]
     if states.is_settled(name, day):
-        return not states.is_pending(states.contracts[name], day)
-    landed = states.view.source(name).landed
-    return (
-        states.contracts[name].is_landed
-        and states.of(name, day) is State.MISSING
-        and day not in landed
-    )
+        return not states.is_pending(contract, day)
+    if not contract.is_landed or day in states.view.source(name).landed:
+        return False
+    return states.of(name, day) is State.MISSING
 
 
 def identities(
@@ -228,10 +237,8 @@ def identities(
 ) -> dict[date, str]:
     """Per day its input digest, the write_id of its rows, and the digest of code, settings and
     `rules` (whatever else decides how a run ends: the table's gates, the lake)."""
-    codes = states.codes.get(table)
-    rules_digest = digest_of(
-        [codes.code_digest if codes else "", codes.settings_digest if codes else "", rules]
-    )
+    codes = states.codes.get(table) or Codes("", "")
+    rules_digest = digest_of([codes.code_digest, codes.settings_digest, rules])
     by_day = {}
     for day in sorted(days):
         receipt = states.latest(table, day)
@@ -253,20 +260,13 @@ def run_requests(
     `most` times as they are and need a person. First days never tried, ascending; then each day
     that failed, alone, so that it holds no other day back."""
     given_up = [day for day in known if tried.get(day, 0) >= most]
-    again = [day for day in known if 0 < tried.get(day, 0) < most]
-    first_time = [day for day in known if not tried.get(day, 0)]
-    wanted = set(first_time)
-    fresh = [
-        Work(span, (table,), needed={str(d): known[d] for d in span if d in wanted})
-        for span in joined_ranges(states, table, first_time, busy)
-    ]
-    alone = [
-        Work(
-            DayRange(day, day + ONE_DAY),
-            (table,),
-            needed={str(day): known[day]},
-            attempt=tried[day],
-        )
-        for day in again
-    ]
-    return fresh + alone, given_up
+    first_time = {day for day in known if not tried.get(day, 0)}
+    requests = []
+    for span in joined_ranges(states, table, first_time, busy):
+        needed = {str(day): known[day] for day in span if day in first_time}
+        requests.append(Work(span, (table,), needed=needed))
+    for day in known:
+        if 0 < tried.get(day, 0) < most:
+            span, needed = DayRange(day, day + ONE_DAY), {str(day): known[day]}
+            requests.append(Work(span, (table,), needed=needed, attempt=tried[day]))
+    return requests, given_up
