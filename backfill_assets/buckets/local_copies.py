@@ -4,9 +4,10 @@ sent or fetched.
 Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines
 take the day of a file from its folder. A file that may be written to waits to be sent; one that may
 only be read equals its object, which is never replaced. Nothing fetched is synced, so a power cut
-may take bytes of it: the time of its last change tells how many there are (`_keep`). Programs of
-one user of this machine share the folder, which nobody else may enter, whatever the umask is; it
-may be deleted while none of them runs.
+may take bytes of it: the time of its last change tells how many there are (`_keep`).
+
+Programs of one user of this machine share the folder, which nobody else may enter, whatever the
+umask is; it may be deleted while none of them runs.
 """
 
 import errno

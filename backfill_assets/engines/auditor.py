@@ -127,8 +127,8 @@ class EngineAuditor:
 
 
 def is_for_engine(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> bool:
-    """Whether the engine, not DuckDB, counts the rows of these files of one table, as `auditor_of`
-    says."""
+    """Whether the engine, not DuckDB, counts the rows of these files of one table: the choice of
+    `auditor_of`."""
     wanted = lake_session.lake.settings.audit.engine
     if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table.uri()):
         return False

@@ -168,9 +168,10 @@ def _jars(
 
 
 def s3a_jars(java: Path, options: Sequence[str], home: Path | None = None) -> tuple[Path, ...]:
-    """The jars by which a Spark of ours reaches S3, as `_jars` gives them. Raises BackfillError
-    where Spark at `home` (None: the installed pyspark) brings another Hadoop than they are made
-    for."""
+    """The jars by which a Spark of ours reaches S3, as `_jars` gives them.
+
+    Raises BackfillError where Spark at `home` (None: the installed pyspark) brings another Hadoop
+    than they are made for."""
     hadoop = S3A.rpartition(":")[2]
     if not ((home or spark_home()) / "jars" / f"hadoop-client-api-{hadoop}.jar").exists():
         raise BackfillError(

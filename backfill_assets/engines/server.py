@@ -2,8 +2,8 @@
 started, held, stopped.
 
 Not here: the server's life (`supervisor`), its command (`jvm`, `sail`), sessions on it (`session`).
-Web and code servers may ask for its status; only processes that run work call `hold`, because a
-held server never goes idle.
+Web and code servers may ask for its status; only processes that run work call `hold`,
+because a held server never goes idle.
 """
 
 import fcntl
@@ -112,7 +112,7 @@ class ServerStatus:
 
 
 def hold(lake: Path) -> None:
-    """Keep the lake's server from going idle for the life of this process (or until `release`).
+    """Keep the lake's server from going idle while this process lives, or until `release`.
 
     Waits while the server is stopping (seconds). The kernel frees the lock when this process ends,
     however it does.
@@ -174,8 +174,8 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Record:
         ):
             raise SettingsError(
                 f"the server of {lake}",
-                f"it runs with other settings ({differences(record.identity, wanted)}) and other "
-                "processes use it",
+                f"it runs with other settings ({differences(record.identity, wanted)}) "
+                "and other processes use it",
                 "Nothing was started",
                 "Wait for them, use the same settings, or run `backfill-assets server stop`",
             )

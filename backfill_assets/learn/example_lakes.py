@@ -4,8 +4,8 @@ the sample of `demo`.
 The sample is a month of a small shop's orders, from a first day, a number of days and a seed alone.
 In it: late and repeated rows, a file delivered twice, corrections (some after a newer one),
 deletes, orders that move to another day or lack a customer, unusable lines, a customer with a
-quarter of all orders, a day without deliveries. Not here: the content of examples (`examples`), and
-loading (`learn.practice_command`, `STEPS.md`).
+quarter of all orders, a day without deliveries. Not here: the content of examples (the folder
+`examples/`), and loading (`learn.practice_command`, `STEPS.md`).
 """
 
 import json

@@ -118,10 +118,8 @@ def _balances(report: "LayersReport") -> list[PageSection]:
     lines = []
     for name in dict.fromkeys(b.name for b in report.balances):
         own = [b for b in report.balances if b.name == name]
-        lines.append(
-            f"{name}: {' + '.join(_sums(own, 'one'))} = {' + '.join(_sums(own, 'other'))}, "
-            f"{len(own)} day(s)"
-        )
+        one, other = (" + ".join(_sums(own, side)) for side in ("one", "other"))
+        lines.append(f"{name}: {one} = {other}, {len(own)} day(s)")
     sections = [PageSection("Balances", lines=lines)]
     for title, found in (
         ("does not balance", report.wrong),

@@ -175,8 +175,9 @@ class _Counting:
         current rows of staging."""
         for staging, raw in versions_of(self.pipeline.contracts).items():
             by_raw = self._count(CURRENT.format(raw=self._table(raw)))
+            rows = self._table(staging)
             by_staging = self._count(
-                f"SELECT event_date AS d FROM {self._table(staging)} WHERE known_until IS NULL"
+                f"SELECT event_date AS d FROM {rows} WHERE known_until IS NULL"
             )
             one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
             yield from self._balances(f"current events of {staging}", staging, one, other)
@@ -249,9 +250,8 @@ class _Counting:
     def _rows(self, name: str) -> Counts:
         if not self.lake.store.exists(name):
             return {}
-        return self._count(
-            f"SELECT {quoted(self._contract(name).day_column)} AS d FROM {self._table(name)}"
-        )
+        day = quoted(self._contract(name).day_column)
+        return self._count(f"SELECT {day} AS d FROM {self._table(name)}")
 
     def _count(self, query: str) -> Counts:
         return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())

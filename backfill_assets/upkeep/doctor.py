@@ -1,8 +1,9 @@
-"""The doctor and `verify`: checks of the machine and of a lake, without a JVM, and the lists that
-run them.
+"""The commands doctor and verify: checks of the machine and of a lake, without a JVM, and the lists
+that run them.
 
-`verify` holds logs, files and rows of tables against their receipts by a second reader. Not here:
-the checks of one table or snapshot (`doctor_tables`), and repairs: a check changes nothing.
+The command verify holds logs, files and rows of tables against their receipts by a second reader.
+Not here: the checks of one table or snapshot (`doctor_tables`), and repairs: a check changes
+nothing.
 """
 
 import os
