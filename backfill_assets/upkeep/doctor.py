@@ -54,7 +54,7 @@ from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.versions import newest
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Table, pipeline_of
-from backfill_assets.reading.account import accounts
+from backfill_assets.reading.account import Account, accounts
 from backfill_assets.reading.rejected import ledgers_of, undeclared
 from backfill_assets.upkeep.doctor_engine import examine_engine
 from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
@@ -80,44 +80,63 @@ def doctor(
     `sharing` looks for other lakes in Dagster's instance. Whatever a lake causes is a finding, not
     an exception.
     """
-    machine: list[tuple[str, Check]] = [("Java", _java), ("Delta's jars", _jars)]
     try:
         lake = open_lake(root)
         tables = tables_of(lake.settings)
         pipeline_of(lake, tables)
         contracts = [t.contract for t in tables]
     except BackfillError as error:
-        return [*run_checks(machine), finding_of(error)]
-    if lake.settings.spark.engine == THEIRS:
-        machine = []
-    elif not engine_named(lake.settings.spark.engine).needs_java:
-        machine = [("the engine", partial(examine_engine, lake, tables))]
-    findings = run_checks(
-        [
-            *machine,
-            ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
-            ("the lake", partial(_rights, lake)),
-            *_checks_of_rooms(lake, tables),
-            ("the lake's log", partial(_newest_lake_version, lake)),
-            ("the engine", partial(_server, lake)),
-            ("Dagster's home", partial(_dagster_home, lake)),
-            ("Dagster's home", partial(sharing, lake)),
-            ("Dagster's daemon", examine_daemons),
-            ("declared columns", partial(_compiled, tables)),
-            *(("the landing folder", partial(_landing, one)) for one in lake.by_source()),
-        ]
-    )
-    of_tables = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
-    of_tables += run_checks(
+        return [*run_checks(JAVA_CHECKS), finding_of(error)]
+    findings = run_checks([*_engine_checks(lake, tables), *_lake_checks(lake, tables, sharing)])
+    findings += _examine_tables(lake, contracts, deep)
+    findings += run_checks([("snapshots", partial(examine_snapshots, lake))])
+    return findings if has_errors(findings) else [*findings, fine("Dagster's pages", PAGES)]
+
+
+def _engine_checks(lake: Lake, tables: Sequence[Table]) -> Sequence[tuple[str, Check]]:
+    """The checks of what this machine needs to start the engine of `lake`; none of a session of the
+    project's own."""
+    engine = lake.settings.spark.engine
+    if engine == THEIRS:
+        return ()
+    if engine_named(engine).needs_java:
+        return JAVA_CHECKS
+    return (("the engine", partial(examine_engine, lake, tables)),)
+
+
+def _lake_checks(
+    lake: Lake, tables: Sequence[Table], sharing: Callable[[Lake], Iterable[Diagnosis]]
+) -> list[tuple[str, Check]]:
+    """The checks of `lake` besides those of its tables' logs, files and rows; `sharing` as `doctor`
+    takes it."""
+    checks: list[tuple[str, Check]] = [
+        ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
+        ("the lake", partial(_rights, lake)),
+        *_checks_of_rooms(lake, tables),
+        ("the lake's log", partial(_newest_lake_version, lake)),
+        ("the engine", partial(_server, lake)),
+        ("Dagster's home", partial(_dagster_home, lake)),
+        ("Dagster's home", partial(sharing, lake)),
+        ("Dagster's daemon", examine_daemons),
+        ("declared columns", partial(_compiled, tables)),
+    ]
+    checks += [("the landing folder", partial(_landing, one)) for one in lake.by_source()]
+    return checks
+
+
+def _examine_tables(lake: Lake, contracts: Sequence[Contract], deep: bool) -> list[Diagnosis]:
+    """The findings about the tables, and about the ledger where no table is broken: sums over
+    broken tables would mislead."""
+    findings = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
+    findings += run_checks(
         [
             ("the tables", partial(_undeclared, lake, contracts)),
             ("forgotten entities", partial(_forgotten, lake)),
         ]
     )
-    if not has_errors(of_tables):  # sums over broken tables would mislead
-        of_tables += run_checks([("the ledger", partial(_sums, lake, contracts))])
-    findings += [*of_tables, *run_checks([("snapshots", partial(examine_snapshots, lake))])]
-    return findings if has_errors(findings) else [*findings, fine("Dagster's pages", PAGES)]
+    if not has_errors(findings):
+        findings += run_checks([("the ledger", partial(_sums, lake, contracts))])
+    return findings
 
 
 def has_errors(findings: Iterable[Diagnosis]) -> bool:
@@ -139,6 +158,9 @@ def _jars() -> Iterator[Diagnosis]:
             "not fetched yet",
             "The first start fetches them: let it reach the network once",
         )
+
+
+JAVA_CHECKS: Sequence[tuple[str, Check]] = (("Java", _java), ("Delta's jars", _jars))
 
 
 def _checks_of_rooms(lake: Lake, tables: Sequence[Table]) -> Iterator[tuple[str, Check]]:
@@ -167,16 +189,17 @@ def _rights(lake: Lake) -> Iterator[Diagnosis]:
 
 def _newest_lake_version(lake: Lake) -> Iterator[Diagnosis]:
     """The newest lake version, and the tables of which readers do not see the newest commit."""
-    entry, name = newest(lake), "the lake's log"
+    name = "the lake's log"
+    entry = newest(lake)
     if entry is None:
         yield fine(name, "no lake version yet: readers see each table at its newest commit")
         return
-    behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
-    wait = (
-        f"; newer commits of {', '.join(behind)} wait for the end of a run, publication or rollback"
-    )
     seen = f"readers see lake version {entry.number} of {entry.at:%Y-%m-%d %H:%M} UTC"
-    yield fine(name, seen + wait if behind else seen)
+    behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
+    if behind:
+        tables = ", ".join(behind)
+        seen += f"; newer commits of {tables} wait for the end of a run, publication or rollback"
+    yield fine(name, seen)
 
 
 def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
@@ -185,13 +208,15 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
     named = os.environ.get("DAGSTER_HOME")
     file = Path(named or lake.root / DAGSTER_FOLDER, "dagster.yaml")
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    if (named or text) and not NAMES_A_STORAGE.search(text):
-        slow = (
-            "it names no event_log_storage: runs from Dagster's pages record a range of days "
-            "slowly; commands do not"
-        )
-        hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
-        yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
+    is_used = bool(named or text)
+    if not is_used or NAMES_A_STORAGE.search(text):
+        return
+    slow = (
+        "it names no event_log_storage: runs from Dagster's pages record a range of days "
+        "slowly; commands do not"
+    )
+    hint = f"Stop Dagster's programs, then add this line: {EVENT_STORAGE}"
+    yield Diagnosis(Level.OK, f"Dagster's {file}", slow, hint)
 
 
 def examine_daemons(
@@ -200,10 +225,11 @@ def examine_daemons(
     """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while
     the code server is away. Nothing is said of daemons elsewhere."""
     home = os.environ.get("DAGSTER_HOME")
-    for pid, environ in environments("dagster-daemon") if home else ():
-        is_of_home = os.path.realpath(environ.get("DAGSTER_HOME", "")) == os.path.realpath(
-            str(home)
-        )
+    if not home:
+        return
+    for pid, environ in environments("dagster-daemon"):
+        daemon_home = os.path.realpath(environ.get("DAGSTER_HOME", ""))
+        is_of_home = daemon_home == os.path.realpath(home)
         if is_of_home and not environ.get(KEEPS_BACKFILLS):
             yield odd(
                 f"Dagster's daemon, process {pid}",
@@ -232,19 +258,25 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
         comparison, listing, records = compared(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
-        advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
-        is_far = is_in_bucket(lake.settings.source, lake.root)
-        yield odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
+        yield _absent_landing(lake, name)
         return
     yield from _changed_files(name, comparison, listing)
     yield from _disputed_files(name, records)
     if listing.refused:
         paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
-        yield odd(
-            name, f"{len(listing.refused)} file(s) are not read: {paths}", "Rename or remove them"
-        )
-    fresh = f", {len(comparison.fresh)} wait for the next scan or load" if comparison.fresh else ""
-    yield fine(name, f"{len(listing.files)} file(s){fresh}")
+        what = f"{len(listing.refused)} file(s) are not read: {paths}"
+        yield odd(name, what, "Rename or remove them")
+    found = f"{len(listing.files)} file(s)"
+    if comparison.fresh:
+        found += f", {len(comparison.fresh)} wait for the next scan or load"
+    yield fine(name, found)
+
+
+def _absent_landing(lake: Lake, name: str) -> Diagnosis:
+    """The finding about the landing `name` where nothing lies."""
+    advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
+    is_far = is_in_bucket(lake.settings.source, lake.root)
+    return odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
 
 
 def _changed_files(name: str, comparison: Comparison, listing: Listing) -> Iterator[Diagnosis]:
@@ -267,7 +299,9 @@ def _changed_files(name: str, comparison: Comparison, listing: Listing) -> Itera
 
 def _disputed_files(name: str, records: Iterable[FileRecord]) -> Iterator[Diagnosis]:
     """The loaded files among `records` that a manifest of the landing `name` contradicts."""
-    if disputed := [r for r in records if r.contradicted and not r.withdrawn]:
+    loaded = [r for r in records if not r.withdrawn]
+    disputed = [r for r in loaded if r.contradicted]
+    if disputed:
         paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
         yield broken(name, what, f"Correct the manifest, {ACCEPT}")
@@ -297,23 +331,36 @@ def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     day."""
     view = read_view(lake, contracts)
     for landed, account in accounts(lake, view).items():
-        name = f"the ledger{f' of {landed}' if view.source(landed).name else ''}"
-        if not account.wrong:
-            parts = ", ".join(
-                f"{'less ' if rows < 0 else ''}{abs(rows)} {what}" for rows, what in account.parts()
-            )
-            yield fine(name, f"{account.rows} landed rows: {parts}")
-            continue
-        first, last = min(account.wrong), max(account.wrong)
-        rows = account.wrong[first]
-        yield broken(
-            name,
-            f"{len(account.wrong)} loaded day(s) do not add up "
-            f"({first_names(contiguous(account.wrong))}); {first}: "
-            f"{abs(rows)} row(s) {'landed and are nowhere' if rows > 0 else 'more than landed'}",
-            f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} "
-            f"--to {last}`",
-        )
+        name = f"the ledger of {landed}" if view.source(landed).name else "the ledger"
+        if account.wrong:
+            yield _wrong_days(name, account.wrong)
+        else:
+            yield _sum_of_rows(name, account)
+
+
+def _sum_of_rows(name: str, account: Account) -> Diagnosis:
+    """The finding that what landed is what the tables of a source hold: raw, quarantine and so
+    on."""
+    parts = list[str]()
+    for rows, what in account.parts():
+        sign = "less " if rows < 0 else ""
+        parts.append(f"{sign}{abs(rows)} {what}")
+    return fine(name, f"{account.rows} landed rows: {', '.join(parts)}")
+
+
+def _wrong_days(name: str, wrong: Mapping[date, int]) -> Diagnosis:
+    """The finding about loaded days that do not add up; `wrong` gives the rows of each that are
+    nowhere, negative where there are more than landed."""
+    first, last = min(wrong), max(wrong)
+    rows = wrong[first]
+    what = "landed and are nowhere" if rows > 0 else "more than landed"
+    return broken(
+        name,
+        f"{len(wrong)} loaded day(s) do not add up ({first_names(contiguous(wrong))}); {first}: "
+        f"{abs(rows)} row(s) {what}",
+        f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} "
+        f"--to {last}`",
+    )
 
 
 @dataclass(frozen=True)
@@ -339,21 +386,19 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
     if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
         raise unwritten("the verification", "Nothing was verified")
     landed = {c.source: c.name for c in contracts if c.is_landed}
-    findings = run_checks(
-        (
-            f"the table {c.name}",
-            partial(examine_table, lake, c, landed.get(c.source, ""), request.rows, request.deep),
-        )
-        for c in chosen
-    )
+    checks = list[tuple[str, Check]]()
+    for contract in chosen:
+        writer = landed.get(contract.source, "")
+        check = partial(examine_table, lake, contract, writer, request.rows, request.deep)
+        checks.append((f"the table {contract.name}", check))
     if request.rows:
         receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
-        findings += run_checks(
-            (f"the contents of {c.name}", partial(_rows, lake, c, request.days)) for c in receipted
-        )
-    return findings + (
-        run_checks([("snapshots", partial(examine_snapshots, lake, True))]) if request.deep else []
-    )
+        for contract in receipted:
+            check_rows = partial(_rows, lake, contract, request.days)
+            checks.append((f"the contents of {contract.name}", check_rows))
+    if request.deep:
+        checks.append(("snapshots", partial(examine_snapshots, lake, True)))
+    return run_checks(checks)
 
 
 def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:

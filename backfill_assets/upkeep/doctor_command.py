@@ -74,9 +74,8 @@ def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     )
     findings = examine(lake, pipeline.contracts, request)
     wrong = [d for d in findings if d.level.value != "ok"]
-    counted = (
-        f"{len(findings)} checks, {f'{len(wrong)} found something' if wrong else 'all is well'}"
-    )
+    outcome = f"{len(wrong)} found something" if wrong else "all is well"
+    counted = f"{len(findings)} checks, {outcome}"
     return Output(
         {"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong)
     )
@@ -88,10 +87,8 @@ def _draw(findings: "Sequence[Diagnosis]") -> None:
             click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False
         )
         say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
-        if diagnosis.advice:
-            click.echo(
-                f"{' ' * HANG}{plain(diagnosis.advice)}"
-            )  # on one line: it holds commands to copy
+        if diagnosis.advice:  # on one line: it holds commands to copy
+            click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")
 
 
 @click.command()
@@ -114,9 +111,10 @@ def mend(table: str, yes: bool) -> Output:
             f"name the table; {', '.join(damaged) or 'none'} of this lake's needs it."
         )
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
-    damage = (
-        inspection.mend(lake, contract, provenance()) if yes else inspection.damage(lake, contract)
-    )
+    if yes:
+        damage = inspection.mend(lake, contract, provenance())
+    else:
+        damage = inspection.damage(lake, contract)
     document = {
         "done": yes,
         "table": table,

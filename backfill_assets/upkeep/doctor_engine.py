@@ -4,6 +4,7 @@ Not here: the other checks (`doctor`), and proving that nothing differs (`compar
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine
 from backfill_assets.engines.lake_session import LakeSession
@@ -11,6 +12,7 @@ from backfill_assets.engines.server import (
     server_engine,
     version_of,
 )
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import Engine, advice, culprit
 from backfill_assets.kernel.core.unsteady import keys_of
 from backfill_assets.kernel.tables.home import Lake
@@ -41,16 +43,24 @@ def _differences(
 ) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that
     nothing does."""
-    differing: dict[str, Mapping[str, str]] = {**session.differing_expressions(tables)}
+    found: dict[str, Mapping[str, str]] = {**session.differing_expressions(tables)}
     for table in tables:
-        inputs = [t.contract for t in tables if t.name in {i.table for i in table.contract.inputs}]
+        inputs = _input_contracts(table, tables)
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
-        for path in (s for s in source_files(table) if s.suffix == ".sql"):
+        for path in _sql_files(table):
             text = path.read_text(encoding="utf-8")
-            differing[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
-    refused = [
-        broken(where, culprit(names, engine), advice(names))
-        for where, names in differing.items()
-        if names
-    ]
-    yield from refused or [fine("the second engine", PROOF)]
+            found[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+    differing = {where: names for where, names in found.items() if names}
+    for where, names in differing.items():
+        yield broken(where, culprit(names, engine), advice(names))
+    if not differing:
+        yield fine("the second engine", PROOF)
+
+
+def _input_contracts(table: Table, tables: Sequence[Table]) -> list[Contract]:
+    named = {i.table for i in table.contract.inputs}
+    return [t.contract for t in tables if t.name in named]
+
+
+def _sql_files(table: Table) -> list[Path]:
+    return [path for path in source_files(table) if path.suffix == ".sql"]

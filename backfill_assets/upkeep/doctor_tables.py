@@ -5,7 +5,7 @@ Not here: the inspection of a log and mending it (`upkeep.inspection`), and the 
 """
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 
 from backfill_assets.cli.findings import Diagnosis, broken, fine, first_names, odd
@@ -14,6 +14,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import SCHEME
+from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_readable
@@ -44,14 +45,12 @@ def examine_table(
 
     A torn or gapped log ends the check, as nothing else can be known.
     """
-    name, report = f"the table {contract.name}", inspect(lake, contract, read, deep)
-    figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
-    whole = (
-        f"{figures}: log whole, files there, receipts equal contents"
-        if report.commits
-        else "it does not exist yet"
-    )
-    yield from list(_damage(lake, contract, report, landed)) or [fine(name, whole)]
+    name = f"the table {contract.name}"
+    report = inspect(lake, contract, read, deep)
+    damage = list(_damage(lake, contract, report, landed))
+    yield from damage
+    if not damage:
+        yield _whole_table(name, report)
     if report.lost:
         unnamed = f"{report.lost} data file(s), {report.lost_bytes} bytes, belong to no version"
         yield fine(
@@ -60,9 +59,17 @@ def examine_table(
         )
 
 
+def _whole_table(name: str, report: Inspection) -> Diagnosis:
+    if not report.commits:
+        return fine(name, "it does not exist yet")
+    figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
+    return fine(name, f"{figures}: log whole, files there, receipts equal contents")
+
+
 def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> Iterator[Diagnosis]:
     yield from _damage_of_log(contract, report)
-    if report.lacking or report.torn or report.ended or not report.commits:
+    is_readable = not (report.lacking or report.torn or report.ended)
+    if not is_readable or not report.commits:
         return
     view = lake.store.view(contract.name, contract.day_column)
     yield from _foreign(f"the table {contract.name}", contract, report, view, landed)
@@ -98,11 +105,11 @@ def _damage_of_versions(name: str, mend: str, report: Inspection) -> Iterator[Di
         )
     newest = report.commits + len(report.lacking) - 1
     for version in report.torn:
-        cause = " (the newest: a power cut does that)" if version == newest else ""
-        advice = (
-            f"Set it aside with {mend}, then run `backfill-assets catch-up`" if cause else RESTORE
-        )
-        yield broken(name, f"version {version} of its log is torn{cause}", advice)
+        what, advice = f"version {version} of its log is torn", RESTORE
+        if version == newest:
+            what += " (the newest: a power cut does that)"
+            advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`"
+        yield broken(name, what, advice)
 
 
 def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
@@ -132,26 +139,16 @@ def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
 
 
 def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
-    name, damaged = f"the table {contract.name}", (report.absent, report.altered, report.flipped)
-    days = sorted(m[1] for names in damaged for file in names if (m := DAY_IN_NAME.search(file)))
-    span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
-    advice = (
-        f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files "
-        "from a backup"
-    )
-    if contract.external:
-        advice = FOLLOW
-    elif is_mended(contract):
-        mend = f"`backfill-assets mend {contract.name} --yes`"
-        advice = f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
-    words = (
-        "of its newest version are gone",
-        "have another size than written",
-        "hold other bytes than were written",
-    )
-    for names, what in zip(damaged, words, strict=True):
-        if names:
-            yield broken(name, f"{len(names)} data file(s) {what}: {first_names(names)}", advice)
+    name = f"the table {contract.name}"
+    damaged = {
+        "of its newest version are gone": report.absent,
+        "have another size than written": report.altered,
+        "hold other bytes than were written": report.flipped,
+    }
+    advice = _way_back(contract, [file for files in damaged.values() for file in files])
+    for what, files in damaged.items():
+        if files:
+            yield broken(name, f"{len(files)} data file(s) {what}: {first_names(files)}", advice)
     if before := report.flipped_before:
         text = (
             f"{len(before)} data file(s) of earlier versions hold other bytes than were written: "
@@ -162,6 +159,22 @@ def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnos
             text,
             "Restore them from a backup; else a rollback to these versions brings other rows",
         )
+
+
+def _way_back(contract: Contract, files: Iterable[str]) -> str:
+    """What brings back the rows of damaged data files of a table."""
+    if contract.external:
+        return FOLLOW
+    if is_mended(contract):
+        mend = f"`backfill-assets mend {contract.name} --yes`"
+        return f"Take them out of its log with {mend}, then run `backfill-assets catch-up`"
+    named = (DAY_IN_NAME.search(file) for file in files)
+    days = sorted(found[1] for found in named if found)
+    span = f" --from {days[0]} --to {days[-1]} --tables {contract.name}" if days else ""
+    return (
+        f"Rebuild the days with `backfill-assets backfill --force{span}`, or restore the files "
+        "from a backup"
+    )
 
 
 def _foreign(
@@ -180,13 +193,11 @@ def _foreign(
     days = view.foreign if contract.is_by_day else view.foreign & view.latest.keys()
     if not days:
         return
-    advice = (
-        f"Load its arrival days again: `{load_command(landed, days)}`"
-        if contract.columns in (ARRIVALS.columns, QUARANTINE.columns)
-        else f"These days show as stale: `backfill-assets backfill --from {min(days)} --to "
-        f"{max(days)} --tables "
-        f"{contract.name}`"
-    )
+    if contract.columns in (ARRIVALS.columns, QUARANTINE.columns):
+        advice = f"Load its arrival days again: `{load_command(landed, days)}`"
+    else:
+        span = f"--from {min(days)} --to {max(days)} --tables {contract.name}"
+        advice = f"These days show as stale: `backfill-assets backfill {span}`"
     what = f"{what} ({first_names(contiguous(days))})"
     yield odd(name, what, f"{advice}, and keep other programs from writing here")
 
@@ -225,88 +236,86 @@ def examine_rows(
     same."""
     name = f"the contents of {contract.name}"
     profiles, unread = audit_readable(lake, contract, days)
-    receipts = {
-        d: r.entry
-        for d, r in seen.latest.items()
-        if (days is None or d in days) and str(d) not in unread
-    }
     if unread and not contract.is_by_day:
         return broken(
             name,
             f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}",
             RESTORE,
         )
+    chosen = seen.latest.keys() if days is None else seen.latest.keys() & days
+    receipts = {d: seen.latest[d].entry for d in chosen if str(d) not in unread}
     compared = {d: p for d, p in profiles.items() if d is None or d in receipts}
     differing = differing_days(lake, contract, receipts, compared)
-    without_day = (
-        profiles[None].rows if None in profiles and not contract.external else 0
-    )  # others' are left out
-    if not (differing or without_day or unread):
-        older = sum(e.scheme != SCHEME and e.rows > 0 for e in receipts.values())
-        known = (
-            f"; of {older} only the count of rows, their receipts fingerprint in another way"
-            if older
-            else ""
-        )
-        rows = sum(e.rows for e in receipts.values())
-        return fine(name, f"{len(receipts)} day(s), {rows} rows equal their receipts{known}")
-    faults = (
-        [
-            f"{len(differing)} day(s) differ from their receipts: "
-            f"{first_names(contiguous(differing))}"
-        ]
-        if differing
-        else []
-    )
-    faults += [f"{without_day} row(s) have no day"] if without_day else []
-    faults += [f"{len(unread)} day(s) cannot be read: {first_names(unread)}"] if unread else []
+    undated = None if contract.external else profiles.get(None)  # rows of others may have no day
+    faults = _faults_of_rows(differing, undated.rows if undated else 0, unread)
+    if not faults:
+        return fine(name, _equal_rows(receipts.values()))
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
     return broken(name, "; ".join(faults), _rebuild(contract, span))
 
 
+def _faults_of_rows(differing: Sequence[date], undated: int, unread: Sequence[str]) -> list[str]:
+    """The faults of a table's rows in words: days that differ from their receipts, the number of
+    rows without a day, days that cannot be read."""
+    faults = list[str]()
+    if differing:
+        days = first_names(contiguous(differing))
+        faults.append(f"{len(differing)} day(s) differ from their receipts: {days}")
+    if undated:
+        faults.append(f"{undated} row(s) have no day")
+    if unread:
+        faults.append(f"{len(unread)} day(s) cannot be read: {first_names(unread)}")
+    return faults
+
+
+def _equal_rows(entries: Collection[DayEntry]) -> str:
+    """That days equal their receipts, and of how many only the number of rows is known."""
+    text = f"{len(entries)} day(s), {sum(e.rows for e in entries)} rows equal their receipts"
+    older = sum(e.scheme != SCHEME and e.rows > 0 for e in entries)
+    if older:
+        text += f"; of {older} only the count of rows, their receipts fingerprint in another way"
+    return text
+
+
 def _rebuild(contract: Contract, span: str) -> str:
     """What makes days of a table right again; `span`: the options that name them."""
-    return (
-        FOLLOW
-        if contract.external
-        else f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
-    )
+    if contract.external:
+        return FOLLOW
+    return f"Rebuild with `backfill-assets backfill --force {span}--tables {contract.name}`"
 
 
 def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
     """Check every snapshot by the names and sizes of its files, with `deep` by reading each byte
     that it keeps, and name the folders of stopped commands."""
     for name in snapshot_names(lake):
-        what = f"the snapshot {name}"
-        try:
-            snapshot = find_snapshot(lake, name)
-        except BackfillError as error:
-            yield broken(what, error.culprit, error.fix)
-            continue
-        files = [
-            (place_of(lake, name, table), file)
-            for table in snapshot.tables.values()
-            for file in table.files
-        ]
-        faults = [
-            f"{f.path} {fault}" for place, f in files if (fault := fault_of(place, f, deep=deep))
-        ]
-        if faults:
-            yield broken(
-                what,
-                f"{len(faults)} of {len(files)} file(s) {first_names(faults)}",
-                DROP.format(name),
-            )
-            continue
-        size, state = sum(f.size for _, f in files), "the bytes that were kept" if deep else "there"
-        yield fine(
-            what,
-            f"{', '.join(snapshot.tables)}: {len(files)} file(s), {size} bytes; all are {state}",
-        )
+        yield _examine_snapshot(lake, name, deep)
+    if deep:
+        return
     # A `create` that runs or was stopped, or a `drop` that was stopped.
-    if (leftovers := snapshots_of(lake.place).leftovers()) and not deep:
+    if leftovers := snapshots_of(lake.place).leftovers():
         what, drop = first_names(leftovers), f"`backfill-assets snapshot drop {leftovers[0]} --yes`"
         yield fine(
             "snapshots", f"left by a stopped command: {what}; where none runs, {drop} lets it go"
         )
+
+
+def _examine_snapshot(lake: Lake, name: str, deep: bool) -> Diagnosis:
+    what = f"the snapshot {name}"
+    try:
+        snapshot = find_snapshot(lake, name)
+    except BackfillError as error:
+        return broken(what, error.culprit, error.fix)
+    size, count, faults = 0, 0, list[str]()
+    for table in snapshot.tables.values():
+        place = place_of(lake, name, table)
+        for file in table.files:
+            size, count = size + file.size, count + 1
+            if fault := fault_of(place, file, deep=deep):
+                faults.append(f"{file.path} {fault}")
+    if faults:
+        of_files = f"{len(faults)} of {count} file(s) {first_names(faults)}"
+        return broken(what, of_files, DROP.format(name))
+    state = "the bytes that were kept" if deep else "there"
+    tables = ", ".join(snapshot.tables)
+    return fine(what, f"{tables}: {count} file(s), {size} bytes; all are {state}")

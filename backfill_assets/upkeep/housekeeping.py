@@ -10,14 +10,15 @@ Spark writes a day in several tasks, and where an upsert keeps rows.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from math import ceil
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built, Receipt
+from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.log import (
     LOG,
     LiveFile,
@@ -48,9 +49,8 @@ TOO_LARGE = 2  # times the wanted size: a file ends with a row group, and is oft
 AT_ONCE_BYTES = 2 << 30  # what one commit rewrites: about a minute's work, lost if it is stopped
 UNITED = "union_by_name = true, hive_partitioning = false"  # files of a ledger may differ in a type
 MOST_LEDGER_FILES = 64  # beyond it, every command spends tenths of a second to open them
-Layout = Mapping[
-    str, Sequence[LiveFile]
-]  # by the value of the partition column; "": of a table without one
+# By the value of the partition column; "": of a table without one.
+Layout = Mapping[str, Sequence[LiveFile]]
 
 
 @dataclass(frozen=True)
@@ -77,36 +77,46 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     then: another program may be about to commit it; and what a snapshot pins. Raises BackfillError
     if the log has a gap or is torn.
     """
-    table = lake.table_place(contract.name)
-    removed, is_adopted = _removed(table), bool(first_of(table))
-    gone = {file for file, at in removed.items() if at is not None and at < since.timestamp()}
-    data_files, replaced, no_version = data_names(table), list[str](), list[str]()
-    under_way = {
-        *lake.place.names(markers(contract.name))
-    }  # last: a marker is there before its first file
-    for name in data_files:
-        first, second = (*name.split("/"), "")[:2]
-        if first == WRITES and second in under_way:
-            continue
-        if name in gone:
-            replaced.append(name)
-        elif name in removed or (
-            is_adopted and first != WRITES
-        ):  # what others left in their table is theirs
-            continue
-        elif (token := table.token(name)) and token.changed_at < since.timestamp():
-            no_version.append(name)
-    pinned = (
-        pins(lake.place) if replaced else {}
-    )  # asked last: a snapshot that is begun from now on keeps none of them
-    replaced = (
-        [n for n in replaced if f"{TABLES}/{contract.name}/{n}" not in pinned]
-        if pinned is not None
-        else []
-    )
+    table, before = lake.table_place(contract.name), since.timestamp()
+    removed = _removed(table)
+    gone = {file for file, at in removed.items() if at is not None and at < before}
+    data_files = data_names(table)
+    # Asked last: a marker is there before its first file.
+    under_way = {*lake.place.names(markers(contract.name))}
+    finished = [name for name in data_files if _write_of(name) not in under_way]
+    replaced = _unpinned(lake, contract, [name for name in finished if name in gone])
+    unnamed = [name for name in finished if name not in removed]
+    if first_of(table):  # what others left in their table is theirs
+        unnamed = [name for name in unnamed if _write_of(name)]
+    no_version = [name for name in unnamed if _is_older(table, name, before)]
     old = _old_checkpoints(table)
     total = sum(table.size(name) or 0 for name in (*replaced, *no_version, *old))
     return Unneeded(contract.name, tuple(replaced), tuple(no_version), tuple(old), total)
+
+
+def _write_of(name: str) -> str:
+    """The id of the write that made a data file, by the file's name in its table; empty for a file
+    of another program."""
+    first, _, rest = name.partition("/")
+    return rest.partition("/")[0] if first == WRITES else ""
+
+
+def _is_older(table: Place, name: str, before: float) -> bool:
+    """Whether a file was last changed before a moment (seconds since 1970); not one that is
+    gone."""
+    token = table.token(name)
+    return token is not None and token.changed_at < before
+
+
+def _unpinned(lake: LakeFolder, contract: Contract, replaced: list[str]) -> list[str]:
+    """Those of a table's replaced files that no snapshot keeps; none while one is being made."""
+    if not replaced:
+        return []
+    # Asked after they were chosen: a snapshot that is begun from now on keeps none of them.
+    pinned = pins(lake.place)
+    if pinned is None:
+        return []
+    return [name for name in replaced if f"{TABLES}/{contract.name}/{name}" not in pinned]
 
 
 def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unneeded:
@@ -142,15 +152,13 @@ def _removed(table: Place) -> dict[str, float | None]:
 
 
 def _old_checkpoints(table: Place) -> list[str]:
-    """Whole checkpoints before the newest ones; a torn one is left to `mend`."""
+    """Whole checkpoints before the newest ones; a torn one is left to `mend`, and an adopted table
+    is opened by the one of its first version, or by one before it."""
     torn = torn_checkpoints(table)
-    named = (n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet"))
-    others = checkpoint_name(
-        first_of(table)
-    )  # an adopted table is opened by it, or by one before it
-    return [n for name in named if name not in torn and (n := f"{LOG}/{name}") > others][
-        :-KEPT_CHECKPOINTS
-    ]
+    names = [n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet")]
+    whole = [f"{LOG}/{name}" for name in names if name not in torn]
+    of_others = checkpoint_name(first_of(table))
+    return [name for name in whole if name > of_others][:-KEPT_CHECKPOINTS]
 
 
 def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
@@ -164,32 +172,37 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     for file in files_of(lake, contract):
         by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
-        many = {
-            value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES
-        }
-        return (
-            many
-            if many and not LOGS.state(lake.table_place(contract.name), contract.day_column).others
-            else {}
-        )
+        return _scattered_ledger(lake, contract, by_partition)
     if not contract.is_by_day:
         return {}
-    view = lake.store.view(contract.name, contract.day_column)
-    own_days = {
-        str(d)
-        for d, r in view.latest.items()
-        if d not in view.foreign and r.entry.built is not Built.HELD
-    }
-    own = (
-        (value, group)
-        for value, group in sorted(by_partition.items())
-        if value in own_days and all(f.path.startswith(f"{WRITES}/") for f in group)
-    )
-    return {value: group for value, group in own if _is_uneven([f.size for f in group], file_bytes)}
+    own_days = _own_days(lake.store.view(contract.name, contract.day_column))
+    uneven = dict[str, Sequence[LiveFile]]()
+    for value in sorted(by_partition.keys() & own_days):
+        group = by_partition[value]
+        is_own = all(f.path.startswith(f"{WRITES}/") for f in group)
+        if is_own and _is_uneven([f.size for f in group], file_bytes):
+            uneven[value] = group
+    return uneven
+
+
+def _scattered_ledger(lake: Lake, contract: Contract, by_partition: Layout) -> Layout:
+    """The files of a ledger that has too many, unless another program wrote to it."""
+    many = {value: group for value, group in by_partition.items() if len(group) > MOST_LEDGER_FILES}
+    if not many:
+        return {}
+    state = LOGS.state(lake.table_place(contract.name), contract.day_column)
+    return {} if state.others else many
+
+
+def _own_days(view: TableView) -> set[str]:
+    """The days, as folders name them, that no other program changed and no rollback holds."""
+    own = {d: r for d, r in view.latest.items() if d not in view.foreign}
+    return {str(d) for d, r in own.items() if r.entry.built is not Built.HELD}
 
 
 def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
-    return len(sizes) > ceil(sum(sizes) / file_bytes) or max(sizes) > TOO_LARGE * file_bytes
+    has_many = len(sizes) > ceil(sum(sizes) / file_bytes)
+    return has_many or max(sizes) > TOO_LARGE * file_bytes
 
 
 def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
@@ -200,44 +213,53 @@ def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     that is gone or altered, BackfillError where the new files do not hold the rows of the old ones;
     then these days are as they were.
     """
-    uneven, compacted, batch = (
-        uneven_files(lake, contract, file_bytes),
-        dict[str, Sequence[LiveFile]](),
-        list[str](),
-    )
-    for number, day in enumerate(uneven, 1):
-        batch.append(day)
-        if number == len(uneven) or sum(f.size for d in batch for f in uneven[d]) >= AT_ONCE_BYTES:
-            compacted |= _compacted(lake, contract, {d: uneven[d] for d in batch}, file_bytes)
-            batch = []
+    compacted = dict[str, Sequence[LiveFile]]()
+    for batch in _batches(uneven_files(lake, contract, file_bytes)):
+        compacted |= _compacted(lake, contract, batch, file_bytes)
     return compacted
 
 
+def _batches(uneven: Layout) -> Iterator[Layout]:
+    """The days that one commit rewrites: as many as reach `AT_ONCE_BYTES`."""
+    batch, size = dict[str, Sequence[LiveFile]](), 0
+    for day, group in uneven.items():
+        batch[day] = group
+        size += sum(f.size for f in group)
+        if size >= AT_ONCE_BYTES:
+            yield batch
+            batch, size = {}, 0
+    if batch:
+        yield batch
+
+
 def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
+    """Rewrite the files of some days by one commit; gives the days that nobody wrote meanwhile."""
     table = lake.table_place(contract.name)
     refuse_altered(table, [f for group in days.values() for f in group])
     with filling(lake, contract) as staged:
         for day, group in days.items():
-            _write(
-                lake, contract, staged, day, [str(table.local(f.path)) for f in group], file_bytes
-            )
+            old = [str(table.local(f.path)) for f in group]
+            _write(lake, contract, staged, day, old, file_bytes)
         staged.files = staged.found(contract.partition_column)
         with lake.store.lock(contract.name):
             live = set(files_of(lake, contract))
             unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
-            adds, removes = (
-                [f for f in staged.files if (f.partition or "") in unchanged],
-                [f for group in unchanged.values() for f in group],
-            )
             if not unchanged:
                 staged.drop()
                 return {}
-            note = f"{len(removes)} files made {len(adds)}, no row changed"
-            staged.tried = True
-            receipt = Receipt(staged.write_id, contract.name, REASON, {}, note=note)
-            rewrite_files(table, contract, receipt, adds, removes, staged.committing)
-            staged.keep({f.name for f in adds})
+            _commit_rewritten(table, contract, staged, unchanged)
     return unchanged
+
+
+def _commit_rewritten(table: Place, contract: Contract, staged: Staged, days: Layout) -> None:
+    """Put the staged files of these days in place of their old ones, under the table's lock."""
+    adds = [f for f in staged.files if (f.partition or "") in days]
+    removes = [f for group in days.values() for f in group]
+    note = f"{len(removes)} files made {len(adds)}, no row changed"
+    staged.tried = True
+    receipt = Receipt(staged.write_id, contract.name, REASON, {}, note=note)
+    rewrite_files(table, contract, receipt, adds, removes, staged.committing)
+    staged.keep({f.name for f in adds})
 
 
 def _write(
@@ -263,13 +285,7 @@ def _write(
 def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:
     """Raise BackfillError unless the new files hold the rows of the old ones; the columns of each
     are alike."""
-    before, after = (
-        {
-            day: (p.rows, p.fingerprint)
-            for day, p in audit(lake, paths, as_written(contract, paths[0])).items()
-        }
-        for paths in (old, new)
-    )
+    before, after = (_contents(lake, contract, paths) for paths in (old, new))
     if before != after:
         day = next((d for d in before if before[d] != after.get(d)), None)
         raise BackfillError(
@@ -278,3 +294,11 @@ def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequen
             "Nothing was written",
             "Keep the message and report it",
         )
+
+
+def _contents(
+    lake: Lake, contract: Contract, paths: Sequence[str]
+) -> dict[date | None, tuple[int, str]]:
+    """Rows and fingerprint of each day in some files of a table."""
+    profiles = audit(lake, paths, as_written(contract, paths[0]))
+    return {day: (p.rows, p.fingerprint) for day, p in profiles.items()}

@@ -69,14 +69,12 @@ class Inspection:
     day_rows: Mapping[date, int] | None = field(default_factory=dict)
     checkpoints_torn: bool = False
     edited: tuple[int, ...] = ()  # versions with other bytes than were committed
-    ended: tuple[
-        int, ...
-    ] = ()  # versions whose commits are whole, after which the log no longer ends
+    # versions that were committed after the last one in the log, and are gone
+    ended: tuple[int, ...] = ()
     flipped: tuple[str, ...] = ()  # data files of the newest version with other bytes
     flipped_before: tuple[str, ...] = ()  # data files of earlier versions with other bytes
-    false_states: tuple[
-        str, ...
-    ] = ()  # files with a kept state that readers take, and that the commits do not give
+    # files with a kept state that readers take, and that the commits do not give
+    false_states: tuple[str, ...] = ()
 
 
 @dataclass
@@ -90,8 +88,12 @@ class _Replayed:
 
     def flipped(self, path: Place, names: Iterable[str]) -> tuple[str, ...]:
         """The files that exist and hold other bytes than were committed."""
-        present = ((n, self.named.get(n)) for n in names if path.exists(n))
-        return tuple(n for n, digest in present if digest and not path.sha256(n).startswith(digest))
+        found = list[str]()
+        for name in names:
+            digest = self.named.get(name)
+            if digest and path.exists(name) and not path.sha256(name).startswith(digest):
+                found.append(name)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,12 @@ class Damage:
     @property
     def steps(self) -> str:
         """The steps that mend it, in words."""
-        done = (
-            [f"version(s) {', '.join(map(str, self.ended))}, which are gone, given to receipts"]
-            if self.ended
-            else []
-        )
-        done += [f"{', '.join(self.torn)} of its log set aside (as *.torn)"] if self.torn else []
+        done = list[str]()
+        if self.ended:
+            numbers = ", ".join(map(str, self.ended))
+            done.append(f"version(s) {numbers}, which are gone, given to receipts")
+        if self.torn:
+            done.append(f"{', '.join(self.torn)} of its log set aside (as *.torn)")
         if self.lost:
             done.append(
                 f"{len(self.lost)} data file(s) that are gone or altered taken out, first "
@@ -126,8 +128,7 @@ def inspect(
     version's."""
     path = lake.table_place(contract.name)
     ended, present = _ended(path), versions(path)
-    first = first_of(path)
-    lacking = tuple(sorted(set(range(first, present[-1] + 1)) - set(present))) if present else ()
+    lacking = _lacking(first_of(path), present)
     torn = tuple(v for v in present if not is_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
@@ -135,12 +136,9 @@ def inspect(
     active = replayed.active
     sizes = {file: path.size(file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
-    nameless = [
-        n
-        for n in data_names(path)
-        if n not in replayed.named and (not first or n.startswith(WRITES))
-    ]
-    lost = [path.size(name) or 0 for name in nameless]
+    lost = [path.size(name) or 0 for name in _nameless(path, replayed.named)]
+    newest = active.keys() - altered if read else ()
+    earlier = replayed.named.keys() - active.keys() if deep else ()
     return Inspection(
         commits=len(present),
         files=len(active),
@@ -153,12 +151,26 @@ def inspect(
         day_rows=_day_rows(contract, active),
         checkpoints_torn=bool(torn_checkpoints(path)) or _opens_otherwise(path, active),
         edited=_edited_commits(path, present),
-        flipped=replayed.flipped(path, active.keys() - altered) if read else (),
-        flipped_before=replayed.flipped(path, replayed.named.keys() - active.keys())
-        if deep
-        else (),
+        flipped=replayed.flipped(path, newest),
+        flipped_before=replayed.flipped(path, earlier),
         false_states=tuple(path.uri(name) for name in false_states(path, contract.day_column)),
     )
+
+
+def _lacking(first: int, present: list[int]) -> tuple[int, ...]:
+    """The versions between the first and the last of those in a log that are not there."""
+    if not present:
+        return ()
+    return tuple(sorted({*range(first, present[-1] + 1)} - {*present}))
+
+
+def _nameless(path: Place, named: Collection[str]) -> list[str]:
+    """The data files of a table that its log does not name; of an adopted table only those of our
+    own writes."""
+    nameless = [name for name in data_names(path) if name not in named]
+    if first_of(path):
+        return [name for name in nameless if name.startswith(WRITES)]
+    return nameless
 
 
 def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
@@ -259,32 +271,31 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     path = lake.table_place(contract.name)
     with table_lock(lake.place, contract.name):
         damaged = damage(lake, contract)
-        for name in damaged.torn:
-            path.copy(f"{LOG}/{name}.torn", path, f"{LOG}/{name}")
-            path.delete(f"{LOG}/{name}")
-        path.sync(*(f"{LOG}/{name}.torn" for name in damaged.torn), LOG)
+        _set_aside(path, damaged.torn)
+        tags = provenance.tags or {}
         receipt = Receipt(
-            uuid.uuid4().hex,
-            contract.name,
-            REASON,
-            {},
-            note=damaged.steps,
-            tags=provenance.tags or {},
+            uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=tags
         )
-        given = (
-            _ended(path) if versions(path) else ()
-        )  # also versions set aside, here or by an earlier mend
-        for _ in given:
+        # Also versions that were set aside, here or by an earlier mend.
+        gone = _ended(path)
+        for _ in gone:
             commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
-        if (
-            damaged.torn or given
-        ):  # what is gone may have been an earlier mend's, which took lost files out
+        # What is gone may have been an earlier mend's, which took lost files out.
+        if damaged.torn or gone:
             damaged = replace(damaged, lost=_lost_files(lake, contract))
         if damaged.lost:
             commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
-        elif versions(path) and not given:
+        elif versions(path) and not gone:
             commit_receipt(path, receipt)
         return damaged
+
+
+def _set_aside(path: Place, torn: Collection[str]) -> None:
+    """Rename torn files of a log to `NAME.torn`."""
+    for name in torn:
+        path.copy(f"{LOG}/{name}.torn", path, f"{LOG}/{name}")
+        path.delete(f"{LOG}/{name}")
+    path.sync(*(f"{LOG}/{name}.torn" for name in torn), LOG)
 
 
 def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
@@ -307,7 +318,7 @@ def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> M
     """Digests of the files that these changes of a commit added, by path, as far as the commit
     names them."""
     named, length = commit_info(table, version).get(DIGESTS, ""), FILE_DIGEST_CHARS
+    if not named:
+        return {}
     added = sorted(c.path for c in changes if c.is_added)
-    return {
-        path: named[i * length : (i + 1) * length] for i, path in enumerate(added if named else ())
-    }
+    return {path: named[i * length : (i + 1) * length] for i, path in enumerate(added)}

@@ -59,13 +59,10 @@ class Upkeep:
 
     since: datetime  # no version after this loses a file
     tables: tuple[Unneeded, ...]  # per table the files that can be deleted
-    uneven: Mapping[
-        str, tuple[date, ...]
-    ]  # days whose files are too small or too large; of ledgers no single day
-    copies: tuple[int, int] = (
-        0,
-        0,
-    )  # number and bytes of parsed contents that the landing folder can give again
+    # days whose files are too small or too large; of ledgers no single day
+    uneven: Mapping[str, tuple[date, ...]]
+    # number and bytes of parsed contents that the landing folder can give again
+    copies: tuple[int, int] = (0, 0)
     done: bool = False  # whether it was carried out
 
     @property
@@ -76,28 +73,25 @@ class Upkeep:
     def lines(self) -> list[str]:
         """The upkeep in words, a line per table that has something."""
         verb = "deleted" if self.done else "to delete"
-        found = [
-            f"{t.table}: {len(t.replaced)} replaced data file(s), {len(t.no_version)} that no "
-            "version names, "
-            f"{len(t.checkpoints)} old checkpoint(s) {verb}, {t.bytes / 1e6:,.1f} MB"
-            for t in self.tables
-            if t.names
-        ]
+        found = [_unneeded_line(t, verb) for t in self.tables if t.names]
         if self.copies[0]:
             found.append(
                 f"{self.copies[0]} parsed content(s) {verb}, {self.copies[1] / 1e6:,.1f} MB, "
-                "whose files the landing "
-                "folder still has"
+                "whose files the landing folder still has"
             )
         written = "written again" if self.done else "to write again"
-        spans = {table: ranges(days) or "the ledger" for table, days in self.uneven.items()}
-        return [
-            *found,
-            *(
-                f"{t}: files of {span} {written} in better sizes, no row changed"
-                for t, span in spans.items()
-            ),
-        ]
+        for table, days in self.uneven.items():
+            span = ranges(days) or "the ledger"
+            found.append(f"{table}: files of {span} {written} in better sizes, no row changed")
+        return found
+
+
+def _unneeded_line(table: Unneeded, verb: str) -> str:
+    return (
+        f"{table.table}: {len(table.replaced)} replaced data file(s), {len(table.no_version)} that "
+        f"no version names, {len(table.checkpoints)} old checkpoint(s) {verb}, "
+        f"{table.bytes / 1e6:,.1f} MB"
+    )
 
 
 def maintain(
@@ -115,31 +109,37 @@ def maintain(
     lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
     size = lake.settings.retention.file_mib * MIB
     layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
-    uneven = {
-        name: tuple(date.fromisoformat(day) for day in found if day)
-        for name, found in layouts.items()
-        if found
-    }
+    uneven = {name: _days_of(layout) for name, layout in layouts.items() if layout}
     if act:
         record(lake, pipeline.contracts, REASON)  # readers move on before files go
-        _forget_versions(lake, since)
-        _forget_links(lake)
-        forget_silent_markers(lake, MARKERS_STAY.total_seconds())
-        lake.place.clear_locks()
-        for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
-            with (
-                suppress(Held),
-                whole.alone(seconds=0),
-            ):  # what stopped commands left goes; one that runs is left alone
-                pass
+        _clear_leftovers(lake, since)
     cleared = tuple(clear(scoped, c, since) for scoped, c in chosen)
-    return Upkeep(since, cleared, uneven, (0, 0) if tables else _copies(lake, act), act)
+    copies = (0, 0) if tables else _copies(lake, act)
+    return Upkeep(since, cleared, uneven, copies, act)
+
+
+def _days_of(layout: Layout) -> tuple[date, ...]:
+    """The days of a layout; none of a ledger that is laid out as a whole."""
+    return tuple(date.fromisoformat(day) for day in layout if day)
+
+
+def _clear_leftovers(lake: Lake, since: datetime) -> None:
+    """Delete what no table holds: old lake versions, links, markers, locks, and what stopped
+    commands left of snapshots and candidates. One that a command works on is left alone."""
+    _forget_versions(lake, since)
+    _forget_links(lake)
+    forget_silent_markers(lake, MARKERS_STAY.total_seconds())
+    lake.place.clear_locks()
+    for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
+        with suppress(Held), whole.alone(seconds=0):
+            pass
 
 
 def _forget_versions(lake: Lake, before: datetime) -> None:
     """Delete the lake versions from before an instant (aware), never the newest."""
     for number in entries(lake.place)[:-1]:
-        if (entry := find_version(lake, number)) is not None and entry.at < before:
+        entry = find_version(lake, number)
+        if entry is not None and entry.at < before:
             lake.place.delete(entry_name(number))
 
 
@@ -147,22 +147,25 @@ def _forget_links(lake: Lake) -> None:
     """Delete links for a project's own Spark session that killed processes left: no step takes a
     week over one."""
     before = (utc_now() - LINKS_STAY).timestamp()
-    for name in (f"{LINKS}/{name}" for name in lake.place.names(str(LINKS))):
-        if (token := lake.place.token(name)) and token.changed_at < before:
-            lake.place.delete_below(name)
+    for name in lake.place.names(str(LINKS)):
+        token = lake.place.token(f"{LINKS}/{name}")
+        if token is not None and token.changed_at < before:
+            lake.place.delete_below(f"{LINKS}/{name}")
 
 
 def _copies(lake: Lake, act: bool) -> tuple[int, int]:
     """The number and bytes of parsed contents that `[retention] copy_days` lets go; with `act` they
     are deleted."""
-    if (days := lake.settings.retention.copy_days) is None:
+    days = lake.settings.retention.copy_days
+    if days is None:
         return 0, 0
     count, size, before = 0, 0, utc_today() - timedelta(days=days)
     for scoped in lake.by_source():
         with load_lock(scoped.place, scoped.source) if act else nullcontext():
             found = unneeded_copies(LakeSession(scoped), before)
-            for content in found if act else ():
-                discard(scoped.stock, content)
+            if act:
+                for content in found:
+                    discard(scoped.stock, content)
         count, size = count + len(found), size + sum(found.values())
     return count, size
 
@@ -191,9 +194,8 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
             note = (
                 f"names version {head} of {contract.name}, which holds the same rows as {recorded}"
             )
-            receipt = Receipt(
-                uuid.uuid4().hex, ledger.name, REASON, {}, inputs={contract.name: head}, note=note
-            )
+            inputs = {contract.name: head}
+            receipt = Receipt(uuid.uuid4().hex, ledger.name, REASON, {}, inputs=inputs, note=note)
             with lake.store.lock(ledger.name):
                 lake.store.replace_days(ledger, None, (), receipt)
         return result
@@ -202,12 +204,12 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
 def _since(lake: Lake) -> datetime:
     """Since when replaced files stay: as long as a rollback is promised, and whatever an unfinished
     plan, or readers of the newest lake version, may need."""
-    kept = timedelta(days=lake.settings.retention.rollback_days)
-    after = (
-        lake.store.commits(name, version) for name, version in (versions_seen(lake) or {}).items()
-    )
-    switched = [commit.at for commits in after for commit in islice(commits, 1)]
-    return min([utc_now() - kept, *(plan.created for plan in active_plans(lake)), *switched])
+    needed = [utc_now() - timedelta(days=lake.settings.retention.rollback_days)]
+    needed += [plan.created for plan in active_plans(lake)]
+    for name, version in (versions_seen(lake) or {}).items():
+        # The first commit after the version that readers see took files of it out.
+        needed += [commit.at for commit in islice(lake.store.commits(name, version), 1)]
+    return min(needed)
 
 
 def _contracts(
@@ -222,8 +224,6 @@ def _contracts(
     for name in tables:
         if name not in known:
             refuse_external(pipeline.contract(name, "Nothing was deleted"))
-    return [
-        (scoped, c)
-        for scoped, c in owned
-        if (not tables or c.name in tables) and lake.writes(c.name) and lake.store.exists(c.name)
-    ]
+    chosen = [(scoped, c) for scoped, c in owned if not tables or c.name in tables]
+    own = [(scoped, c) for scoped, c in chosen if lake.writes(c.name)]
+    return [(scoped, c) for scoped, c in own if lake.store.exists(c.name)]
