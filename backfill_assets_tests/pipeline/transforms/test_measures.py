@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Aggregation, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Value, trailing
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.on_spark(
 )
 NOON = datetime(FIRST.year, FIRST.month, FIRST.day, 12)  # noqa: DTZ001 - sessions are in UTC
 TENTHS = [0.1, 0.2, 0.3, 1e18, -1e18, 0.7]  # as doubles their sum depends on the order
-CASES: list[tuple[str, str, str, list[Any], Any]] = [
+CASES: list[tuple[str, Agg, str, list[Any], Any]] = [
     ("tenths", "sum", "DOUBLE", TENTHS, 1.3),
     ("mean", "avg", "DOUBLE", [0.1, 0.2, 0.6], 0.3),
     ("nan", "sum", "DOUBLE", [1.0, float("nan")], None),
@@ -116,7 +116,7 @@ def found(spark: "SparkSession") -> Any:
         f"DATE '{FIRST}' AS event_date",
         "CAST(NULL AS TIMESTAMP) AS known_until",
     )
-    columns = [Aggregation(n, agg, Value(n, kind), trailing(3)) for n, agg, kind, _, _ in CASES]  # type: ignore[arg-type]
+    columns = [Aggregation(n, agg, Value(n, kind), trailing(3)) for n, agg, kind, _, _ in CASES]
     (row,) = now(frame, DayRange(FIRST, FIRST + ONE_DAY), ["entity"], columns).collect()
     return row
 
