@@ -9,7 +9,7 @@ moves keys of other days to another event day. Where keys name their event day (
 only the days of the load are read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -61,38 +61,54 @@ def commit_arrivals(
     """
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
-    source, ledger = view.source(raw.name), of_source(ARRIVALS, name)
-    head, recorded_version = source.loaded, source.loaded_version
-    moved = {d for d, r in head.latest.items() if r.version > recorded_version} | columns_again(
-        source, raw
-    )
-    lake, doubted_days = lake_session.lake, source.doubted_arrivals()
+    lake, source = lake_session.lake, view.source(raw.name)
     by_key = _by_key(lake, source, provenance.settings_digest)
-    if by_key:
-        affected, staged = _staged_by_key(
-            lake_session, raw, source, moved, _parts(contracts, raw), by_key
-        )
-    elif moved or doubted_days or _days_by_key(source):
-        affected, staged = _staged(lake_session, raw, source, moved, _parts(contracts, raw))
-    else:
-        affected, staged = moved, begin(lake, ledger)
-    affected |= doubted_days
+    affected, staged = _changed_rows(lake_session, raw, source, _parts(contracts, raw), by_key)
+    affected |= source.doubted_arrivals()
     try:
-        audited, none = audit(lake, staged.paths, ledger), DayProfile()
-        digests = {
-            d: (head.latest[d].entry.fingerprint if d in head.latest else "") + by_key
-            for d in affected
-        }
-        profiles = {d: audited.get(d, none) for d in affected}
-        entries = {d: DayEntry(p.rows, p.fingerprint, digests[d]) for d, p in profiles.items()}
-        signed = _signed(provenance, raw, view, source, head.version)
-        base, always = source.ledger.version, recorded_version != head.version
+        entries = _day_entries(lake, staged, source, affected, by_key)
+        digests = {day: entry.input_digest for day, entry in entries.items()}
+        head = source.loaded.version
         write = Write(
-            ledger, staged, entries, base, signed, always=always, force=bool(doubted_days)
+            of_source(ARRIVALS, name),
+            staged,
+            entries,
+            source.ledger.version,
+            _signed(provenance, raw, view, source, head),
+            always=source.loaded_version != head,
+            force=bool(source.doubted_arrivals()),
         )
         return replace_days(lake, write, lambda days: {d: digests[d] for d in days})
     finally:
         staged.drop()
+
+
+def _changed_rows(
+    lake_session: Session, raw: Contract, source: Source, parts: Sets, by_key: str
+) -> tuple[set[date], Staged]:
+    """The arrival days whose rows of the ledger may differ since it was written, and their rows of
+    today, staged. `by_key`: as `_by_key` gives it."""
+    recorded = source.loaded_version
+    moved = {d for d, receipt in source.loaded.latest.items() if receipt.version > recorded}
+    moved |= columns_again(source, raw)
+    if by_key:
+        return _staged_by_key(lake_session, raw, source, moved, parts, by_key)
+    if moved or source.doubted_arrivals() or _days_by_key(source):
+        return _staged(lake_session, raw, source, moved, parts)
+    return moved, begin(lake_session.lake, of_source(ARRIVALS, raw.source))
+
+
+def _day_entries(
+    lake: Lake, staged: Staged, source: Source, days: Collection[date], by_key: str
+) -> dict[date, DayEntry]:
+    """The entries of the ledger's receipt for these days; a day without a row has one, too."""
+    latest, entries = source.loaded.latest, dict[date, DayEntry]()
+    audited = audit(lake, staged.paths, of_source(ARRIVALS, source.name))
+    for day in days:
+        profile = audited.get(day, DayProfile())
+        loaded = latest[day].entry.fingerprint if day in latest else ""
+        entries[day] = DayEntry(profile.rows, profile.fingerprint, loaded + by_key)
+    return entries
 
 
 def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
@@ -106,9 +122,9 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
     promise = f"{BY_KEY}{template!r} from {lake.settings.start_date}, early by {early} days"
     known, recorded = _days_by_key(source, promise), source.loaded_version
     for day, receipt in source.loaded.latest.items():
-        is_judged = receipt.settings_digest == settings_digest or (
-            day in known and receipt.version <= recorded
-        )
+        is_of_these_settings = receipt.settings_digest == settings_digest
+        is_in_ledger = day in known and receipt.version <= recorded
+        is_judged = is_of_these_settings or is_in_ledger
         if receipt.entry.rows and not is_judged:
             return ""
     return promise
@@ -116,15 +132,11 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
 
 def _day_of_key(lake: Lake) -> str:
     """SQL of the event day that a key names, NULL where no usable upsert can have it."""
-    day, early = (
-        day_text(lake.settings.source.key_day or ""),
-        lake.settings.lateness.early_tolerance_days,
-    )
-    day = f"TRY_CAST({day} AS DATE)"
-    return (
-        f"CASE WHEN {day} BETWEEN DATE '{lake.settings.start_date}' AND arrival_date + {early} "
-        f"THEN {day} END"
-    )
+    settings = lake.settings
+    day = f"TRY_CAST({day_text(settings.source.key_day or '')} AS DATE)"
+    newest = f"arrival_date + {settings.lateness.early_tolerance_days}"
+    is_usable = f"{day} BETWEEN DATE '{settings.start_date}' AND {newest}"
+    return f"CASE WHEN {is_usable} THEN {day} END"
 
 
 def _days_by_key(source: Source, how: str = BY_KEY) -> set[date]:
@@ -143,23 +155,25 @@ def _staged_by_key(
     """As `_staged`, where keys name their event days: no load changes rows of another day. Loaded
     days that were computed otherwise before are computed again.
     """
-    loaded = {d for d, r in source.loaded.latest.items() if r.entry.rows}
-    days = moved | (loaded if source.doubted_arrivals() else loaded - _days_by_key(source, by_key))
-    lacking = {
-        d for d in loaded & days if lacking_columns(source.loaded.latest[d].entry, raw.columns)
-    }
-    by = deliveries_of(
-        lake_session,
-        raw,
-        parts,
-        source.loaded.version,
-        loaded & days,
-        _day_of_key(lake_session.lake),
-    )
-    with by.rows(
-        source.loaded.version, loaded & days, lambda rows: ledger_rows(rows, None, parts, lacking)
-    ) as rows:
+    loaded, head = _loaded_days(source), source.loaded.version
+    trusted = set[date]() if source.doubted_arrivals() else _days_by_key(source, by_key)
+    days = moved | (loaded - trusted)
+    read = loaded & days
+    lacking = _lacking_days(source, raw, read)
+    by = deliveries_of(lake_session, raw, parts, head, read, _day_of_key(lake_session.lake))
+    with by.rows(head, read, lambda rows: ledger_rows(rows, None, parts, lacking)) as rows:
         return days, by.stage(of_source(ARRIVALS, raw.source), rows)
+
+
+def _loaded_days(source: Source) -> set[date]:
+    """The arrival days of which the landed table has rows."""
+    return {day for day, receipt in source.loaded.latest.items() if receipt.entry.rows}
+
+
+def _lacking_days(source: Source, raw: Contract, days: Collection[date]) -> set[date]:
+    """Those of these loaded days whose files lack a column of raw's."""
+    latest = source.loaded.latest
+    return {day for day in days if lacking_columns(latest[day].entry, raw.columns)}
 
 
 def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
@@ -190,25 +204,18 @@ def _staged(
     of keys whose event days changed. Rows of days that were not loaded are the same before and
     after; keys of other days that have other event days now are looked for again.
     """
-    loaded, otherwise = (
-        {d for d, r in source.loaded.latest.items() if r.entry.rows},
-        _days_by_key(source),
-    )
+    loaded, by_key = _loaded_days(source), _days_by_key(source)
     ledger, head = of_source(ARRIVALS, raw.source), source.loaded.version
     by = deliveries_of(lake_session, raw, parts, head, loaded)
-    lacking = {d for d in loaded if lacking_columns(source.loaded.latest[d].entry, raw.columns)}
-    whole = source.loaded_version < 0 or len(moved & loaded) > WHOLE_SHARE * len(loaded)
-    if whole or otherwise or source.doubted_arrivals():
+    lacking = _lacking_days(source, raw, loaded)
+    are_most = len(moved & loaded) > WHOLE_SHARE * len(loaded)
+    is_untrusted = source.loaded_version < 0 or by_key or source.doubted_arrivals()
+    if are_most or is_untrusted:
         with by.rows(head, loaded) as arrived:
-            return moved | loaded | otherwise, by.stage(
-                ledger, ledger_rows(arrived, None, parts, lacking)
-            )
+            staged = by.stage(ledger, ledger_rows(arrived, None, parts, lacking))
+            return moved | loaded | by_key, staged
     # Where the ledger has nothing of these days, no key had an event day because of them.
-    known = (
-        moved
-        if any(a in moved for rows in source.arrivals.values() for a, _ in rows)
-        else set[date]()
-    )
+    known = moved if _has_rows_of(source, moved) else set[date]()
     with (
         by.rows(source.loaded_version, known, placed_keys, altered=True) as before,
         by.rows(head, moved, placed_keys) as after,
@@ -227,3 +234,8 @@ def _staged(
         by.rows(head, None, lambda rows: of_keys(placed_keys(rows), arrived)) as placed,
     ):
         return days, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
+
+
+def _has_rows_of(source: Source, arrival_days: Collection[date]) -> bool:
+    """Whether the ledger has a row of one of these arrival days."""
+    return any(arrived in arrival_days for rows in source.arrivals.values() for arrived, _ in rows)

@@ -6,7 +6,9 @@ days, in any order of loading, give at every time the newest dump before it. Not
 are usable (`deliveries`), and writing them (`placing`).
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -30,14 +32,19 @@ if TYPE_CHECKING:
 OF_THE_DUMP = frozenset(["op", "seq", "version_ts", "arrival_ts"])
 UNCHANGED = "__unchanged"  # a usable row of a key that is in the dump before as it is here
 OF, IS_BEFORE = "__dump", "__is_before"
+# What a delete has of the row that vanished: whose it is, and where that row stood.
+KEPT_OF_VANISHED = frozenset(
+    [OF, ORIGIN, PLACE, "sha256", "row_number", "source_file", "due", "seq", "event_key"]
+)
 
 
 def refuse_what_a_dump_says(source: SourceSettings) -> None:
     """Raise SettingsError where `select` of dumps gives a column that follows from the dump's
     day."""
-    if source.kind == "snapshot" and (
-        named := sorted(OF_THE_DUMP.intersection(names_of(source.select)))
-    ):
+    if source.kind != "snapshot":
+        return
+    named = sorted(OF_THE_DUMP.intersection(names_of(source.select)))
+    if named:
         raise SettingsError(
             "[source] select in lake.toml",
             f'it gives {", ".join(named)}, and files are dumps (kind = "snapshot")',
@@ -53,13 +60,12 @@ def dumps_before(
     the records of those dumps whose days are not among `days`. `records`: the ledger."""
     live = [r for r in records if not r.withdrawn]
     dumps = dumps_of(live)
-    pairs = {day: dump_before(day, dumps) if day in dumps else None for day in days}
-    wanted = {
-        content
-        for day in pairs.values()
-        if day is not None and day not in days
-        for content in dumps[day]
-    }
+    pairs, wanted = dict[date, date | None](), set[str]()
+    for day in days:
+        before = dump_before(day, dumps) if day in dumps else None
+        pairs[day] = before
+        if before is not None and before not in days:
+            wanted |= dumps[before]
     return pairs, [r for r in live if r.sha256 in wanted]
 
 
@@ -76,39 +82,62 @@ def as_changes(
     Of several usable rows of a key in a dump the one with the greatest `seq` counts. A row that is
     unusable keeps its key from vanishing. A delete bears the place of a row that vanished.
     """
+    rows = _paired_with_dumps(session, judged, pairs)
+    states = _last_of_keys(rows)
+    now, before = states.where(f"NOT {IS_BEFORE}"), states.where(IS_BEFORE)
+    own = _marked_unchanged(rows.where(f"NOT {IS_BEFORE}").drop(IS_BEFORE), now, before, content)
+    gone = before.join(now.select(OF, "event_key"), [OF, "event_key"], "left_anti").drop(IS_BEFORE)
+    return own.unionByName(_as_deletes(gone, own)).drop(OF)
+
+
+def _paired_with_dumps(
+    session: "SparkSession", judged: "DataFrame", pairs: Mapping[date, date | None]
+) -> "DataFrame":
+    """The rows of each dump twice: as rows of its own day (`OF`), and, with `IS_BEFORE`, as rows of
+    the dump before the next one."""
+    from pyspark.sql import functions as F
+
+    sides = [(day, day, False) for day in pairs]
+    sides += [(day, before, True) for day, before in pairs.items() if before]
+    paired = small_frame(session, sides, f"{OF} date, __day date, {IS_BEFORE} boolean")
+    return judged.join(F.broadcast(paired), F.col("arrival_date") == F.col("__day")).drop("__day")
+
+
+def _last_of_keys(rows: "DataFrame") -> "DataFrame":
+    """Of each key in each dump the row that counts: a usable one with the greatest `seq`, else any
+    unusable one."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    sides = [(day, day, False) for day in pairs] + [
-        (day, before, True) for day, before in pairs.items() if before
-    ]
-    paired = small_frame(session, sides, f"{OF} date, __day date, {IS_BEFORE} boolean")
-    rows = judged.join(F.broadcast(paired), F.col("arrival_date") == F.col("__day")).drop("__day")
     keyed = rows.where(~_is_blank(F.col("event_key")))
-    good = F.col("reason").isNull()
-    last = Window.partitionBy(OF, IS_BEFORE, "event_key").orderBy(
-        good.desc(), F.desc("seq"), ORIGIN, PLACE
-    )
-    states = (
-        keyed.withColumn("__last", F.row_number().over(last)).where("__last = 1").drop("__last")
-    )
-    now, before = states.where(f"NOT {IS_BEFORE}"), states.where(IS_BEFORE)
-    facts = F.struct(*content)
-    one, other = (
-        s.where(good).select(OF, "event_key", facts.alias(n))
-        for s, n in ((now, "is"), (before, "was"))
-    )
+    of_key = Window.partitionBy(OF, IS_BEFORE, "event_key")
+    last = of_key.orderBy(F.col("reason").isNull().desc(), F.desc("seq"), ORIGIN, PLACE)
+    numbered = keyed.withColumn("__last", F.row_number().over(last))
+    return numbered.where("__last = 1").drop("__last")
+
+
+def _marked_unchanged(
+    own: "DataFrame", now: "DataFrame", before: "DataFrame", content: Sequence[str]
+) -> "DataFrame":
+    """The rows `own` of a dump with UNCHANGED: whether the row is usable and its key has the same
+    `content` in both dumps. `now`, `before`: the rows that count of these dumps."""
+    from pyspark.sql import functions as F
+
+    good, facts = F.col("reason").isNull(), F.struct(*content)
+    one = now.where(good).select(OF, "event_key", facts.alias("is"))
+    other = before.where(good).select(OF, "event_key", facts.alias("was"))
     alike = one.join(other, [OF, "event_key"]).where(F.col("is").eqNullSafe(F.col("was")))
     same = alike.select(OF, "event_key", F.lit(True).alias(UNCHANGED))
-    own = (
-        rows.where(f"NOT {IS_BEFORE}")
-        .drop(IS_BEFORE)
-        .join(same, [OF, "event_key"], "left")
-        .withColumn(UNCHANGED, F.coalesce(UNCHANGED, F.lit(False)) & good)
-    )
-    gone = before.join(now.select(OF, "event_key"), [OF, "event_key"], "left_anti").drop(IS_BEFORE)
-    kept = {OF, ORIGIN, PLACE, "sha256", "row_number", "source_file", "due", "seq", "event_key"}
-    given = {
+    is_unchanged = F.coalesce(UNCHANGED, F.lit(False)) & good
+    return own.join(same, [OF, "event_key"], "left").withColumn(UNCHANGED, is_unchanged)
+
+
+def _as_deletes(gone: "DataFrame", like: "DataFrame") -> "DataFrame":
+    """Deletes in place of the rows that vanished, at the end of the dump's day, with the columns of
+    `like`: what a delete does not say is NULL."""
+    from pyspark.sql import functions as F
+
+    said = {
         "op": F.lit("delete"),
         "arrival_ts": arrival_of(F.col(OF)),
         "version_ts": arrival_of(F.col(OF)),
@@ -116,12 +145,12 @@ def as_changes(
         "usable_arrival": F.lit(True),
         UNCHANGED: F.lit(False),
     }
-    nothing = {
-        f.name: F.lit(None).cast(f.dataType)
-        for f in own.schema.fields
-        if f.name not in (*kept, *given)
+    unsaid = {
+        field.name: F.lit(None).cast(field.dataType)
+        for field in like.schema.fields
+        if field.name not in (*KEPT_OF_VANISHED, *said)
     }
-    return own.unionByName(gone.withColumns({**nothing, **given})).drop(OF)
+    return gone.withColumns({**unsaid, **said})
 
 
 def without_unchanged(rows: "DataFrame", landed: str) -> "DataFrame":
@@ -158,47 +187,80 @@ def faults_of(
     taken for a whole one; dumps that raw may hold, and those whose manifests agree, are. `records`:
     the ledger; `files`: known contents."""
     known = {r.sha256: r for r in (*records, *counted)}
-
-    def contents(names: Iterable[str]) -> list[StoredFile]:
-        named = {*names}
-        lost = [r for name, r in known.items() if name in named - files.keys()]
-        return [
-            *(files[name] for name in sorted(named & files.keys())),
-            *contents_of(lake_session, lost),
-        ]
-
-    held = [name for r in counted if declared.get(name := r.sha256)]
+    contents = _Contents(lake_session, known, files)
+    declaring = [r.sha256 for r in counted if declared.get(r.sha256)]
     found = {
-        f.sha256: disagreement(lake_session.lake, f, declared[f.sha256]) for f in contents(held)
+        f.sha256: disagreement(lake_session.lake, f, declared[f.sha256])
+        for f in contents.of(declaring)
     }
-    if lake_session.lake.settings.source.kind != "snapshot":
+    source = lake_session.lake.settings.source
+    if source.kind != "snapshot":
         return found
-    refuse_what_a_dump_says(lake_session.lake.settings.source)
+    refuse_what_a_dump_says(source)
     loaded = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}
     judged = [r for r in counted if r.sha256 not in loaded]
+    return _with_faults_of_dumps(contents, judged, records, found)
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """Contents of the ledger, which are read from the store where they are not at hand."""
+
+    lake_session: Session
+    records: Mapping[str, FileRecord]  # by content
+    files: Mapping[str, StoredFile]  # at hand, by content
+
+    def of(self, names: Iterable[str]) -> list[StoredFile]:
+        """The contents of these names; a name without content and record is left out."""
+        wanted = {*names}
+        missing = wanted - self.files.keys()
+        lost = [record for name, record in self.records.items() if name in missing]
+        at_hand = [self.files[name] for name in sorted(wanted & self.files.keys())]
+        return [*at_hand, *contents_of(self.lake_session, lost)]
+
+
+def _with_faults_of_dumps(
+    contents: _Contents,
+    judged: Sequence[FileRecord],
+    records: Sequence[FileRecord],
+    found: Mapping[str, str],
+) -> dict[str, str]:
+    """`found`, which says per content why it is not as declared ("": it is), and why the dump of a
+    content of `judged` is not taken for a whole one. A dump that is taken is the one before that of
+    the next day."""
     paths = {r.path for r in judged}
     dumps = dumps_of(r for r in records if r.path not in paths)
-    for day in sorted({d for r in judged if (d := r.path_day) is not None}):
-        mine = {r.sha256 for r in judged if r.path_day == day}
-        before = dump_before(day, dumps)
-        faults, is_vouched = (
-            [found[m] for m in mine if found.get(m)],
-            all(found.get(m) == "" for m in mine),
-        )
-        why = f"{OF_DUMP}{day} has a file that is not as declared" if faults else ""
-        if before is not None and not (faults or is_vouched):
-            why = _why_broken(
-                lake_session,
-                day,
-                before,
-                mine,
-                contents((*mine, *dumps.get(day, ()), *dumps[before])),
-            )
+    by_day = defaultdict[date, set[str]](set)
+    for record in judged:
+        if record.path_day is not None:
+            by_day[record.path_day].add(record.sha256)
+    faults = {**found}
+    for day, mine in sorted(by_day.items()):
+        why = _fault_of_dump(contents, day, mine, dumps, faults)
         if why:
-            found |= {m: found.get(m) or why for m in mine}
+            faults |= {name: faults.get(name) or why for name in mine}
         else:
             dumps[day] = dumps.get(day, frozenset()) | mine
-    return found
+    return faults
+
+
+def _fault_of_dump(
+    contents: _Contents,
+    day: date,
+    mine: Collection[str],
+    dumps: Mapping[date, frozenset[str]],
+    found: Mapping[str, str],
+) -> str:
+    """Why the dump of `day`, of which `mine` are new contents, is not taken for a whole one; empty
+    if it is: as the first one, and where manifests agree with all of `mine`."""
+    if any(found.get(name) for name in mine):
+        return f"{OF_DUMP}{day} has a file that is not as declared"
+    before = dump_before(day, dumps)
+    agrees_with_manifests = all(name in found for name in mine)
+    if before is None or agrees_with_manifests:
+        return ""
+    files = contents.of((*mine, *dumps.get(day, ()), *dumps[before]))
+    return _why_broken(contents.lake_session, day, before, mine, files)
 
 
 def _why_broken(
@@ -213,24 +275,22 @@ def _why_broken(
     from pyspark.sql import functions as F
 
     lake = lake_session.lake
-    if refused := next(
-        (f.refused for f in files if f.sha256 in mine and f.refused is not None), None
-    ):
-        return f"{OF_DUMP}{day} has a file that cannot be read: {refused}"
+    for file in files:
+        if file.sha256 in mine and file.refused is not None:
+            return f"{OF_DUMP}{day} has a file that cannot be read: {file.refused}"
     rows = read_deliveries(lake_session.spark(), files, lake.settings, is_forgotten(lake))
     is_new, has_key = F.col("sha256").isin(sorted(mine)), ~_is_blank(F.col("event_key"))
-    now, then = (has_key & F.col("arrival_date").eqNullSafe(F.lit(d)) for d in (day, before))
-    facts = {
-        "lost": F.sum(_one_if(is_new & ~now)),
-        "now": F.max(_one_if(now)),
-        "then": F.max(_one_if(then)),
-    }
-    keys = rows.groupBy("event_key").agg(*(fact.alias(name) for name, fact in facts.items()))
+    now = has_key & F.col("arrival_date").eqNullSafe(F.lit(day))
+    then = has_key & F.col("arrival_date").eqNullSafe(F.lit(before))
+    keys = rows.groupBy("event_key").agg(
+        F.sum(_one_if(is_new & ~now)).alias("lost"),
+        F.max(_one_if(now)).alias("now"),
+        F.max(_one_if(then)).alias("then"),
+    )
     vanishes = _one_if((F.col("then") == 1) & (F.col("now") == 0))
-    (found,) = keys.agg(
-        *(F.coalesce(F.sum(c), F.lit(0)) for c in (F.col("lost"), F.col("then"), vanishes))
-    ).collect()
-    lost, many, vanished = found
+    sums = [F.sum("lost"), F.sum("then"), F.sum(vanishes)]
+    (counted,) = keys.agg(*(F.coalesce(total, F.lit(0)) for total in sums)).collect()
+    lost, many, vanished = counted
     if lost:
         return (
             f"{OF_DUMP}{day} has {lost} row(s) without a key or of another day: nobody knows what "
