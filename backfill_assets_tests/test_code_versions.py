@@ -118,7 +118,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "042ec0059e1e29858a21a3b3119f1032",
+    "raw 1": "3250d80436524b57c5a88f544c44003b",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

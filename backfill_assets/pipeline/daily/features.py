@@ -7,6 +7,7 @@ Not here: the same as known at each day's cut (`features_as_known`), and reading
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
+from backfill_assets.kernel.core.engines import DeclaredExpression
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -49,65 +50,64 @@ def windows_of(settings: LakeSettings) -> Aggregates:
 def features(windows: Aggregates) -> Table:
     """One row per entity and day with an event in the longest of `windows`."""
     settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
+
+    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        from backfill_assets.pipeline.transforms.declared import now
+
+        found, finer = windows.aggregations, settings.by_day_first
+        return now(frames[events], chunk.days, entity, found, by_day_first=finer)
+
+    expressions = list[DeclaredExpression]()
+    for column in windows.declared:
+        where = f"[[features.columns]] {column.aggregation.name}"
+        expressions += windows.expressions(column, where)
+    return Table(
+        _features_contract(windows),
+        transform,
+        _reaching_settings(windows),
+        MADE_BY,
+        code_version=windows.version("features"),
+        compiled=windows.compiled,
+        expressions=tuple(expressions),
+    )
+
+
+def _features_contract(windows: Aggregates) -> Contract:
+    events, section = windows.staging.name, windows.settings.features
     longest = max(c.aggregation.reach.days for c in windows.declared)
-    contract = Contract(
+    declared = (c.column(events, nullable=_nullable(c, windows)) for c in windows.declared)
+    rules = [rule for column in windows.declared for rule in column.rules]
+    read = Input(events, before=longest - 1, columns=windows.columns_read, **section.grouping)
+    return Contract(
         "features",
         "Windows over staging as known now. Late data restates them: for training use "
         "features_as_known.",
         columns=(
             *windows.entity_columns("whom the features describe", events),
-            *(c.column(events, nullable=_nullable(c, windows)) for c in windows.declared),
+            *declared,
             Column("feature_date", "DATE", "the day the features describe"),
         ),
         day_column="feature_date",
-        key=entity,
-        inputs=(
-            Input(events, before=longest - 1, columns=windows.columns_read, **settings.grouping),
-        ),
-        rules=(
-            *([HAS_EVENTS] if windows.built_in else []),
-            *(rule for c in windows.declared for rule in c.rules),
-        ),
+        key=windows.entity,
+        inputs=(read,),
+        rules=(HAS_EVENTS, *rules) if windows.built_in else tuple(rules),
     )
-    reaching: dict[str, Any] = {
-        "entity": list(entity),
-        "columns": [c.settings for c in windows.declared],
-    }
 
-    def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.declared import now
 
-        return now(
-            frames[events],
-            chunk.days,
-            entity,
-            windows.aggregations,
-            by_day_first=settings.by_day_first,
-        )
-
-    return Table(
-        contract,
-        transform,
-        {"windows_days": settings.windows_days} if windows.built_in else reaching,
-        MADE_BY,
-        code_version=windows.version("features"),
-        compiled=windows.compiled,
-        expressions=tuple(
-            e
-            for c in windows.declared
-            for e in windows.expressions(c, f"[[features.columns]] {c.aggregation.name}")
-        ),
-    )
+def _reaching_settings(windows: Aggregates) -> dict[str, Any]:
+    """The settings that reach the rows."""
+    if windows.built_in:
+        return {"windows_days": windows.settings.features.windows_days}
+    columns = [column.settings for column in windows.declared]
+    return {"entity": list(windows.entity), "columns": columns}
 
 
 def _nullable(column: Declared, windows: Aggregates) -> bool | None:
     """None: by the aggregation. Built-in ones count the events of their longest window: none of
     them lacks an event."""
-    return (
-        column.aggregation.agg == "sum" and column.aggregation.nullable
-        if windows.built_in
-        else None
-    )
+    if not windows.built_in:
+        return None
+    return column.aggregation.agg == "sum" and column.aggregation.nullable
 
 
 def _refuse_lacking_columns(settings: LakeSettings) -> None:

@@ -53,66 +53,66 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
     expression."""
     source, built_in = settings.source_of("labels"), declares_nothing(settings, "labels")
     settings = settings.of_source(source)
-    section, decided = settings.labels, list[DeclaredExpression]()
-    if section.label is None:
-        where, (declared, condition) = (
-            f'[labels] measure = "{section.measure}"',
-            label_from_rule(settings),
-        )
-    else:
-        from backfill_assets.pipeline.declared import (
-            decided_by,
-            declared_label,
-        )  # its parser is slow to import
-
-        where, (declared, condition) = "[labels] label", declared_label(settings)
-        decided = [
-            DeclaredExpression(
-                where, condition, {t.aggregation.name: str(decided_by(t)) for t in declared}
-            )
-        ]
+    section = settings.labels
+    declared, condition, where, expressions = _declared_condition(settings)
     terms = Aggregates(settings, staging(settings, source).contract, declared, built_in)
-    contract = _contract(terms, known)
     outcome = Outcome(
         terms.aggregations, condition, matures_after(section.horizon_days, section.maturity_days)
     )
-    reaching: dict[str, Any] = section.model_dump(include={"horizon_days", "maturity_days"})
-    if built_in:
-        reaching |= {"measure": section.measure, "rule": section.rule}
-    else:
-        reaching |= {
-            "entity": list(terms.entity),
-            "terms": [t.settings for t in declared],
-            "condition": condition,
-        }
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
         from backfill_assets.pipeline.transforms.declared import labels
 
-        inputs, finer = (
-            (frames[terms.staging.name], frames[known.name]),
-            settings.features.by_day_first,
-        )
+        inputs = frames[terms.staging.name], frames[known.name]
+        finer = settings.features.by_day_first
         return labels(inputs, chunk.days, terms.entity, outcome, chunk.frontier, by_day_first=finer)
 
+    of_terms = [one for term in declared for one in terms.expressions(term, where)]
     return Table(
-        contract,
+        _contract(terms, known),
         transform,
-        reaching,
+        _reaching_settings(terms, condition),
         (*MADE_BY, "backfill_assets.kernel.core.days"),
         revisions=partial(flips, entity=terms.entity),
         counts_alike=True,
         compiled={**terms.compiled, "label": condition} if terms.compiled else {},
-        expressions=(*(e for t in declared for e in terms.expressions(t, where)), *decided),
+        expressions=(*of_terms, *expressions),
         code_version=terms.version("labels"),
     )
 
 
+def _declared_condition(
+    settings: LakeSettings,
+) -> tuple[tuple[Declared, ...], str, str, list[DeclaredExpression]]:
+    """The aggregates of a label, the condition over them, where `lake.toml` declares it, and the
+    condition as an expression of its own; none for a label by measure and rule."""
+    if settings.labels.label is None:
+        where = f'[labels] measure = "{settings.labels.measure}"'
+        return *label_from_rule(settings), where, []
+    from backfill_assets.pipeline.declared import (
+        decided_by,
+        declared_label,
+    )  # its parser is slow to import
+
+    where, (declared, condition) = "[labels] label", declared_label(settings)
+    types = {term.aggregation.name: str(decided_by(term)) for term in declared}
+    return declared, condition, where, [DeclaredExpression(where, condition, types)]
+
+
+def _reaching_settings(terms: Aggregates, condition: str) -> dict[str, Any]:
+    """The settings that reach the rows."""
+    section = terms.settings.labels
+    reaching: dict[str, Any] = section.model_dump(include={"horizon_days", "maturity_days"})
+    if terms.built_in:
+        return reaching | {"measure": section.measure, "rule": section.rule}
+    of_terms = [term.settings for term in terms.declared]
+    return reaching | {"entity": list(terms.entity), "terms": of_terms, "condition": condition}
+
+
 def _contract(terms: Aggregates, known: Contract) -> Contract:
-    settings, entity, events = terms.settings, terms.entity, terms.staging.name
-    section, every_feature = settings.labels, terms.built_in and not settings.features.columns
-    looked_at = tuple(
-        dict.fromkeys(f"{events}.{column}" for t in terms.declared for column in t.columns)
+    section, events = terms.settings.labels, terms.staging.name
+    declared = (
+        term.column(events, nullable=True if terms.built_in else None) for term in terms.declared
     )
     return Contract(
         "labels",
@@ -120,39 +120,47 @@ def _contract(terms: Aggregates, known: Contract) -> Contract:
         "features_as_known.",
         columns=(
             *terms.entity_columns("whom the label belongs to", known.name),
-            *(t.column(events, nullable=True if terms.built_in else None) for t in terms.declared),
-            Column(
-                "label",
-                "INT",
-                f"1 if {section.label or 'the rule of [labels]'}, else 0",
-                made_from=looked_at,
-            ),
-            Column(
-                "label_state",
-                "STRING",
-                "mature once horizon and maturity end, else provisional",
-                tags=SEQUENCE,
-            ),
-            Column("label_date", "DATE", "the day the label belongs to"),
+            *declared,
+            *_label_columns(terms),
         ),
         day_column="label_date",
-        key=entity,
-        inputs=(
-            Input(
-                events,
-                before=section.horizon_days - 1,
-                after=section.horizon_days,
-                columns=terms.read(c.name for c in DEFAULT_PAYLOAD)
-                if terms.built_in
-                else terms.columns_read,
-                **settings.features.grouping,
-            ),
-            Input(known.name, columns=None if every_feature else (*entity, known.day_column)),
-        ),
+        key=terms.entity,
+        inputs=_label_inputs(terms, known),
         waits_for_cut=True,
         matures_after_days=matures_after(section.horizon_days, section.maturity_days),
         rules=(IS_0_OR_1, STATE_IS_KNOWN),
     )
+
+
+def _label_columns(terms: Aggregates) -> tuple[Column, ...]:
+    condition, events = terms.settings.labels.label or "the rule of [labels]", terms.staging.name
+    looked_at = [f"{events}.{column}" for term in terms.declared for column in term.columns]
+    return (
+        Column("label", "INT", f"1 if {condition}, else 0", made_from=(*dict.fromkeys(looked_at),)),
+        Column(
+            "label_state",
+            "STRING",
+            "mature once horizon and maturity end, else provisional",
+            tags=SEQUENCE,
+        ),
+        Column("label_date", "DATE", "the day the label belongs to"),
+    )
+
+
+def _label_inputs(terms: Aggregates, known: Contract) -> tuple[Input, Input]:
+    """The events on both sides of a day, and the rows of `known` for which there is a label."""
+    settings, horizon = terms.settings, terms.settings.labels.horizon_days
+    reads_every_feature = terms.built_in and not settings.features.columns
+    payload = (column.name for column in DEFAULT_PAYLOAD)
+    events = Input(
+        terms.staging.name,
+        before=horizon - 1,
+        after=horizon,
+        columns=terms.read(payload) if terms.built_in else terms.columns_read,
+        **settings.features.grouping,
+    )
+    asked = None if reads_every_feature else (*terms.entity, known.day_column)
+    return events, Input(known.name, columns=asked)
 
 
 def label_from_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:

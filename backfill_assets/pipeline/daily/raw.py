@@ -5,7 +5,7 @@ Not here: loading it from landed files (`intake.raw`).
 
 from backfill_assets.kernel.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.ledgers import named
-from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, log_columns, words
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns, words
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import LOADER_VERSION, Table
@@ -28,12 +28,28 @@ MEANING = dict(
 
 LOG_MEANING = {
     "log_change": "insert or delete: whether the commit put the row into the table or took it "
-    "away; "
-    "NULL: "
-    "an earlier "
-    "release loaded it",
+    "away; NULL: an earlier release loaded it",
     "log_commit_ts": "when the row's commit was made (UTC)",
 }
+DELIVERY_COLUMNS = (
+    Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
+    Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
+    Column("version_ts", "TIMESTAMP", "which version of the event it is: the greatest is current"),
+    Column(
+        "event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True
+    ),
+    Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
+    Column("op", "STRING", "upsert or delete"),
+)
+LANDED_COLUMNS = (
+    Column(
+        "source_file",
+        "STRING",
+        "sha256 of the landed file; its path is in the ledger `files`",
+        tags=KEY,
+    ),
+    Column("arrival_date", "DATE", "the day of arrival (UTC)"),
+)
 # Beside `LOADER_VERSION`: raised when the log can give other rows of raw.
 OF_TABLE = "raw of a table 1"
 OWN = "{} of the row itself, also where the commit took it away"
@@ -47,12 +63,11 @@ def _of_log(source: SourceSettings) -> tuple[Column, ...]:
         clocks_of,
     )  # a parser, which other lakes need not import to look
 
-    return tuple(
-        Column(
-            name, kind, LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_")), True, LATER
-        )
-        for name, kind in log_columns(clocks_of(source.select)).items()
-    )
+    columns = list[Column]()
+    for name, kind in log_columns(clocks_of(source.select)).items():
+        meaning = LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_"))
+        columns.append(Column(name, kind, meaning, nullable=True, tags=LATER))
+    return tuple(columns)
 
 
 def raw(settings: LakeSettings, source: str = "") -> Table:
@@ -72,47 +87,15 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
 
 
 def _contract(settings: LakeSettings, source: str) -> Contract:
-    payload = settings.source.payload_columns
     return Contract(
         named("raw", source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing "
         "is ever edited.",
         columns=(
-            Column(
-                "seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY
-            ),
-            Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
-            Column(
-                "version_ts",
-                "TIMESTAMP",
-                "which version of the event it is: the greatest is current",
-            ),
-            Column(
-                "event_ts",
-                "TIMESTAMP",
-                "when the event happened (UTC); NULL on deletes",
-                nullable=True,
-            ),
-            Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
-            Column("op", "STRING", "upsert or delete"),
-            *(
-                Column(
-                    c.name,
-                    c.type,
-                    MEANING.get(c, f"{CARRIED}; NULL on deletes"),
-                    nullable=True,
-                    tags=tags_of(c),
-                )
-                for c in payload
-            ),
+            *DELIVERY_COLUMNS,
+            *(_payload_column(column) for column in settings.source.payload_columns),
             *_of_log(settings.source),
-            Column(
-                "source_file",
-                "STRING",
-                "sha256 of the landed file; its path is in the ledger `files`",
-                tags=KEY,
-            ),
-            Column("arrival_date", "DATE", "the day of arrival (UTC)"),
+            *LANDED_COLUMNS,
         ),
         day_column="arrival_date",
         key=("seq",),
@@ -120,17 +103,28 @@ def _contract(settings: LakeSettings, source: str) -> Contract:
     )
 
 
+def _payload_column(column: PayloadColumn) -> Column:
+    meaning = MEANING.get(column, f"{CARRIED}; NULL on deletes")
+    return Column(column.name, column.type, meaning, nullable=True, tags=tags_of(column))
+
+
 def _reaching(settings: LakeSettings) -> dict[str, object]:
     """The settings that reach the rows of raw."""
-    payload, lateness = settings.source.payload_columns, settings.lateness
-    return {
+    source, lateness = settings.source, settings.lateness
+    reaching: dict[str, object] = {
         "start_date": str(settings.start_date),
-        "format": settings.source.format,
-        "select": settings.source.select,
-        **({"kind": settings.source.kind} if settings.source.kind != "changes" else {}),
-        **({"key_day": settings.source.key_day} if settings.source.key_day is not None else {}),
-        **({"dialect": declared} if (declared := settings.source.dialect.declared) else {}),
+        "format": source.format,
+        "select": source.select,
         "early_tolerance_days": lateness.early_tolerance_days,
-        **({"window_days": lateness.window_days} if lateness.window_days is not None else {}),
-        **({"payload": words(payload)} if settings.source.payload is not None else {}),
     }
+    if source.kind != "changes":
+        reaching["kind"] = source.kind
+    if source.key_day is not None:
+        reaching["key_day"] = source.key_day
+    if source.dialect.declared:
+        reaching["dialect"] = source.dialect.declared
+    if lateness.window_days is not None:
+        reaching["window_days"] = lateness.window_days
+    if source.payload is not None:
+        reaching["payload"] = words(source.payload_columns)
+    return reaching

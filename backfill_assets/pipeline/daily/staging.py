@@ -5,12 +5,13 @@ Not here: the choice of the deliveries that a day is made from (`kernel.write.de
 ledger `arrivals`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.ledgers import named
-from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Frames, Table
 from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
@@ -32,40 +33,32 @@ MEANING = dict(
 )
 
 
+EVENT_COLUMNS = (
+    Column("event_key", "STRING", "the event", tags=KEY),
+    Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
+)
+VERSION_COLUMNS = (
+    Column("version_ts", "TIMESTAMP", "which version this is"),
+    Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
+    Column(
+        "known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY
+    ),
+    Column(
+        "known_until",
+        "TIMESTAMP",
+        "arrival of what replaced it; NULL: still current",
+        nullable=True,
+    ),
+    Column("event_date", "DATE", "the day of the event (UTC)"),
+)
+
+
 def staging(settings: LakeSettings, source: str = "") -> Table:
     """Every version of an event of a source, one row per interval in which it was current."""
     payload, raw = settings.source.payload_columns, named("raw", source)
-    contract = Contract(
-        named("staging", source),
-        "Every version of an event that was ever the current one, with the interval in which it "
-        "was.",
-        columns=(
-            Column("event_key", "STRING", "the event", tags=KEY),
-            Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
-            *(
-                Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c))
-                for c in payload
-            ),
-            Column("version_ts", "TIMESTAMP", "which version this is"),
-            Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
-            Column(
-                "known_from",
-                "TIMESTAMP",
-                "its arrival: from then on it was the current version",
-                tags=KEY,
-            ),
-            Column(
-                "known_until",
-                "TIMESTAMP",
-                "arrival of what replaced it; NULL: still current",
-                nullable=True,
-            ),
-            Column("event_date", "DATE", "the day of the event (UTC)"),
-        ),
-        day_column="event_date",
-        key=("event_key", "known_from"),
-        inputs=(Input(raw, kind=InputKind.ARRIVALS),),
-    )
+    contract = _staging_contract(payload, source)
+    if settings.source.table:
+        return _of_table(contract, settings)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
@@ -73,19 +66,31 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 
         return staging(frames[raw], chunk.days, names, chunk.wanted, doubles)
 
-    if settings.source.table:
-        return _of_table(contract, settings)
     return Table(
         contract,
         transform,
         sources=(TRANSFORMS + "staging",),
         code_version="staging 2",
-        earlier_versions=(
-            "staging 1",
-        ),  # an identical redelivery was a version of its own: no reader saw another row
+        # In version 1 an identical redelivery was a version of its own: no reader saw another row.
+        earlier_versions=("staging 1",),
         facts=lateness_of_versions,
         counts_alike=True,
         account=partial(accounted, payload=names),
+    )
+
+
+def _staging_contract(payload: Sequence[PayloadColumn], source: str) -> Contract:
+    carried = (
+        Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c)) for c in payload
+    )
+    return Contract(
+        named("staging", source),
+        "Every version of an event that was ever the current one, with the interval in which it "
+        "was.",
+        columns=(*EVENT_COLUMNS, *carried, *VERSION_COLUMNS),
+        day_column="event_date",
+        key=("event_key", "known_from"),
+        inputs=(Input(named("raw", source), kind=InputKind.ARRIVALS),),
     )
 
 
