@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
@@ -32,6 +32,7 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Price
 
+Number = TypeVar("Number", int, float)
 COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer
 
 
@@ -75,10 +76,8 @@ class PlanWrites:
     @property
     def base(self) -> int:
         """The table's version before the plan's first write; -1: there was no table."""
-        return (
-            min((version for own in self.chunks.values() for version in own.receipts), default=0)
-            - 1
-        )
+        first_writes = [min(own.receipts) for own in self.chunks.values() if own.receipts]
+        return min(first_writes, default=0) - 1
 
     def of(self, chunk: int) -> ChunkWrites:
         """The writes of a chunk."""
@@ -90,12 +89,11 @@ class PlanWrites:
 
     def ids(self, chunk: int | None = None) -> set[str]:
         """The write ids of a chunk; without one, of all."""
-        return {
-            i
-            for number, writes in self.chunks.items()
-            if chunk in (None, number)
-            for i in writes.ids
-        }
+        found = set[str]()
+        for number, writes in self.chunks.items():
+            if chunk in (None, number):
+                found |= writes.ids
+        return found
 
 
 def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
@@ -103,14 +101,17 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
     chunks: dict[int, ChunkWrites] = {}
     put_back: dict[int, int] = {}
     for version, receipt in log:
-        if receipt.tags.get(PLAN_TAG) == plan_id:
-            number = receipt.tags.get(CHUNK_TAG, "")
-            if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
-                put_back |= dict.fromkeys([int(number)] if number.isdigit() else chunks, version)
-            elif number.isdigit():
-                own = chunks.setdefault(int(number), ChunkWrites())
-                own.receipts[version] = receipt
-                own.after |= receipt.days
+        if receipt.tags.get(PLAN_TAG) != plan_id:
+            continue
+        number = receipt.tags.get(CHUNK_TAG, "")
+        named = [int(number)] if number.isdigit() else []
+        if receipt.reason != PLAN_REASON:  # a rollback or release, of one chunk or of all
+            put_back |= dict.fromkeys(named or chunks, version)
+            continue
+        for chunk in named:
+            own = chunks.setdefault(chunk, ChunkWrites())
+            own.receipts[version] = receipt
+            own.after |= receipt.days
     return PlanWrites(chunks, put_back)
 
 
@@ -147,20 +148,29 @@ class Took:
     @classmethod
     def of(cls, writes: Iterable[ChunkWrites]) -> "Took | None":
         """The sums over writes; None without any."""
-        chunk_writes = list(writes)
-        receipts = [r for w in chunk_writes for r in w.receipts.values()]
-        cpu = [r.cpu_seconds for r in receipts if r.cpu_seconds is not None]
-        size = [r.bytes for r in receipts if r.bytes is not None]
-        entries = [e for w in chunk_writes for e in w.after.values()]
+        receipts, entries = list[Receipt](), list[DayEntry]()
+        for written in writes:
+            receipts += written.receipts.values()
+            entries += written.after.values()
         if not receipts:
             return None
-        seconds, rows = sum(r.work_seconds for r in receipts), sum(e.rows for e in entries)
-        kept = sum(e.counts.get(KEPT, 0) for e in entries)
-        return cls(seconds, sum(cpu) if cpu else None, rows, sum(size) if size else None, kept)
+        return cls(
+            sum(r.work_seconds for r in receipts),
+            _known_sum(r.cpu_seconds for r in receipts),
+            sum(e.rows for e in entries),
+            _known_sum(r.bytes for r in receipts),
+            sum(e.counts.get(KEPT, 0) for e in entries),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
         return {"seconds": self.seconds, "cpu_s": self.cpu, "rows": self.rows, "bytes": self.bytes}
+
+
+def _known_sum(figures: Iterable[Number | None]) -> Number | None:
+    """The sum of the figures that are known; None where none is."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,6 @@ class ChunkProgress:
 
     def to_dict(self) -> dict[str, Any]:
         """The chunk as JSON values."""
-        price, took = self.price, self.took
         return {
             "number": self.chunk.number,
             "from": str(self.chunk.days.start),
@@ -183,13 +192,29 @@ class ChunkProgress:
             "kind": self.chunk.kind.value,
             "state": self.state.value,
             "todo": dict(self.todo),
-            "expected_s": [price.least, price.seconds, price.most] if price else None,
-            "expected_cpu_s": price.cpu if price else None,
-            "expected_rows": price.rows if price else None,
-            "expected_bytes": price.bytes if price else None,
-            "kept": took.kept if took else 0,
-            **(took.to_dict() if took else dict.fromkeys(("seconds", "cpu_s", "rows", "bytes"))),
+            **_expected_figures(self.price),
+            **_real_figures(self.took),
         }
+
+
+def _expected_figures(price: Price | None) -> dict[str, Any]:
+    """The price of a chunk as JSON values, each None without one."""
+    if price is None:
+        names = ("expected_s", "expected_cpu_s", "expected_rows", "expected_bytes")
+        return dict.fromkeys(names)
+    return {
+        "expected_s": [price.least, price.seconds, price.most],
+        "expected_cpu_s": price.cpu,
+        "expected_rows": price.rows,
+        "expected_bytes": price.bytes,
+    }
+
+
+def _real_figures(took: Took | None) -> dict[str, Any]:
+    """What a chunk cost as JSON values, each None before its first write."""
+    if took is None:
+        return {"kept": 0, **dict.fromkeys(("seconds", "cpu_s", "rows", "bytes"))}
+    return {"kept": took.kept, **took.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -215,34 +240,41 @@ class Progress:
     def took(self, *tables: str) -> Took | None:
         """The real figures of the plan's writes of these tables so far (none: all); None without
         any write."""
-        return Took.of(
-            w
-            for t in tables or self.writes
-            if t in self.writes
-            for w in self.writes[t].chunks.values()
-        )
+        written = list[ChunkWrites]()
+        for table in tables or self.writes:
+            if table in self.writes:
+                written += self.writes[table].chunks.values()
+        return Took.of(written)
 
     def write_ids(self, chunk: PlanChunk) -> list[str]:
         """The ids of a chunk's writes, ascending."""
-        return sorted(i for writes in self.writes.values() for i in writes.ids(chunk.number))
+        ids = set[str]()
+        for writes in self.writes.values():
+            ids |= writes.ids(chunk.number)
+        return sorted(ids)
 
     def seconds_left(self, chunk: PlanChunk) -> float:
         """Expected seconds for `chunk` and later unfinished chunks, scaled by actual/expected of
         finished ones. The first finished chunk, which may have started an engine, counts only if it
         is the only one, less `COLD_SECONDS`."""
-        done = [
-            (c.took.seconds, c.price.seconds)
-            for c in self.chunks
-            if c.state is ChunkState.DONE and c.took and c.price and c.price.seconds
-        ]
+        expected = 0.0
+        for one in self.chunks[chunk.number - 1 :]:
+            if one.state is not ChunkState.DONE and one.price is not None:
+                expected += one.price.seconds
+        return self._pace() * expected
+
+    def _pace(self) -> float:
+        """Actual by expected seconds of the finished chunks; 1 before any is."""
+        done = list[tuple[float, float]]()
+        for one in self.chunks:
+            if one.state is not ChunkState.DONE or one.took is None or one.price is None:
+                continue
+            if one.price.seconds:
+                done.append((one.took.seconds, one.price.seconds))
         timed = done[1:] or [(max(spent - COLD_SECONDS, price), price) for spent, price in done]
-        pace = sum(spent for spent, _ in timed) / sum(price for _, price in timed) if timed else 1.0
-        remaining = [
-            c
-            for c in self.chunks
-            if c.state is not ChunkState.DONE and c.chunk.number >= chunk.number
-        ]
-        return pace * sum(c.price.seconds for c in remaining if c.price)
+        if not timed:
+            return 1.0
+        return sum(spent for spent, _ in timed) / sum(price for _, price in timed)
 
     def undone(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table, upstream first, the days of the chunk that are still to be made; tables
@@ -255,108 +287,117 @@ class Progress:
         """
         number = chunk.number if chunk.kind is ChunkKind.BOUNDARY else None
         ids = {table: self.writes[table].ids(number) for table in self.plan.tables}
-        forced = self.plan.policy.force and number is None
+        is_forced = self.plan.policy.force and number is None
+        todo = dict[str, list[date]]()
+        for table in self.plan.tables:
+            days = [d for d in chunk.days if not self._is_made(table, d, ids[table], is_forced)]
+            if days:
+                todo[table] = days
+        return todo
 
-        def is_made(table: str, day: date) -> bool:
-            """Whether nothing is left to do for the day."""
-            receipt = self.states.latest(table, day)
-            if (
-                receipt is not None
-                and receipt.write_id in ids[table]
-                and self.states.is_whole(table, day, receipt)
-            ):
-                return True
-            if self.states.of(table, day) is State.HELD:
-                return True
-            return not forced and self.states.is_settled(table, day, self.plan.policy.mode)
-
-        todo = {
-            table: [d for d in chunk.days if not is_made(table, d)] for table in self.plan.tables
-        }
-        return {table: days for table, days in todo.items() if days}
+    def _is_made(self, table: str, day: date, own_ids: Collection[str], is_forced: bool) -> bool:
+        """Whether nothing is left to do for the day; `own_ids` are the writes that count."""
+        receipt = self.states.latest(table, day)
+        is_written = (
+            receipt is not None
+            and receipt.write_id in own_ids
+            and self.states.is_whole(table, day, receipt)
+        )
+        if is_written or self.states.of(table, day) is State.HELD:
+            return True
+        return not is_forced and self.states.is_settled(table, day, self.plan.policy.mode)
 
     def written(self, todo: Mapping[str, Collection[date]]) -> frozenset[str]:
         """The tables of `todo` (from `undone`) whose days the plan wrote last: it was killed before
         raw's ledger named them, and need not write them again, even by force."""
-        latest = {
-            table: [self.states.latest(table, d) for d in days] for table, days in todo.items()
-        }
-        ids = {table: self.writes[table].ids() for table in todo}
-        return frozenset(
-            t
-            for t, own in latest.items()
-            if all(s is not None and s.write_id in ids[t] for s in own)
-        )
+        found = set[str]()
+        for table, days in todo.items():
+            latest = [self.states.latest(table, day) for day in days]
+            writers = {None if receipt is None else receipt.write_id for receipt in latest}
+            if writers <= self.writes[table].ids():
+                found.add(table)
+        return frozenset(found)
 
     def gate_is_passed(self, chunk: PlanChunk) -> bool:
         """Whether receipts prove that the gate was passed: a chunk of a later wave, which waits for
         it, wrote."""
         waves = self.plan.waves()
         own_wave = next(i for i, wave in enumerate(waves) if chunk in wave)
-        later = {c.number for wave in waves[own_wave + 1 :] for c in wave}
-        proofs = []
+        proofs = list[bool]()
         for own in self.writes.values():
-            newest = max(
-                (w.last for number, w in own.chunks.items() if number in later), default=None
-            )
+            later = [own.of(c.number).last for wave in waves[own_wave + 1 :] for c in wave]
+            newest = max(later, default=-1)
             # A chunk made again after a rollback has a newer write than they: its gate has not
             # judged that one yet.
-            proofs += [newest > own.of(chunk.number).last] if newest is not None else []
+            if newest >= 0:
+                proofs.append(newest > own.of(chunk.number).last)
         return bool(proofs) and all(proofs)
 
     def held_days(self, chunk: PlanChunk) -> dict[str, list[date]]:
         """Per table the held days of the chunk: put back by a rollback, and not released."""
-        held_days = {
-            t: [d for d in chunk.days if self.states.of(t, d) is State.HELD]
-            for t in self.plan.tables
-        }
-        return {table: days for table, days in held_days.items() if days}
+        held_days = dict[str, list[date]]()
+        for table in self.plan.tables:
+            days = [d for d in chunk.days if self.states.of(table, d) is State.HELD]
+            if days:
+                held_days[table] = days
+        return held_days
 
 
 def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any
     more."""
-    if gone := [t for t in plan.tables if t not in {c.name for c in pipeline.contracts}]:
+    if gone := {*plan.tables} - {contract.name for contract in pipeline.contracts}:
         fix = f"Bring its file back, or `backfill-assets plan cancel {plan.id}`"
         raise plan.error(
-            f"the lake has no table {', '.join(gone)} any more", "Nothing was done", fix
+            f"the lake has no table {', '.join(sorted(gone))} any more", "Nothing was done", fix
         )
     writes = {table: writes_of_plan(lake, plan, table) for table in plan.tables}
     state = state_of(lake, plan)
-    states, why = (
-        pipeline.states(read_view(lake, pipeline.contracts)),
-        why_waiting(lake, plan, state),
-    )
     current = Progress(
-        plan, state, states, writes, (), why, resumed(lake, plan), acceptances(lake, plan)
+        plan,
+        state,
+        pipeline.states(read_view(lake, pipeline.contracts)),
+        writes,
+        why=why_waiting(lake, plan, state),
+        resumed=resumed(lake, plan),
+        accepted=acceptances(lake, plan),
+        going_on=going_on(lake, plan, state),
     )
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
-        waits = chunk.kind is ChunkKind.BOUNDARY and any(
-            c.state is not ChunkState.DONE for c in chunks
-        )
+        is_open = any(made.state is not ChunkState.DONE for made in chunks)
+        waits = chunk.kind is ChunkKind.BOUNDARY and is_open
         chunks.append(_chunk(current, chunk, waits))
-    return replace(current, chunks=tuple(chunks), going_on=going_on(lake, plan, state))
+    return replace(current, chunks=tuple(chunks))
 
 
 def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once
     all else is made."""
-    number, todo, writes = chunk.number, current.undone(chunk), current.writes.values()
-    is_held = chunk.kind is not ChunkKind.BOUNDARY and bool(current.held_days(chunk))
-    # Days of a finished plan that became stale since are for the sensors or `catch-up`.
-    is_finished = current.state == FINISHED and not any(w.is_put_back(number) for w in writes)
-    if is_held:
-        state = ChunkState.HELD
-    elif not todo or is_finished:
-        state = ChunkState.DONE
-    else:
-        state = ChunkState.BEGUN if any(number in w.chunks for w in writes) else ChunkState.PENDING
-    left = {} if state is ChunkState.DONE else {table: len(days) for table, days in todo.items()}
-    took = Took.of(w.of(number) for w in writes)
+    todo = current.undone(chunk)
+    state = _chunk_state(current, chunk, is_made=not todo)
+    left = {table: len(days) for table, days in todo.items()}
     return ChunkProgress(
-        chunk, ChunkState.PENDING if waits else state, left, current.plan.prices.get(number), took
+        chunk,
+        ChunkState.PENDING if waits else state,
+        {} if state is ChunkState.DONE else left,
+        current.plan.prices.get(chunk.number),
+        Took.of(writes.of(chunk.number) for writes in current.writes.values()),
     )
+
+
+def _chunk_state(current: Progress, chunk: PlanChunk, *, is_made: bool) -> ChunkState:
+    """The state of a chunk by the plan's writes; `is_made`: no day of it is left to do."""
+    writes = current.writes.values()
+    if chunk.kind is not ChunkKind.BOUNDARY and current.held_days(chunk):
+        return ChunkState.HELD
+    is_put_back = any(own.is_put_back(chunk.number) for own in writes)
+    # Days of a finished plan that became stale since are for the sensors or `catch-up`.
+    is_finished = current.state == FINISHED and not is_put_back
+    if is_made or is_finished:
+        return ChunkState.DONE
+    has_begun = any(chunk.number in own.chunks for own in writes)
+    return ChunkState.BEGUN if has_begun else ChunkState.PENDING
 
 
 def plan_changes(
@@ -368,15 +409,20 @@ def plan_changes(
     plan = find_plan(lake, plan_id)
     days = plan.days if chunk is None else plan.chunk(chunk).days
     found = []
-    for name in (t for t in plan.tables if table in ("", t)):
-        written = writes_of_plan(lake, plan, name).chunks
-        own = [v for n, w in written.items() if chunk in (None, n) for v in w.receipts]
+    for name in plan.tables:
+        if table not in ("", name):
+            continue
+        own = set[int]()
+        for number, written in writes_of_plan(lake, plan, name).chunks.items():
+            if chunk in (None, number):
+                own |= written.receipts.keys()
         if own:
             found.append((name, days, min(own) - 1, max(own)))
     if not found:
         what = f"chunk {chunk} of it" if chunk else "it"
+        where = f" to {table}" if table else ""
         raise plan.error(
-            f"{what} wrote nothing{f' to {table}' if table else ''}",
+            f"{what} wrote nothing{where}",
             "Nothing was compared",
             f"See `backfill-assets plan show {plan.id}`",
         )
