@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from backfill_assets.foreign.external import Reference, UnreadableLog, open_external, references
 from backfill_assets.kernel.core.clock import utc_now, utc_today
+from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.adopted import second_name
@@ -88,7 +89,13 @@ class Adoption:
 
 def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
     """Raise BackfillError, naming why, for a table that cannot be kept as it lies."""
-    for culprit, fix in _misfits(wanted, opened):
+    kinds = kinds_of(opened, wanted.day)
+    reasons = (
+        *_protocol_misfits(wanted, opened),
+        *_layout_misfits(wanted, opened),
+        *_column_misfits(wanted, kinds),
+    )
+    for culprit, fix in reasons:
         raise refused(wanted.name, culprit, fix)
 
 
@@ -98,31 +105,45 @@ def refuse_taken(
     """Raise BackfillError for a name or a folder that the lake knows as another table, and for a
     folder that more users may read than the lake lets read."""
     refuse_apart(wanted, lake.address)
-    table, is_far = table_at(lake.place, wanted.name), wanted.there.is_store
-    if (
-        bool(table.names()) and table.uri() != wanted.place
-        if is_far
-        else is_taken(table.local(), Path(wanted.place))
-    ):
+    table = table_at(lake.place, wanted.name)
+    if _is_name_taken(wanted, table):
         raise refused(
             wanted.name, f"the lake has a table {wanted.name}, in {table}", "Give it another name"
         )
-    named = {
-        str((lake.root / s.table).resolve()) for s in lake.settings.delivered.values() if s.table
-    }
-    named |= {c.external for c in contracts if c.external}
-    if wanted.place in named or f"{wanted.place}/".startswith(f"{lake.address}/"):
+    if _is_place_known(lake, wanted, contracts):
         raise refused(
             wanted.name,
             f"{wanted.place} is a source or a table of this lake already",
             "Name another table",
         )
-    own = next((c for c in contracts if c.name == wanted.name and not c.made_by), None)
     kinds = {name: str(kind) for name, kind in kinds_of(opened, wanted.day).items()}
-    if own is not None and {c.name: c.type for c in own.columns} != kinds:
-        culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
-        raise refused(wanted.name, culprit, "Give both the same columns and types")
-    if not is_far and (readers := readers_of(Path(wanted.place), lake.settings.access.umask)):
+    for contract in contracts:
+        is_own = contract.name == wanted.name and not contract.made_by
+        if is_own and {c.name: c.type for c in contract.columns} != kinds:
+            culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
+            raise refused(wanted.name, culprit, "Give both the same columns and types")
+    if not wanted.there.is_store:
+        _refuse_other_readers(lake, wanted)
+
+
+def _is_name_taken(wanted: Adoption, table: Place) -> bool:
+    """Whether something else than the wanted table lies at `table`, where the lake's name leads."""
+    if wanted.there.is_store:
+        return bool(table.names()) and table.uri() != wanted.place
+    return is_taken(table.local(), Path(wanted.place))
+
+
+def _is_place_known(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> bool:
+    """Whether the wanted table is a source, an external table, or lies within the lake."""
+    sources = [source.table for source in lake.settings.delivered.values() if source.table]
+    known = {str((lake.root / table).resolve()) for table in sources}
+    known |= {contract.external for contract in contracts}
+    return wanted.place in known or f"{wanted.place}/".startswith(f"{lake.address}/")
+
+
+def _refuse_other_readers(lake: Lake, wanted: Adoption) -> None:
+    """Raise BackfillError for a folder that more users may read than the lake lets read."""
+    if readers := readers_of(Path(wanted.place), lake.settings.access.umask):
         fix = (
             f'Write readers = "{readers}" below [access] in lake.toml, or close the folder to them'
         )
@@ -134,25 +155,23 @@ def refuse_apart(wanted: Adoption, lake: str) -> None:
     """Raise BackfillError where one of a table and a lake, by its address, lies in a bucket and the
     other does not, or in a store of another kind."""
     scheme, _, _ = lake.rpartition("://")
-    if wanted.place.rpartition("://")[0] != scheme:
-        where = f"Name a lake in that store: --lake {wanted.place.rpartition('/')[0]}/lake"
-        fix = (
-            where
-            if wanted.there.is_store
-            else f"Adopt it into a lake in a folder, or copy it to {scheme}:// first"
-        )
-        raise refused(
-            wanted.name, f"{wanted.place} does not lie where the lake {lake} can lead to it", fix
-        )
+    if wanted.place.rpartition("://")[0] == scheme:
+        return
+    if wanted.there.is_store:
+        fix = f"Name a lake in that store: --lake {wanted.place.rpartition('/')[0]}/lake"
+    else:
+        fix = f"Adopt it into a lake in a folder, or copy it to {scheme}:// first"
+    raise refused(
+        wanted.name, f"{wanted.place} does not lie where the lake {lake} can lead to it", fix
+    )
 
 
-def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:
-    """What of the table's protocol and schema cannot be kept here, each with a way out."""
-    protocol, metadata = opened.protocol(), opened.metadata()
-    features = {
-        *(protocol.reader_features or ()),
-        *(protocol.writer_features or ()),
-    } - KNOWN_FEATURES
+def _protocol_misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:
+    """What the table's protocol and properties ask of a writer and nobody here does, each with a
+    way out."""
+    protocol = opened.protocol()
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    features -= KNOWN_FEATURES
     if features or protocol.min_reader_version > 1:
         named = ", ".join(sorted(features)) or f"reader version {protocol.min_reader_version}"
         drop = "have its owner take it away (ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY)"
@@ -161,15 +180,21 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
             f"its protocol asks of every writer: {named}",
             f"Adopt a copy without it ({copy}), or {drop}",
         )
-    columns = [(f.name, key) for f in opened.schema().fields for key in (f.metadata or {})]
-    keys = [("the table", key) for key, value in metadata.configuration.items() if value != "false"]
-    for where, key in (*keys, *columns):
-        if what := next(
-            (words for begin, words in OF_WRITERS.items() if key.startswith(begin)), ""
-        ):
-            yield f"{where} has {what} ({key})", "Have its owner take that away"
-    if metadata.partition_columns not in ([wanted.day], []):
-        laid_out = ", ".join(metadata.partition_columns)
+    configuration = opened.metadata().configuration
+    keys = [("the table", key) for key, value in configuration.items() if value != "false"]
+    for field in opened.schema().fields:
+        keys += [(field.name, key) for key in field.metadata or {}]
+    for where, key in keys:
+        for begin, what in OF_WRITERS.items():
+            if key.startswith(begin):
+                yield f"{where} has {what} ({key})", "Have its owner take that away"
+
+
+def _layout_misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]]:
+    """That files are laid out by another column than the day, with a way out."""
+    partition_columns = opened.metadata().partition_columns
+    if partition_columns not in ([wanted.day], []):
+        laid_out = ", ".join(partition_columns)
         yield (
             f"its files are laid out by {laid_out}: a day can be replaced, and put back, only "
             "where its files hold no "
@@ -177,13 +202,19 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
             "Name the column of its folders as the day, or write it anew, partitioned by "
             f"{wanted.day}",
         )
-    kinds = kinds_of(opened, wanted.day)
+
+
+def _column_misfits(
+    wanted: Adoption, kinds: Mapping[str, ColumnType | None]
+) -> Iterator[tuple[str, str]]:
+    """What of the columns, by their types here (None: none), cannot be kept, each with a way
+    out."""
     if str(kinds.get(wanted.day)) != "DATE":
         yield (
             f"its column {wanted.day} is no DATE, and no STRING that names its folders",
             "Name another column as the day",
         )
-    if strange := sorted(f.name for f in opened.schema().fields if kinds.get(f.name) is None):
+    if strange := sorted(name for name, kind in kinds.items() if kind is None):
         yield (
             f"no column of a lake has the type of {', '.join(strange)}",
             "Have its owner cast it in the table",
@@ -194,17 +225,14 @@ def _misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[str, str]
 
 def contract_there(wanted: Adoption, opened: "DeltaTable") -> Contract:
     """The contract of the table as it lies there."""
-    required, fields = {wanted.day, *wanted.key}, {f.name: f for f in opened.schema().fields}
-    comments = {name: str((f.metadata or {}).get("comment", "")) for name, f in fields.items()}
-    columns = tuple(
-        Column(
-            name, str(kind), comments[name], nullable=fields[name].nullable and name not in required
-        )
-        for name, kind in kinds_of(opened, wanted.day).items()
-    )
+    kinds, columns = kinds_of(opened, wanted.day), list[Column]()
+    for field in opened.schema().fields:
+        comment = str((field.metadata or {}).get("comment", ""))
+        is_nullable = field.nullable and field.name not in (wanted.day, *wanted.key)
+        columns.append(Column(field.name, str(kinds[field.name]), comment, nullable=is_nullable))
     about = opened.metadata().description or f"Adopted, in {wanted.place}."
     made_by = "/".join(wanted.name.split("__"))
-    return Contract(wanted.name, about, columns, wanted.day, wanted.key, (), made_by=made_by)
+    return Contract(wanted.name, about, tuple(columns), wanted.day, wanted.key, (), made_by=made_by)
 
 
 def refuse_days(wanted: Adoption, there: Sequence[Reference]) -> None:
@@ -218,16 +246,21 @@ def refuse_days(wanted: Adoption, there: Sequence[Reference]) -> None:
                 f"{rows} row(s) have no day, in {path}",
                 "Give them a day there, or delete them",
             )
-        try:
-            day = date.fromisoformat(value)
-        except ValueError:
-            day = None
-        if day is None or str(day) != value or day > utc_today() + AHEAD:
+        if not _is_near_day(value):
             raise refused(
                 wanted.name,
                 f"the file {path} is of {value!r}, which is no day until next year",
                 "Delete it",
             )
+
+
+def _is_near_day(value: str) -> bool:
+    """Whether a text is a day as folders name it, at most a year ahead."""
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        return False
+    return str(day) == value and day <= utc_today() + AHEAD
 
 
 def refused(table: str, culprit: str, fix: str, done: str = "adopted") -> BackfillError:
@@ -245,11 +278,9 @@ ANEW = (
 def contract_of_files(wanted: Adoption, opened: "DeltaTable") -> Contract:
     """The contract by which the table's files can be read as they lie."""
     contract = contract_there(wanted, opened)
-    return (
-        contract
-        if opened.metadata().partition_columns
-        else replace(contract, partition_by="", made_by="")
-    )
+    if opened.metadata().partition_columns:
+        return contract
+    return replace(contract, partition_by="", made_by="")
 
 
 def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
@@ -263,11 +294,9 @@ def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
         raise refused(wanted.name, named, "Restore them")
     if why := data_fault(wanted.there, (r.file.path for r in there)):
         raise refused(wanted.name, why, ANEW.format(day=wanted.day))
-    return (
-        there
-        if contract.partition_column
-        else [_with_day(wanted, reference) for reference in there]
-    )
+    if contract.partition_column:
+        return there
+    return [_with_day(wanted, reference) for reference in there]
 
 
 def first_day(wanted: Adoption) -> date:
@@ -277,10 +306,8 @@ def first_day(wanted: Adoption) -> date:
     refuse_unfit(wanted, opened)
     files = files_with_days(wanted, opened)
     refuse_days(wanted, files)
-    return min(
-        (date.fromisoformat(r.file.partition) for r in files if r.file.partition),
-        default=utc_today(),
-    )
+    days = [date.fromisoformat(r.file.partition) for r in files if r.file.partition]
+    return min(days, default=utc_today())
 
 
 def _with_day(wanted: Adoption, reference: Reference) -> Reference:
@@ -330,23 +357,8 @@ def commit_folders(
     """Give each file its second name, and commit these in place of the first ones, with the table
     laid out by its day, in the version after the one that is opened. Raises AlreadyThere where
     others committed meanwhile."""
-    metadata, now = opened.metadata(), int(utc_now().timestamp() * 1000)
-    actions = list[dict[str, Any]](
-        [
-            {
-                "metaData": {
-                    "id": str(metadata.id),
-                    "name": metadata.name,
-                    "description": metadata.description,
-                    "format": {"provider": "parquet", "options": {}},
-                    "schemaString": opened.schema().to_json(),
-                    "partitionColumns": [wanted.day],
-                    "configuration": {**metadata.configuration, **properties},
-                    "createdTime": metadata.created_time,
-                }
-            }
-        ]
-    )
+    now = int(utc_now().timestamp() * 1000)
+    actions = [_laid_out_metadata(wanted, opened, properties)]
     for reference in files_with_days(wanted, opened):
         actions += _moved(table, wanted, reference, now)
     table.sync_new([action["add"]["path"] for action in actions if "add" in action])
@@ -357,10 +369,28 @@ def commit_folders(
         **info,
         ACTIONS: str(len(actions)),
     }
-    lines = (
-        json.dumps(action, separators=(",", ":")) for action in ({"commitInfo": told}, *actions)
-    )
+    commit = [{"commitInfo": told}, *actions]
+    lines = [json.dumps(action, separators=(",", ":")) for action in commit]
     table.write(commit_name(opened.version() + 1), "\n".join(lines).encode(), if_absent=True)
+
+
+def _laid_out_metadata(
+    wanted: Adoption, opened: "DeltaTable", properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """The action that lays the table out by its day, with further properties."""
+    metadata = opened.metadata()
+    return {
+        "metaData": {
+            "id": str(metadata.id),
+            "name": metadata.name,
+            "description": metadata.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": opened.schema().to_json(),
+            "partitionColumns": [wanted.day],
+            "configuration": {**metadata.configuration, **properties},
+            "createdTime": metadata.created_time,
+        }
+    }
 
 
 def _moved(

@@ -57,7 +57,7 @@ from backfill_assets.kernel.tables.data_files import files_of, files_of_days
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import Profiles, audit
+from backfill_assets.kernel.write.audit import audit
 from backfill_assets.kernel.write.gates import Judged, judge
 from backfill_assets.kernel.write.model import Table, confs_of, make_pipeline
 
@@ -145,23 +145,17 @@ def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
     BackfillError where another lake has the table."""
     table = wanted.there
     first = first_of(table)
-    if (
-        not first
-        or first not in versions(table, whole=True)
-        or ADOPTION not in commit_info(table, first)
-    ):
+    has_commit = bool(first) and first in versions(table, whole=True)
+    if not has_commit or ADOPTION not in commit_info(table, first):
         if read_head(table):
             raise refused(
                 wanted.name, "a lake made it", "Read it as an external table, or name another"
             )
         return None
     receipt = read_commit(table, first).receipt
-    if (
-        receipt is None
-        or receipt.table != wanted.name
-        or not receipt.tags[ADOPTED].endswith(_home(lake))
-    ):
-        where = receipt.tags[ADOPTED] if receipt is not None else "unknown"
+    where = receipt.tags[ADOPTED] if receipt is not None else "unknown"
+    is_ours = where.endswith(_home(lake))
+    if receipt is None or receipt.table != wanted.name or not is_ours:
         fix = (
             f"Work on that lake. If it is no more, delete {LOG}/{mark_of(first)} and {LOG}/.head "
             "below the table"
@@ -177,24 +171,19 @@ def _home(lake: Lake) -> str:
 def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     """The receipt of all days of the table as it was opened. Raises BackfillError for rows without
     a day or a key, for keys that are not unique, and for files that are gone."""
-    place, contract, there = (
-        wanted.there,
-        contract_there(wanted, opened),
-        files_with_days(wanted, opened),
-    )
+    place, contract = wanted.there, contract_there(wanted, opened)
+    there = files_with_days(wanted, opened)
     refuse_days(wanted, there)
-    profiles = audit(
-        lake, [str(place.local(r.file.path)) for r in there], contract_of_files(wanted, opened)
-    )
+    paths = [str(place.local(reference.file.path)) for reference in there]
+    audited = audit(lake, paths, contract_of_files(wanted, opened))
+    profiles = {day: profile for day, profile in audited.items() if day is not None}
     if broken := _broken(contract, profiles, TableGate(empty="allow")):
         fix = "Correct these days there, or name other columns as its --key"
         raise refused(
             wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix
         )
     codes = make_pipeline([Table(contract)], confs_of(lake)).codes[contract.name]
-    entries = {
-        day: entry_of(contract, profile, {}) for day, profile in profiles.items() if day is not None
-    }
+    entries = {day: entry_of(contract, profile, {}) for day, profile in profiles.items()}
     text = f"version {opened.version()} of {opened.metadata().id} in {place}{_home(lake)}"
     return Receipt(
         uuid.uuid4().hex,
@@ -223,19 +212,17 @@ def entry_of(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -
     )
 
 
-def _broken(contract: Contract, profiles: Profiles, bounds: TableGate) -> dict[date, str]:
+def _broken(
+    contract: Contract, profiles: Mapping[date, DayProfile], bounds: TableGate
+) -> dict[date, str]:
     """Why each of these days may not stand."""
     around = Surroundings(may_be_empty=True)
-    found = {
-        d: judge(Judged(contract, d, p, bounds, around))
-        for d, p in profiles.items()
-        if d is not None
-    }
-    words = {
-        d: "; ".join(f.message for f in findings if f.refuses)
-        for d, findings in sorted(found.items())
-    }
-    return {day: why for day, why in words.items() if why}
+    found = dict[date, str]()
+    for day, profile in profiles.items():
+        findings = judge(Judged(contract, day, profile, bounds, around))
+        if messages := [finding.message for finding in findings if finding.refuses]:
+            found[day] = "; ".join(messages)
+    return dict(sorted(found.items()))
 
 
 def _listed(broken: Mapping[date, str]) -> str:
@@ -245,31 +232,13 @@ def _listed(broken: Mapping[date, str]) -> str:
 def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt) -> Receipt:
     """Commit the receipt with the properties that keep log and files, and no file but second names
     of those there."""
-    from deltalake import CommitProperties, Transaction
-
     table, before = wanted.there, opened.version()
-    properties = {
-        **KEEPS_LOG,
-        "delta.enableDeletionVectors": "false",
-        RETENTION: f"interval {lake.settings.retention.rollback_days} days",
-    }
-    if RETENTION in opened.metadata().configuration:
-        properties.pop(RETENTION)
     receipt = replace(receipt, note=wanted.note)
-    table.write(
-        f"{LOG}/{mark_of(before + 1)}", b""
-    )  # first: nobody reads the receipt as one commit among others'
+    # First the mark: nobody reads the receipt as one commit among others'.
+    table.write(f"{LOG}/{mark_of(before + 1)}", b"")
     failed = None
-    told = {"userMetadata": receipt.to_json(), ADOPTION: "true"}
     try:
-        if not opened.metadata().partition_columns:
-            commit_folders(table, wanted, opened, properties, told)
-        else:
-            moment = int(utc_now().timestamp() * 1000)
-            committed = CommitProperties(told, 0, [Transaction(receipt.write_id, 1, moment)])
-            opened.alter.set_table_properties(
-                properties, raise_if_not_exists=False, commit_properties=committed
-            )
+        _write_commit(wanted, opened, _kept_properties(lake, opened), receipt)
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     if LOGS.find_write(table, receipt.write_id, before) is None:
@@ -288,6 +257,33 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
     return receipt
 
 
+def _kept_properties(lake: Lake, opened: "DeltaTable") -> dict[str, str]:
+    """The properties by which log and replaced files are kept; a retention that the table has
+    itself stays."""
+    properties = {**KEEPS_LOG, "delta.enableDeletionVectors": "false"}
+    if RETENTION not in opened.metadata().configuration:
+        properties[RETENTION] = f"interval {lake.settings.retention.rollback_days} days"
+    return properties
+
+
+def _write_commit(
+    wanted: Adoption, opened: "DeltaTable", properties: Mapping[str, str], receipt: Receipt
+) -> None:
+    """Write the commit of an adoption: with second names of the files where nothing lays them
+    out."""
+    from deltalake import CommitProperties, Transaction
+
+    info = {"userMetadata": receipt.to_json(), ADOPTION: "true"}
+    if not opened.metadata().partition_columns:
+        commit_folders(wanted.there, wanted, opened, properties, info)
+        return
+    moment = int(utc_now().timestamp() * 1000)
+    committed = CommitProperties(info, 0, [Transaction(receipt.write_id, 1, moment)])
+    opened.alter.set_table_properties(
+        {**properties}, raise_if_not_exists=False, commit_properties=committed
+    )
+
+
 def is_adopted(lake: Lake, contract: Contract) -> bool:
     """Whether others made the table, and the lake adopted it."""
     return first_of(lake.table_place(contract.name)) > 0
@@ -295,11 +291,9 @@ def is_adopted(lake: Lake, contract: Contract) -> bool:
 
 def adopted_names(lake: Lake) -> list[str]:
     """The names of the adopted tables, sorted: their folders lie outside the lake."""
-    names = {
-        *lake.place.names(TABLES),
-        *(name for name in lake.settings.tables if lake.address_of_adopted(name)),
-    }
-    return [name for name in sorted(names) if first_of(lake.table_place(name))]
+    in_buckets = [name for name in lake.settings.tables if lake.address_of_adopted(name)]
+    names = sorted({*lake.place.names(TABLES), *in_buckets})
+    return [name for name in names if first_of(lake.table_place(name))]
 
 
 def entity_in_logs(
@@ -307,23 +301,22 @@ def entity_in_logs(
 ) -> Iterator[tuple[str, str]]:
     """For each adopted table with the columns of an entity: that its log may name the values, and
     what to do."""
-    for contract in (
-        c for c in contracts if {*values} <= {*c.column_names} and is_adopted(lake, c)
-    ):
-        fix = (
-            "Have its owner delete the rows and vacuum it, write what is left anew, and adopt that"
-        )
-        yield (
-            f"{contract.name} was adopted: what others wrote to its log names values, and stays",
-            fix,
-        )
+    fix = "Have its owner delete the rows and vacuum it, write what is left anew, and adopt that"
+    for contract in contracts:
+        if {*values} <= {*contract.column_names} and is_adopted(lake, contract):
+            yield (
+                f"{contract.name} was adopted: what others wrote to its log names values, and "
+                "stays",
+                fix,
+            )
 
 
 def is_followed(lake: Lake, contract: Contract) -> bool:
     """Whether commits of others to a table are looked for, and their days taken in: no alarm."""
+    if contract.external:
+        return True
     named = lake.settings.tables.get(contract.name)
-    may_write = named is not None and named.others_may_write
-    return bool(contract.external) or (may_write and is_adopted(lake, contract))
+    return named is not None and named.others_may_write and is_adopted(lake, contract)
 
 
 def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
@@ -342,58 +335,78 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     """Do what `judge_others` does, once; the caller holds the lock, of which others know
     nothing."""
     name = contract.name
-    view, path = lake.store.view(name, contract.day_column), lake.table_place(name)
+    view = lake.store.view(name, contract.day_column)
     if not view.foreign:
         return ()
-    kinds = kinds_of(LOGS.opened(path, view.version), contract.day_column)
-    fit = {
-        c.name
-        for c in contract.columns
-        if c.kind == (there := kinds.get(c.name)) or c.kind.holds(there)
-    }
-    if new := [
-        f"{n} as {kind or 'no type of a table here'}"
-        for n, kind in sorted(kinds.items())
-        if n not in fit
-    ]:
-        raise refused(
-            name, f"others gave it {', '.join(new)}", "Have the asset return it so, too", "judged"
-        )
-    if without := [f.path for f in files_of(lake, contract, view.version) if f.partition is None]:
-        raise refused(
-            name, f"rows in {without[0]} have no day", "Give them one, or delete them", "judged"
-        )
+    _refuse_other_columns(lake, contract, view)
     read = rows_read(contracts, name)
-    found: dict[date | None, DayProfile] = {**dict.fromkeys(view.foreign, DayProfile())}
-    paths = lake.store.data_files(
-        contract, view.version, view.foreign
-    )  # refuses names that are no files of the table
-    others_wrote = files_of_days(files_of(lake, contract, view.version), contract, view.foreign)
-    if why := data_fault(path, (f.path for f in others_wrote)):
-        raise refused(name, why, "Have its owner write these days anew", "judged")
-    found |= audit(lake, paths, contract, read)
+    found = _foreign_profiles(lake, contract, view, read)
     broken = _broken(contract, found, lake.settings.gates.bounds(name))
-    good = sorted(d for d in found if d is not None and d not in broken)
-    held = {
-        d: Built.HELD for d, r in view.latest.items() if r.entry.built is Built.HELD
-    }  # no run may make them yet
-    entries = {
-        d: replace(entry_of(contract, found[d], read), built=held.get(d, Built.COMPLETE))
-        for d in good
-    }
+    entries = dict[date, DayEntry]()
+    for day in sorted(found.keys() - broken.keys()):
+        entry, before = entry_of(contract, found[day], read), view.latest.get(day)
+        is_held = before is not None and before.entry.built is Built.HELD  # no run may make it yet
+        entries[day] = replace(entry, built=Built.HELD if is_held else Built.COMPLETE)
     if entries:
-        adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
-        tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
-        receipt = replace(
-            adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days=entries, tags=tags
-        )
-        commit_files(path, contract, receipt, (), (), unless_moved(path, view.version))
+        _commit_judged(lake, contract, view, entries)
     if broken:
         fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
         raise refused(
             name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted"
         )
     return tuple(entries)
+
+
+def _refuse_other_columns(lake: Lake, contract: Contract, view: TableView) -> None:
+    """Raise BackfillError for columns, or types, that others gave the table and that it has not."""
+    opened = LOGS.opened(lake.table_place(contract.name), view.version)
+    own = {column.name: column.kind for column in contract.columns}
+    new = list[str]()
+    for name, kind in sorted(kinds_of(opened, contract.day_column).items()):
+        fits = name in own and (own[name] == kind or own[name].holds(kind))
+        if not fits:
+            new.append(f"{name} as {kind or 'no type of a table here'}")
+    if new:
+        raise refused(
+            contract.name,
+            f"others gave it {', '.join(new)}",
+            "Have the asset return it so, too",
+            "judged",
+        )
+
+
+def _foreign_profiles(
+    lake: Lake, contract: Contract, view: TableView, read: Mapping[str, Any]
+) -> dict[date, DayProfile]:
+    """The profiles of the days that others wrote, by their rows. Raises BackfillError for rows
+    without a day, and for files that cannot be read."""
+    files = files_of(lake, contract, view.version)
+    if without := [file.path for file in files if file.partition is None]:
+        fix = "Give them one, or delete them"
+        raise refused(contract.name, f"rows in {without[0]} have no day", fix, "judged")
+    # Refuses names that are no files of the table.
+    paths = lake.store.data_files(contract, view.version, view.foreign)
+    others_wrote = files_of_days(files, contract, view.foreign)
+    if why := data_fault(lake.table_place(contract.name), (file.path for file in others_wrote)):
+        raise refused(contract.name, why, "Have its owner write these days anew", "judged")
+    found = dict.fromkeys(view.foreign, DayProfile())
+    for day, profile in audit(lake, paths, contract, read).items():
+        if day is not None:
+            found[day] = profile
+    return found
+
+
+def _commit_judged(
+    lake: Lake, contract: Contract, view: TableView, entries: Mapping[date, DayEntry]
+) -> None:
+    """Commit receipts of these days of others, unless the table moved since it was read."""
+    name, path = contract.name, lake.table_place(contract.name)
+    adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
+    tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
+    receipt = replace(
+        adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days={**entries}, tags=tags
+    )
+    commit_files(path, contract, receipt, (), (), unless_moved(path, view.version))
 
 
 def _writers(lake: Lake, name: str, view: TableView) -> str:
@@ -405,10 +418,10 @@ def _writers(lake: Lake, name: str, view: TableView) -> str:
             break
         if commit.version in view.others:
             info = commit_info(table, commit.version)
-            program = (
-                info.get("engineInfo")
-                or info.get("clientVersion")
-                or "a program that does not say its name"
-            )
+            unknown = "a program that does not say its name"
+            program = info.get("engineInfo") or info.get("clientVersion") or unknown
             found.append(f"version {commit.version}: {commit.operation} by {program}")
-    return "; ".join([*reversed(found[:MANY]), *(["…"] if len(found) > MANY else [])])
+    shown = [*reversed(found[:MANY])]
+    if len(found) > MANY:
+        shown.append("…")
+    return "; ".join(shown)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IN_MEMORY, DELTA = "in-memory", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+SPARKS_CATALOG = "spark_catalog"  # what Spark calls its own
 DONE = "It got no name; the table is as it was"
 
 
@@ -133,11 +134,11 @@ def _named(session: "SparkSession", table: str, schema: str, location: str) -> N
 
 def _outlives(session: "SparkSession", schema: str) -> bool:
     """Whether names in the schema are still there when the session's server is not."""
-    catalog = (
-        schema.rpartition(".")[0] or _conf(session, "spark.sql.defaultCatalog") or "spark_catalog"
-    )
+    default = _conf(session, "spark.sql.defaultCatalog") or SPARKS_CATALOG
+    catalog = schema.rpartition(".")[0] or default
     by = _conf(session, f"spark.sql.catalog.{catalog}")
-    if catalog != "spark_catalog" or by not in ("", DELTA):
+    is_sparks = catalog == SPARKS_CATALOG and by in ("", DELTA)
+    if not is_sparks:
         return bool(by)
     return _conf(session, "spark.sql.catalogImplementation") not in ("", IN_MEMORY)
 
@@ -150,9 +151,13 @@ def _conf(session: "SparkSession", key: str) -> str:
 def _plain(location: str) -> str:
     """An address by which equal places are equal texts."""
     scheme, _, path = unquote(location).rstrip("/").partition(":")
-    if not path or scheme == "file":
-        return str(Path("/" + (path or scheme).lstrip("/")).resolve())
-    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{path}"
+    if not path:
+        return str(Path("/" + scheme.lstrip("/")).resolve())
+    if scheme == "file":
+        return str(Path("/" + path.lstrip("/")).resolve())
+    if scheme in ("s3a", "s3n"):
+        scheme = "s3"
+    return f"{scheme}:{path}"
 
 
 def _useless(culprit: str) -> SettingsError:

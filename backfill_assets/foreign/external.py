@@ -93,12 +93,12 @@ class Reference:
     def stats(self, day_column: str) -> str:
         """Its statistics in Delta's JSON: rows, and the least and greatest day, no value of another
         column."""
-        known: dict[str, Any] = {} if self.rows is None else {"numRecords": self.rows}
+        known: dict[str, Any] = {}
+        if self.rows is not None:
+            known["numRecords"] = self.rows
         if not self.file.partition and self.first is not None:
-            known |= {
-                "minValues": {day_column: str(self.first)},
-                "maxValues": {day_column: str(self.last)},
-            }
+            known["minValues"] = {day_column: str(self.first)}
+            known["maxValues"] = {day_column: str(self.last)}
         return json.dumps(known, separators=(",", ":"))
 
 
@@ -136,13 +136,10 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
     the lake never looked; of a log that cannot be read its day alone, so that the other tables can
     be. Raises SettingsError for a table that does not fit, and as `place_known` does."""
     place = place_known(root, table)
+    wanted = table.name, place, table.day
     for known in declared(root):  # of a candidate, those of the lake beside it
         contract = known.contract
-        if (contract.name, contract.external, contract.day_column) == (
-            table.name,
-            place,
-            table.day,
-        ):
+        if (contract.name, contract.external, contract.day_column) == wanted:
             return contract
     try:
         return seen_contract(replace(table, table=place), open_external(table.name, place))
@@ -230,12 +227,13 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
             "be read"
         )
         raise refused(name, culprit, PLAIN)
+    columns = [
+        Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()
+    ]
     return Contract(
         name,
         table.description or f"A table of others, in {place}.",
-        tuple(
-            Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()
-        ),
+        tuple(columns),
         day,
         (),
         (),
@@ -266,9 +264,8 @@ def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | N
         return [date.fromisoformat(value)] if value else []
     try:
         stats = json.loads(change.stats)
-        first, last = (
-            date.fromisoformat(stats[bound][day]) for bound in ("minValues", "maxValues")
-        )
+        first = date.fromisoformat(stats["minValues"][day])
+        last = date.fromisoformat(stats["maxValues"][day])
     except (ValueError, KeyError, TypeError):
         return None
     return Reference(LiveFile(change.path, None, change.size), None, first, last).days
@@ -303,6 +300,7 @@ def references(
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
     nothing = [None] * added.num_rows
     laid_out = contract.partition_column == day
+    is_theirs = prefix is not None
     for path, size, rows, value, least, most in zip(
         columns["path"],
         columns["size_bytes"],
@@ -312,17 +310,27 @@ def references(
         columns.get(f"max.{day}", nothing),
         strict=True,
     ):
-        why = name_fault(path) or name_fault(unquote(path)) if prefix is not None else ""
-        if not why and laid_out and value and f"{day}={value}/" not in path:
-            why = "which is not named by its folder and day"
-        if why:
-            raise refused(contract.name, f"its log names the file {shown(path)}, {why}", PLAIN)
+        if is_theirs:
+            _refuse_name(contract, path)
+        if laid_out and value and f"{day}={value}/" not in path:
+            raise _named_file_error(contract, path, "which is not named by its folder and day")
         first, last = (value, value) if laid_out else (least, most)
         file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)
         found.append(Reference(file, rows, first, last))
-    if prefix is not None and (why := file_fault(place, columns["path"])):
+    if is_theirs and (why := file_fault(place, columns["path"])):
         raise refused(contract.name, f"its log {why}", PLAIN)
     return found
+
+
+def _refuse_name(contract: Contract, path: str) -> None:
+    """Raise BackfillError for a name that is none of a file of a table, as the log writes it or
+    decoded."""
+    if why := name_fault(path) or name_fault(unquote(path)):
+        raise _named_file_error(contract, path, why)
+
+
+def _named_file_error(contract: Contract, path: str, why: str) -> BackfillError:
+    return refused(contract.name, f"its log names the file {shown(path)}, {why}", PLAIN)
 
 
 def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
@@ -344,9 +352,10 @@ def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Re
 def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> None:
     """Raise BackfillError where others made a table anew that other columns lay out than the lake's
     `own` log of it, at `where`, which cannot change them."""
-    before, now = own.metadata().partition_columns, [*filter(None, [contract.partition_column])]
+    before = own.metadata().partition_columns
+    now = [contract.partition_column] if contract.partition_column else []
     if before != now:
-        by, was = (", ".join(columns) or "no column" for columns in (now, before))
+        by, was = ", ".join(now) or "no column", ", ".join(before) or "no column"
         raise refused(
             contract.name,
             f"it was made anew: {by} lays it out, and {was} did when it was first seen",

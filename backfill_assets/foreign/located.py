@@ -33,43 +33,17 @@ def quoted(name: str) -> str:
 
 def described(session: "SparkSession", name: str) -> dict[str, str]:
     """What the session's catalog says of a table, by Spark's words: Location, Provider, …"""
-    rows = [
-        (str(row[0]), str(row[1]))
-        for row in session.sql(f"DESCRIBE TABLE EXTENDED {quoted(name)}").collect()
-    ]
-    return dict(rows[next((n for n, row in enumerate(rows) if row[0].startswith(BEHIND)), 0) :])
+    found = session.sql(f"DESCRIBE TABLE EXTENDED {quoted(name)}").collect()
+    rows = [(str(row[0]), str(row[1])) for row in found]
+    begins = [number for number, (word, _) in enumerate(rows) if word.startswith(BEHIND)]
+    return dict(rows[begins[0] :] if begins else rows)
 
 
 def place_in_catalog(session: "SparkSession", name: str) -> str:
     """The folder, or the address in a bucket, of a Delta table by its name in the session's
     catalog. Raises BackfillError for a name of nothing or of anything else, and for a table that
     this machine does not read."""
-    from pyspark.errors import PySparkException
-
-    fix = (
-        "Correct the name, work with the Spark whose catalog has it, or write the table's path or "
-        "address"
-    )
-    try:
-        if not session.catalog.tableExists(
-            quoted(name)
-        ):  # asked first: pyspark prints what `sql` raises
-            raise _refused(name, "the catalog of the session has no table of that name", fix)
-        found = described(session, name)
-    except PySparkException as error:
-        if is_engine_loss(error):
-            raise
-        raise _refused(name, str(error).strip().splitlines()[0], fix) from error
-    location, provider = found.get("Location", ""), found.get("Provider", "hive").lower()
-    if not location:
-        raise _refused(
-            name, "it is a view, or nothing that lies anywhere", "Name the table that it reads"
-        )
-    if provider != "delta":
-        fix = "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …"
-        raise _refused(
-            name, f"it is a table of {provider}, and only those of Delta are read by name", fix
-        )
+    location = _delta_location(session, name)
     plain = re.sub(r"^s3[an]:", "s3:", re.sub(r"^file:/*", "/", location)).rstrip("/")
     if not plain.startswith(("/", *(f"{scheme}://" for scheme in SCHEMES))):
         fix = (
@@ -89,6 +63,37 @@ def place_in_catalog(session: "SparkSession", name: str) -> str:
             name, f"its catalog says {location}, and for this machine {not_delta(there)[0]}", fix
         )
     return there.uri() if there.is_store else plain
+
+
+def _delta_location(session: "SparkSession", name: str) -> str:
+    """Where the session's catalog says that a Delta table lies, in its words. Raises BackfillError
+    for a name of nothing, and of anything else."""
+    from pyspark.errors import PySparkException
+
+    fix = (
+        "Correct the name, work with the Spark whose catalog has it, or write the table's path or "
+        "address"
+    )
+    try:
+        # Asked first: pyspark prints what `sql` raises.
+        if not session.catalog.tableExists(quoted(name)):
+            raise _refused(name, "the catalog of the session has no table of that name", fix)
+        found = described(session, name)
+    except PySparkException as error:
+        if is_engine_loss(error):
+            raise
+        raise _refused(name, str(error).strip().splitlines()[0], fix) from error
+    location, provider = found.get("Location", ""), found.get("Provider", "hive").lower()
+    if not location:
+        raise _refused(
+            name, "it is a view, or nothing that lies anywhere", "Name the table that it reads"
+        )
+    if provider != "delta":
+        fix = "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …"
+        raise _refused(
+            name, f"it is a table of {provider}, and only those of Delta are read by name", fix
+        )
+    return location
 
 
 @lru_cache(maxsize=4)

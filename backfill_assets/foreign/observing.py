@@ -86,17 +86,18 @@ def observe_each(
     """Observe every table of others, and each that others may write, too; an error for each that
     cannot be. Readers see what was observed, as after a run. A candidate sees what the lake beside
     it has observed."""
-    found, failed, moved = [], [], False
+    found, failed, has_moved = [], [], False
     for contract in contracts:
-        if is_followed(lake, contract) and lake.writes(contract.name):
-            before = lake.store.head(contract.name)
-            try:
-                with failing_alone(_named(contract)):
-                    found.append(observe(lake, contracts, contract))
-            except BackfillError as error:
-                failed.append(error)
-            moved = moved or lake.store.head(contract.name) != before
-    if moved:
+        if not (is_followed(lake, contract) and lake.writes(contract.name)):
+            continue
+        before = lake.store.head(contract.name)
+        try:
+            with failing_alone(_named(contract)):
+                found.append(observe(lake, contracts, contract))
+        except BackfillError as error:
+            failed.append(error)
+        has_moved |= lake.store.head(contract.name) != before
+    if has_moved:
         record(lake, contracts, REASON)
     return found, failed
 
@@ -114,10 +115,10 @@ def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Ob
         now, path = seen_contract(declaration_of(contract), opened), lake.table_place(contract.name)
         if lake.store.exists(now.name):
             refuse_other_layout(now, LOGS.opened(path), path)
-        declare(lake.place, DeclaredTable(now, tuple(filter(None, now.made_by.split("/"))), ""))
-        return _Look(
-            lake, now, opened, [now if c.name == now.name else c for c in contracts]
-        ).commit()
+        asset_key = tuple(now.made_by.split("/")) if now.made_by else ()
+        declare(lake.place, DeclaredTable(now, asset_key, ""))
+        by_name = {one.name: one for one in contracts} | {now.name: now}
+        return _Look(lake, now, opened, [*by_name.values()]).commit()
 
 
 def entity_there(
@@ -127,15 +128,14 @@ def entity_there(
     that they are there, and what to do about it; the same of logs of adopted tables. A table
     without one of the columns is left out.
     """
-    for contract in (c for c in contracts if c.external and {*values} <= {*c.column_names}):
-        rows = (
-            selection(lake.store.data_files(contract), contract)
-            if lake.store.exists(contract.name)
-            else ""
-        )
+    for contract in contracts:
+        has_columns = {*values} <= {*contract.column_names}
+        if not (contract.external and has_columns and lake.store.exists(contract.name)):
+            continue
+        rows = selection(lake.store.data_files(contract), contract)
         with connection(lake) as engine:
             query = f"SELECT count(*) FROM ({rows}) WHERE {is_entity(values)}"
-            (found,) = (engine.execute(query).fetchone() if rows else None) or (0,)
+            (found,) = engine.execute(query).fetchone() or (0,)
         if found:
             fix = (
                 f"Have its owner remove them in {contract.external}, then `backfill-assets "
@@ -168,12 +168,11 @@ def is_as_before(contract: Contract, before: DayEntry, profile: DayProfile) -> b
         return before.content == profile.content
     if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
         return False
-    as_earlier = before.rows == profile.rows and before.fingerprint == profile.parts.get(
-        name_of(tuple(earlier))
-    )
-    return as_earlier and all(
-        profile.nulls.get(c) == profile.rows for c in columns if c not in earlier
-    )
+    fingerprint = profile.parts.get(name_of(tuple(earlier)))
+    if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
+        return False
+    added = columns.keys() - earlier.keys()
+    return all(profile.nulls.get(column) == profile.rows for column in added)
 
 
 def _named(contract: Contract) -> str:
@@ -183,19 +182,23 @@ def _named(contract: Contract) -> str:
 
 def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
     """The tags of the newest observation; empty before the first."""
-    commits = (c.receipt for c in lake.store.newest_commits(contract.name))
-    return next((r.tags for r in commits if r is not None and EXTERNAL in r.tags), {})
+    for commit in lake.store.newest_commits(contract.name):
+        if commit.receipt is not None and EXTERNAL in commit.receipt.tags:
+            return commit.receipt.tags
+    return {}
 
 
 def _is_seen(lake: Lake, contract: Contract) -> bool:
     """Whether the newest commit there is the one that the lake saw last, which no other table or
     log has."""
     seen = _seen(lake, contract)
-    waits = LATER not in seen or date.fromisoformat(seen[LATER]) > utc_today() + AHEAD
+    has_come = LATER in seen and date.fromisoformat(seen[LATER]) <= utc_today() + AHEAD
     newest = max(versions(others_at(contract.external), whole=True), default=-1)
     version, table = _parted(seen.get(EXTERNAL, ""))
-    is_it = version == str(newest) and table.endswith(f" in {_where(lake, contract)}")
-    return waits and is_it and seen.get(COMMIT) == digest_of_commit(contract, newest)
+    is_same_table = table.endswith(f" in {_where(lake, contract)}")
+    if has_come or version != str(newest) or not is_same_table:
+        return False
+    return seen.get(COMMIT) == digest_of_commit(contract, newest)
 
 
 def _first_day(lake: Lake, contract: Contract) -> date:
@@ -231,14 +234,20 @@ class _Look:
         there = references(opened, contract, self.place, self.prefix)
         self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
         self.here = {r.file.path: r for r in self._named()}
-        without = [r for r in there if contract.partition_column and r.file.partition is None]
-        self.without_day = sum(r.rows or 0 for r in without)
-        beyond = [
-            r.first or self.end
-            for r in self.there.values()
-            if r.last is not None and r.last > self.end
-        ]
-        self.later = max(min(beyond), self.end + ONE_DAY) if beyond else None
+        self.without_day = sum(r.rows or 0 for r in there if self._has_no_day(r))
+        self.later = self._first_later_day()
+
+    def _first_later_day(self) -> date | None:
+        """The first day that lies too far ahead; None where no file reaches there."""
+        beyond = list[date]()
+        for reference in self.there.values():
+            if reference.last is not None and reference.last > self.end:
+                beyond.append(reference.first or self.end)
+        return max(min(beyond), self.end + ONE_DAY) if beyond else None
+
+    def _has_no_day(self, reference: Reference) -> bool:
+        """Whether the file is in the folder of rows without a day."""
+        return bool(self.contract.partition_column) and reference.file.partition is None
 
     def commit(self) -> Observed:
         """Judge the days that may have changed, and commit the files with the receipts of those
@@ -250,40 +259,39 @@ class _Look:
             COMMIT: digest_of_commit(self.contract, self.opened.version()),
             BY: whoami(),
         }
-        tags |= {WITHOUT_DAY: str(self.without_day)} if self.without_day else {}
-        tags |= {LATER: str(self.later)} if self.later else {}
+        if self.without_day:
+            tags[WITHOUT_DAY] = str(self.without_day)
+        if self.later is not None:
+            tags[LATER] = str(self.later)
         receipt = Receipt(
             uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags
         )
-        new = [
-            r
-            for path, r in self.there.items()
-            if path not in self.here or self.here[path].file != r.file
-        ]
-        gone = [
-            r.file
-            for p, r in self.here.items()
-            if p not in self.there or self.there[p].file != r.file
-        ]
+        both = self._files_in_both()
+        new = [r for path, r in self.there.items() if path not in both]
+        gone = [r.file for path, r in self.here.items() if path not in both]
         stats = {r.file.path: r.stats(self.contract.day_column) for r in new}
         commit_references(self.path, self.contract, receipt, [r.file for r in new], stats, gone)
         return Observed(
             self.contract.name, self.opened.version(), tuple(receipt.days), self.without_day
         )
 
+    def _files_in_both(self) -> set[str]:
+        """The names of the files that the others' log and the lake's name alike."""
+        names = self.here.keys() & self.there.keys()
+        return {name for name in names if self.here[name].file == self.there[name].file}
+
     def _counts(self, reference: Reference) -> bool:
         """Whether the file may hold rows of days of the lake."""
-        has_no_day = bool(self.contract.partition_column) and reference.file.partition is None
-        return not has_no_day and (reference.last is None or reference.last >= self.start)
+        if self._has_no_day(reference):
+            return False
+        return reference.last is None or reference.last >= self.start
 
     def _spanned(self, reference: Reference) -> Reference:
         """The reference with its days, from the file's footer where the log does not say."""
-        with suppress(OSError):  # a file that is gone is refused by name, if its rows are needed
-            return (
-                reference
-                if reference.last is not None
-                else days_by_footer(reference, self.path, self.contract)
-            )
+        if reference.last is None:
+            # A file that is gone is refused by name, if its rows are needed.
+            with suppress(OSError):
+                return days_by_footer(reference, self.path, self.contract)
         return reference
 
     def _named(self) -> Iterable[Reference]:
@@ -300,10 +308,9 @@ class _Look:
             return None
         moved = self._moved()
         if moved is None:  # then by the files that are new or gone
-            both = {
-                p for p, r in self.here.items() if p in self.there and self.there[p].file == r.file
-            }
-            moved = [r.days for p, r in (*self.here.items(), *self.there.items()) if p not in both]
+            both = self._files_in_both()
+            files = (*self.here.items(), *self.there.items())
+            moved = [reference.days for name, reference in files if name not in both]
         if LATER in self.seen:
             moved.append(days_between(date.fromisoformat(self.seen[LATER]), self.end))
         touched = set[date]()
@@ -319,10 +326,8 @@ class _Look:
         seen, table = _parted(self.seen.get(EXTERNAL, ""))
         if table != _parted(self.text)[1] or int(seen) > self.opened.version():
             return False
-        return digest_of_commit(self.contract, int(seen)) in (
-            "",
-            self.seen.get(COMMIT),
-        )  # "": their log was cleaned
+        digest = digest_of_commit(self.contract, int(seen))
+        return digest in ("", self.seen.get(COMMIT))  # "": their log was cleaned
 
     def _moved(self) -> list[Iterable[date] | None] | None:
         """The days (None: any) of each file by which a commit since the last look moved rows; None
@@ -336,23 +341,22 @@ class _Look:
         found = list[Iterable[date] | None]()
         for change in changes:
             reference = known.get(f"{self.prefix}{change.path}")
-            found.append(
-                reference.days if reference is not None else days_of_change(change, self.contract)
-            )
+            if reference is not None:
+                found.append(reference.days)
+            else:
+                found.append(days_of_change(change, self.contract))
         return found
 
     def _changed(self, touched: set[date] | None) -> Mapping[date, DayEntry]:
         """The entries of days whose rows, or columns, are others than their receipts say."""
-        profiles = self._profiles(touched)
-        self.without_day += profiles[None].rows if None in profiles else 0
+        profiles = {**self._profiles(touched)}
+        self.without_day += profiles.pop(None, DayProfile()).rows
         known = self.before.latest
-        found = {d: p for d, p in profiles.items() if d is not None and self.start <= d <= self.end}
-        emptied = {d for d in known if (touched is None or d in touched) and d not in found}
+        found = {d: p for d, p in profiles.items() if d and self.start <= d <= self.end}
+        looked_at = known.keys() if touched is None else known.keys() & touched
+        without_rows = (looked_at | self._between({*known, *found})) - found.keys()
         entries, read = {}, rows_read(self.contracts, self.contract.name)
-        for day, profile in {
-            **{d: DayProfile() for d in emptied | self._between({*known, *found})},
-            **found,
-        }.items():
+        for day, profile in {**dict.fromkeys(without_rows, DayProfile()), **found}.items():
             if day in known and is_as_before(self.contract, known[day].entry, profile):
                 continue
             entries[day] = entry_of(self.contract, profile, read)
@@ -369,11 +373,7 @@ class _Look:
         them."""
         if touched is not None and not touched:
             return {}
-        read = [
-            r
-            for r in self.there.values()
-            if touched is None or r.days is None or not touched.isdisjoint(r.days)
-        ]
+        read = self._files_to_read(touched)
         if lost := gone_or_altered(self.path, [r.file for r in read]):
             culprit = (
                 f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first "
@@ -387,7 +387,20 @@ class _Look:
             raise refused(self.contract.name, why, PLAIN)
         earlier = sets_before(self.contract, (r.entry for r in self.before.latest.values()))
         parts = {**rows_read(self.contracts, self.contract.name), **earlier}
-        profiles = audit(
-            self.lake, [str(self.path.local(r.file.path)) for r in read], self.contract, parts
-        )
-        return {d: p for d, p in profiles.items() if d is None or touched is None or d in touched}
+        paths = [str(self.path.local(r.file.path)) for r in read]
+        profiles = audit(self.lake, paths, self.contract, parts)
+        if touched is None:
+            return profiles
+        wanted = {None, *touched}
+        return {day: profile for day, profile in profiles.items() if day in wanted}
+
+    def _files_to_read(self, touched: set[date] | None) -> list[Reference]:
+        """The files that may hold rows of these days (None: all)."""
+        if touched is None:
+            return [*self.there.values()]
+        found = []
+        for reference in self.there.values():
+            days = reference.days
+            if days is None or not touched.isdisjoint(days):
+                found.append(reference)
+        return found
