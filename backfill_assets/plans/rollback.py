@@ -19,6 +19,7 @@ from backfill_assets.kernel.core.downstream import stale_after
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Built, Provenance, Receipt
+from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.tables import restore
 from backfill_assets.kernel.tables.home import Lake
@@ -27,6 +28,7 @@ from backfill_assets.kernel.tables.versions import Unfinished, record, switching
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
+from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Days, PutBack
 
 UNDOING = (ROLLBACK, RELEASE)
@@ -45,15 +47,16 @@ class RollbackRequest(PutBack):
 
     def __str__(self) -> str:
         if self.plan:
-            return f"the plan {self.plan}" + (f", chunk {self.chunk}" if self.chunk else "")
-        return f"the table {self.table}" + (f", {self.days}" if self.days else "")
+            part = f", chunk {self.chunk}" if self.chunk else ""
+            return f"the plan {self.plan}{part}"
+        part = f", {self.days}" if self.days else ""
+        return f"the table {self.table}{part}"
 
     @property
     def tags(self) -> dict[str, str]:
         """The tags of its receipts, without the version."""
-        return {
-            tag: value for tag, value in ((PLAN_TAG, self.plan), (CHUNK_TAG, self.chunk)) if value
-        }
+        tags = {PLAN_TAG: self.plan, CHUNK_TAG: self.chunk}
+        return {tag: value for tag, value in tags.items() if value}
 
     def signed(self, provenance: Provenance) -> Provenance:
         """The provenance of its receipts, with its note and tags."""
@@ -65,10 +68,9 @@ class RollbackRequest(PutBack):
 
     def names(self, receipt: Receipt) -> bool:
         """Whether a receipt is of this plan and chunk."""
-        return receipt.tags.get(PLAN_TAG) == self.plan and self.chunk in (
-            "",
-            receipt.tags.get(CHUNK_TAG),
-        )
+        if receipt.tags.get(PLAN_TAG) != self.plan:
+            return False
+        return self.chunk in ("", receipt.tags.get(CHUNK_TAG))
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ class RollbackReport:
 
 def spans(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
     """Days per table as JSON values: ranges, both ends included."""
-    return {
-        name: [{"from": str(r.start), "to": str(r.last)} for r in contiguous(dates)]
-        for name, dates in days.items()
-    }
+    found = dict[str, list[dict[str, str]]]()
+    for name, dates in days.items():
+        found[name] = [{"from": str(r.start), "to": str(r.last)} for r in contiguous(dates)]
+    return found
 
 
 def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> RollbackReport:
@@ -122,17 +124,23 @@ def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> Rollbac
     cannot be done."""
     chosen, untouched = _chosen(lake, pipeline, request)
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    for wanted in chosen if not request.over_newer else ():
+    if not request.over_newer:
+        _refuse_foreign_days(states, chosen)
+    prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
+    moving = tuple(p for p in prepared if p.entries)
+    stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
+    return RollbackReport(moving, stale, untouched)
+
+
+def _refuse_foreign_days(states: States, chosen: Iterable[RestoreRequest]) -> None:
+    """Raise BackfillError where another program wrote days that are to be put back."""
+    for wanted in chosen:
         foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
         if foreign:
             culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
             raise _table_error(
                 wanted.contract, culprit, "If that is to be undone too, add --over-newer"
             )
-    prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
-    moving = tuple(p for p in prepared if p.entries)
-    stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
-    return RollbackReport(moving, stale, untouched)
 
 
 def roll_back(
@@ -145,17 +153,9 @@ def roll_back(
     BackfillError where a process runs the plan that is to be put back as a whole: it would go on
     behind the rollback.
     """
-    plan = (
-        find_plan(lake, request.plan)
-        if not request.chunk and request.plan in plan_ids(lake)
-        else None
-    )
-    if plan is not None and is_running(lake, plan):
-        fix = (
-            f"Stop it first: `backfill-assets plan pause {plan.id}`, and wait until its chunk is "
-            "done"
-        )
-        raise plan.error("another process is running it", NOTHING, fix)
+    is_whole_plan = not request.chunk and request.plan in plan_ids(lake)
+    if is_whole_plan:
+        _refuse_running(lake, find_plan(lake, request.plan))
     previewed = preview(lake, pipeline, request)
     done: list[PreparedRestore] = []
     with _switching(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
@@ -168,6 +168,16 @@ def roll_back(
     return replace(previewed, tables=tuple(done))
 
 
+def _refuse_running(lake: Lake, plan: Plan) -> None:
+    """Raise BackfillError where a process runs the plan."""
+    if is_running(lake, plan):
+        fix = (
+            f"Stop it first: `backfill-assets plan pause {plan.id}`, and wait until its chunk is "
+            "done"
+        )
+        raise plan.error("another process is running it", NOTHING, fix)
+
+
 @contextmanager
 def _switching(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables: Sequence[str]
@@ -175,9 +185,8 @@ def _switching(
     """Show readers the tables as they were until all are put back; a single table needs no
     switch."""
     if request.plan:
-        of_chunk = (
-            f" --chunk {request.chunk}" if request.chunk and request.plan in plan_ids(lake) else ""
-        )
+        names_chunk = bool(request.chunk) and request.plan in plan_ids(lake)
+        of_chunk = f" --chunk {request.chunk}" if names_chunk else ""
         fix = f"Finish it with `backfill-assets rollback --plan {request.plan}{of_chunk} --yes`"
         work = Unfinished(f"{request.plan}{of_chunk}", f"the rollback of {request}", fix)
         with switching(lake, pipeline.contracts, tables, work):
@@ -196,52 +205,66 @@ def release(
 ) -> dict[str, tuple[date, ...]]:
     """Release held days, per table: put back by a rollback of the plan (and chunk), or `days` of
     `table`. Only lists them unless `act`. Raises BackfillError if there are none."""
+    held_days = _held_days(lake, pipeline, request)
+    if not held_days:
+        fix = "`backfill-assets status` shows held days"
+        raise BackfillError(str(request), "none of its days is held", "Nothing was done", fix)
+    if not act:
+        return held_days
+    signed = request.signed(provenance)
+    for contract in pipeline.contracts:
+        if contract.name in held_days:
+            restore.release_partitions(lake, contract, held_days[contract.name], signed)
+    record(lake, pipeline.contracts, f"release of {request}")
+    return held_days
+
+
+def _held_days(
+    lake: Lake, pipeline: Pipeline, request: RollbackRequest
+) -> dict[str, tuple[date, ...]]:
+    """Per table the held days that a request names; tables without any are left out."""
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
-    held_days: dict[str, tuple[date, ...]] = {}
+    found: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
         latest = view.table(contract.name).latest
         held = sorted(d for d, r in latest.items() if r.entry.built is Built.HELD)
         if request.plan and held:
             put_back = _holds(_history(lake, contract))
-            held = [d for d in held if request.names(r := put_back[d]) or part.holds(d, r)]
-        held = [d for d in held if request.days is None or d in request.days]
-        held_days |= {contract.name: tuple(held)} if held else {}
-    if not held_days:
-        fix = "`backfill-assets status` shows held days"
-        raise BackfillError(str(request), "none of its days is held", "Nothing was done", fix)
-    for contract in pipeline.contracts if act else ():
-        if contract.name in held_days:
-            restore.release_partitions(
-                lake, contract, held_days[contract.name], request.signed(provenance)
-            )
-    if act:
-        record(lake, pipeline.contracts, f"release of {request}")
-    return held_days
+            held = [d for d in held if part.is_held_by(request, d, put_back[d])]
+        if request.days is not None:
+            held = [d for d in held if d in request.days]
+        if held:
+            found[contract.name] = tuple(held)
+    return found
 
 
 def _holds(history: Writes) -> dict[date, Receipt]:
     """Per day the newest receipt that is none of a judge's: of a held day that which put it
     back."""
-    return {
-        day: receipt for _, receipt in history if receipt.reason != JUDGE for day in receipt.days
-    }
+    newest = dict[date, Receipt]()
+    for _, receipt in history:
+        if receipt.reason != JUDGE:
+            newest |= dict.fromkeys(receipt.days, receipt)
+    return newest
 
 
 def _chosen(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest
 ) -> tuple[list[RestoreRequest], tuple[str, ...]]:
     """The restores, upstream first; and the landed tables that the plan wrote."""
-    chosen, untouched, wrote, part = [], [], False, ChunkPart(lake, request)
+    chosen, untouched, has_written, part = [], [], False, ChunkPart(lake, request)
     for contract in _contracts(pipeline, request):
         history = _history(lake, contract)
-        if request.plan and not any(request.names(r) or part.has_rewritten(r) for _, r in history):
+        if request.plan and not any(part.is_written_by(request, r) for _, r in history):
             continue
-        wrote = True
+        has_written = True
         if request.plan and contract.is_landed:
             untouched.append(contract.name)
-        elif (choice := _choice(contract, history, request, part)).targets:
+            continue
+        choice = _choice(contract, history, request, part)
+        if choice.targets:
             chosen.append(choice)
-    if not wrote:
+    if not has_written:
         raise BackfillError(
             str(request), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes"
         )
@@ -250,11 +273,9 @@ def _chosen(
 
 def _contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
     """The contract of the named table, or all; raises BackfillError for an unknown table."""
-    return (
-        [pipeline.contract(request.table, "Nothing was done")]
-        if request.table
-        else list(pipeline.contracts)
-    )
+    if request.table:
+        return [pipeline.contract(request.table, "Nothing was done")]
+    return list(pipeline.contracts)
 
 
 def _history(lake: Lake, contract: Contract) -> Writes:
@@ -277,18 +298,20 @@ class ChunkPart:
 
     def has_rewritten(self, receipt: Receipt) -> bool:
         """Whether the boundary chunk wrote days of the chunk; it may be the only one that did."""
-        of_boundary = (
-            receipt.tags.get(PLAN_TAG) == self.plan and receipt.tags.get(CHUNK_TAG) == self.boundary
-        )
-        return of_boundary and not self.days.isdisjoint(receipt.days)
+        named = receipt.tags.get(PLAN_TAG), receipt.tags.get(CHUNK_TAG)
+        return named == (self.plan, self.boundary) and not self.days.isdisjoint(receipt.days)
 
-    def holds(self, day: date, receipt: Receipt) -> bool:
-        """Whether a rollback of the whole plan holds a day of the chunk."""
-        return (
-            day in self.days
-            and receipt.tags.get(PLAN_TAG) == self.plan
-            and CHUNK_TAG not in receipt.tags
-        )
+    def is_written_by(self, request: RollbackRequest, receipt: Receipt) -> bool:
+        """Whether a receipt is of what is asked for, or of the boundary chunk with days of it."""
+        return request.names(receipt) or self.has_rewritten(receipt)
+
+    def is_held_by(self, request: RollbackRequest, day: date, receipt: Receipt) -> bool:
+        """Whether a receipt that holds a day is of a rollback of what is asked for, or of the whole
+        plan."""
+        if request.names(receipt):
+            return True
+        of_plan = receipt.tags.get(PLAN_TAG) == self.plan and CHUNK_TAG not in receipt.tags
+        return of_plan and day in self.days
 
 
 def _choice(
@@ -304,20 +327,26 @@ def _choice(
         )
     targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
     for day, writes in _by_day(history, request).items():
-        undone = (
-            _of_plan(day, writes, request, part)
-            if request.plan
-            else _after(writes, request.to_version)
-        )
+        undone = _undone_versions(day, writes, request, part)
         if not undone:
             continue
         targets[day] = undone[0] - 1 if request.to_version is None else request.to_version
         seen[day] = writes[-1][0]
-        later = [w for w in writes if w[0] > undone[-1] and w[1].reason not in UNDOING]
-        newer |= {day: later[-1]} if later else {}
+        for version, receipt in writes:
+            if version > undone[-1] and receipt.reason not in UNDOING:
+                newer[day] = version, receipt
     if newer and not request.over_newer:
         raise _written_since_error(contract, newer)
     return RestoreRequest(contract, targets, seen)
+
+
+def _undone_versions(
+    day: date, writes: Writes, request: RollbackRequest, part: ChunkPart
+) -> list[int]:
+    """The versions of the writes of a day that the request undoes, ascending."""
+    if request.plan:
+        return _of_plan(day, writes, request, part)
+    return [] if request.to_version is None else _after(writes, request.to_version)
 
 
 def _by_day(history: Writes, request: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
@@ -335,22 +364,26 @@ def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPar
     already."""
     versions: list[int] = []
     for version, receipt in reversed(writes):
-        if not (request.names(receipt) or (day in part.days and part.has_rewritten(receipt))):
-            if versions:
+        is_rewritten = day in part.days and part.has_rewritten(receipt)
+        if request.names(receipt) or is_rewritten:
+            if receipt.reason in UNDOING:
                 break
-        elif receipt.reason in UNDOING:
-            break
-        else:
             versions.insert(0, version)
+        elif versions:
+            break
     return versions
 
 
-def _after(writes: Writes, version: int | None) -> list[int]:
+def _after(writes: Writes, version: int) -> list[int]:
     """The version of the first write of a day after `version`, and the following versions of the
     same run."""
-    later = [w for w in writes if version is not None and w[0] > version]
-    run = later[0][1].run_id if later else ""
-    return [at for n, (at, receipt) in enumerate(later) if not n or (run and receipt.run_id == run)]
+    later = [write for write in writes if write[0] > version]
+    if not later:
+        return []
+    (first, receipt), *others = later
+    if not receipt.run_id:
+        return [first]
+    return [first, *(at for at, other in others if other.run_id == receipt.run_id)]
 
 
 def _written_since_error(
