@@ -45,23 +45,36 @@ def refuse_foreign(lake: Path, programs: Iterable[Path] = ()) -> None:
     A folder that $BACKFILL_ASSETS_TRUSTED_LAKES lists is taken whoever owns it. Raises nothing
     where there is no lake.
     """
-    lake, user = lake.resolve(), os.geteuid()
-    trusted = [Path(p).expanduser() for p in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep)]
-    if any(p.is_absolute() and p.resolve() == lake for p in trusted):
+    lake = lake.resolve()
+    if _is_trusted(lake):
         return
-    folders = [
-        p
-        for file in programs
-        for p in (file, file.parent, *(f for f in file.parents if lake in f.parents))
-    ]
-    for path in dict.fromkeys(folders) or [lake / name for name in PROGRAMS]:
+    for path in _paths_of_programs(lake, programs) or [lake / name for name in PROGRAMS]:
         for owner in foreign_owners(path):
-            theirs = user_name(owner)
-            who, fix = f"belongs to {theirs}", f"Work as {theirs} (in a container: --user {owner})"
-            raise _refused_program(lake, f"{path} {who}, and you are {user_name(user)}", fix)
-        if path.exists() and (writers := _writers(path.stat())):
+            theirs, user = user_name(owner), user_name(os.geteuid())
+            fix = f"Work as {theirs} (in a container: --user {owner})"
+            raise _refused_program(lake, f"{path} belongs to {theirs}, and you are {user}", fix)
+        writers = _writers(path.stat()) if path.exists() else ""
+        if writers:
             fix = f"Close it to others: chmod go-w {shlex.quote(str(path))}"
             raise _refused_program(lake, f"{path} may be written by {writers}", fix)
+
+
+def _is_trusted(lake: Path) -> bool:
+    """Whether the variable lists the lake's folder."""
+    for text in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep):
+        folder = Path(text).expanduser()
+        if folder.is_absolute() and folder.resolve() == lake:
+            return True
+    return False
+
+
+def _paths_of_programs(lake: Path, programs: Iterable[Path]) -> list[Path]:
+    """The files, the folder of each, and the folders above it in the lake; each once."""
+    found = dict[Path, None]()
+    for file in programs:
+        above = [folder for folder in file.parents if lake in folder.parents]
+        found.update(dict.fromkeys((file, file.parent, *above)))
+    return list(found)
 
 
 def _refused_program(lake: Path, culprit: str, fix: str) -> SettingsError:
@@ -87,34 +100,43 @@ def refuse_shared(cache: Path, variable: str) -> None:
     """Raise SettingsError where somebody else could put programs into the folder `cache`: where it,
     or a folder above, belongs to another user or may be written by others. `variable` names another
     place for it."""
-    cache, user = cache.resolve(), os.geteuid()
+    cache = cache.resolve()
     for folder in (cache, *cache.parents):
-        if not folder.exists():
-            continue
-        status = folder.stat()
-        others = _writers(status) if folder == cache or not status.st_mode & stat.S_ISVTX else ""
-        if status.st_uid not in (user, _ROOT) or others:
-            why = (
-                f"may be written by {others}"
-                if others
-                else f"belongs to {user_name(status.st_uid)}"
-            )
+        why = _fault_of_folder(folder, is_cache=folder == cache)
+        if why:
             raise SettingsError(
                 f"the cache {cache}",
                 f"{folder} {why}, and what lies there is run as you",
                 "Nothing was taken from it and nothing was put there",
                 f"Name a folder of your own in ${variable}, or see that it is yours and closed to "
-                "others: "
-                f"chmod go-w {shlex.quote(str(folder))}",
+                f"others: chmod go-w {shlex.quote(str(folder))}",
             )
+
+
+def _fault_of_folder(folder: Path, *, is_cache: bool) -> str:
+    """Why others could put files into the cache by this folder, it or one above it; "" if none
+    could. In a sticky folder above it (such as /tmp) nobody can replace what is another's."""
+    if not folder.exists():
+        return ""
+    status = folder.stat()
+    is_sticky = bool(status.st_mode & stat.S_ISVTX)
+    others = _writers(status) if is_cache or not is_sticky else ""
+    if others:
+        return f"may be written by {others}"
+    if status.st_uid not in (os.geteuid(), _ROOT):
+        return f"belongs to {user_name(status.st_uid)}"
+    return ""
 
 
 def _writers(status: os.stat_result) -> str:
     """Who else may write there; empty if nobody."""
     if status.st_mode & stat.S_IWOTH:
         return "everyone"
-    is_own = status.st_gid in (_ROOT, status.st_uid, os.geteuid()) or _is_private(status.st_gid)
-    return f"the group {status.st_gid}" if status.st_mode & stat.S_IWGRP and not is_own else ""
+    if not status.st_mode & stat.S_IWGRP:
+        return ""
+    group = status.st_gid
+    is_own = group in (_ROOT, status.st_uid, os.geteuid()) or _is_private(group)
+    return "" if is_own else f"the group {group}"
 
 
 def _is_private(group: int) -> bool:

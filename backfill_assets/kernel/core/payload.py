@@ -112,23 +112,25 @@ def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:
 
 def entity_misfit(entity: Sequence[str], payload: Iterable[PayloadColumn]) -> str:
     """Why these columns cannot name an entity of that payload, in words; empty where they can."""
-    known = {c.name: c for c in payload}
-    unknown = [n for n in entity if n not in known]
+    types = {c.name: c.type for c in payload}
+    unknown = [name for name in entity if name not in types]
     if unknown:
-        named = (
-            f"name one or several of {', '.join(known)} (`forget` needs them without features, too)"
+        return (
+            f"{', '.join(unknown)} is no column of the payload; name one or several of "
+            f"{', '.join(types)} (`forget` needs them without features, too)"
         )
-        return f"{', '.join(unknown)} is no column of the payload; {named}"
     if len(set(entity)) != len(entity):
         return "a column is named twice; name each once"
-    unfit = [
-        f"{n} is {known[n].type}" for n in entity if read_type(known[n].type).kind in NO_ENTITY
-    ]
+    unfit = [f"{name} is {types[name]}" for name in entity if _names_no_entity(types[name])]
     if unfit:
         return (
             f"{', '.join(unfit)}, by which nothing can be found again; name columns of other types"
         )
     return ""
+
+
+def _names_no_entity(type_name: str) -> bool:
+    return read_type(type_name).kind in NO_ENTITY
 
 
 def words(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:

@@ -8,6 +8,7 @@ the plan itself (`plans.model`), restoring files (`kernel.tables.restore`).
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -48,22 +49,23 @@ def targets_text(targets: Mapping[date, int]) -> str:
     chosen = sorted(set(targets.values()))
     if len(chosen) == 1:
         return str(chosen[0])
-    spans = [(v, r) for v in chosen for r in contiguous(d for d, at in targets.items() if at == v)]
-    return " ".join(f"{version}:{span.start}..{span.last}" for version, span in spans)
+    parts = []
+    for version in chosen:
+        days = [day for day, target in targets.items() if target == version]
+        parts += [f"{version}:{span.start}..{span.last}" for span in contiguous(days)]
+    return " ".join(parts)
 
 
 def target_of(receipt: Receipt, day: date) -> int | None:
     """The version to which a rollback's receipt restored `day`; None if it names none."""
     text = receipt.tags.get(TO_VERSION, "")
-    try:
+    with suppress(ValueError, BackfillError):
         if ":" not in text:
             return int(text)
         for part in text.split():
             version, _, span = part.partition(":")
             if ".." in span and day in parse_span(span):
                 return int(version)
-    except (ValueError, BackfillError):
-        return None
     return None
 
 
@@ -111,11 +113,9 @@ class Work:
     @property
     def needed_span(self) -> DayRange:
         """The range of the needed days; where none is named, all days."""
-        return (
-            from_inclusive(min(self.needed_days), max(self.needed_days))
-            if self.needed
-            else self.days
-        )
+        if not self.needed:
+            return self.days
+        return from_inclusive(min(self.needed_days), max(self.needed_days))
 
     @property
     def mode(self) -> WriteMode:
@@ -131,4 +131,6 @@ class Work:
 def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:
     """The tables whose right days are made, too: all but the `written` ones under `force`, else
     none."""
-    return frozenset(tables) - frozenset(written) if force else frozenset()
+    if not force:
+        return frozenset()
+    return frozenset(tables).difference(written)

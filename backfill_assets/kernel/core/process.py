@@ -61,8 +61,10 @@ def with_package(environ: Mapping[str, str], first: Sequence[str] = ()) -> dict[
     """The environment in which such a command finds this package; PYTHONPATH: `first`, the package,
     its old value."""
     package = Path(__file__).resolve().parents[3]
-    named = [p for p in environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    folders = [*first, *([] if package.name in INSTALLED else [str(package)]), *named]
+    folders = list(first)
+    if package.name not in INSTALLED:
+        folders.append(str(package))
+    folders += [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     return {**environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in folders)}
 
 
@@ -70,7 +72,9 @@ def project_root() -> Path:
     """The checkout this package runs from, else the working folder (an installed package has no
     project of its own)."""
     checkout = Path(__file__).resolve().parents[3]
-    return checkout if (checkout / "dagster.yaml").exists() else Path.cwd()
+    if (checkout / "dagster.yaml").exists():
+        return checkout
+    return Path.cwd()
 
 
 def lake_folder(named: str | None = None) -> Path:
@@ -78,7 +82,9 @@ def lake_folder(named: str | None = None) -> Path:
     an address in a bucket this machine's own folder of it. Raises SettingsError for an address that
     no lake can have."""
     chosen = named or os.environ.get(LAKE_VARIABLE)
-    return local_root(chosen) if chosen else project_root() / DEFAULT_FOLDER
+    if chosen:
+        return local_root(chosen)
+    return project_root() / DEFAULT_FOLDER
 
 
 def imported_when_used(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

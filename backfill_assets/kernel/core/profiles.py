@@ -40,6 +40,9 @@ NULL_BUCKET, REST = (
 )  # no number has so many bits; REST: texts that have no bucket of their own
 
 
+NAMED_BUCKETS = {NULL_BUCKET: "NULL", REST: "other values", 0: "0"}
+
+
 @dataclass(frozen=True)
 class DayProfile:
     """One day of one candidate, measured."""
@@ -64,9 +67,9 @@ class DayProfile:
     @property
     def content(self) -> tuple[int, str, int]:
         """Rows, fingerprint and scheme, to compare with `DayEntry.content`."""
-        return (
-            (self.rows, self.fingerprint, SCHEME) if self.rows else (0, EMPTY_FINGERPRINT, SCHEME)
-        )
+        if not self.rows:
+            return (0, EMPTY_FINGERPRINT, SCHEME)
+        return (self.rows, self.fingerprint, SCHEME)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Surroundings:
 
 def with_warning(finding: Finding, text: str) -> Finding:
     """The finding, failed by one more warning, which comes first."""
-    message = f"{text}; {finding.message}" if not finding.passed else text
+    message = text if finding.passed else f"{text}; {finding.message}"
     return replace(finding, passed=False, message=message)
 
 
@@ -108,31 +111,29 @@ def null_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     return {NULL_COUNT + c: profile.nulls.get(c, 0) for c in columns}
 
 
+def _counts_of(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """The counts of a receipt whose names begin with `kind`, by the rest of their names."""
+    return {name.removeprefix(kind): n for name, n in counts.items() if name.startswith(kind)}
+
+
 def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
     """NULLs per column as a receipt counted them; empty for receipts that are older than these
     counts."""
-    return {
-        name.removeprefix(NULL_COUNT): n
-        for name, n in counts.items()
-        if name.startswith(NULL_COUNT)
-    }
+    return _counts_of(counts, NULL_COUNT)
 
 
 def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules
     that warn), rows of the most frequent keys, and all histograms."""
-    bits = {
-        _name(b, c): n
-        for c, found in profile.histograms.items()
-        for b, n in sorted(found.items(), key=lambda one: (isinstance(one[0], str), one[0]))
-    }
-    most = {MOST + key: n for key, n in profile.most.items()}
-    return (
-        null_counts(profile, columns)
-        | {BROKEN + rule: n for rule, n in profile.broken.items()}
-        | most
-        | bits
-    )
+    counts = null_counts(profile, columns)
+    counts |= {BROKEN + rule: n for rule, n in profile.broken.items()}
+    counts |= {MOST + key: n for key, n in profile.most.items()}
+    for column, histogram in profile.histograms.items():
+        numbers = sorted(bucket for bucket in histogram if isinstance(bucket, int))
+        texts = sorted(bucket for bucket in histogram if isinstance(bucket, str))
+        buckets: list[Bucket] = [*numbers, *texts]
+        counts |= {_name(bucket, column): histogram[bucket] for bucket in buckets}
+    return counts
 
 
 def key_name(key: Iterable[str]) -> str:
@@ -143,7 +144,7 @@ def key_name(key: Iterable[str]) -> str:
 def counted_most(counts: Mapping[str, int]) -> dict[str, int]:
     """Rows with the most frequent key, by the names of the key's columns, as a receipt kept them;
     empty for older receipts."""
-    return {name.removeprefix(MOST): n for name, n in counts.items() if name.startswith(MOST)}
+    return _counts_of(counts, MOST)
 
 
 def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
@@ -155,12 +156,14 @@ def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
 def _name(bucket: Bucket, column: str) -> str:
     if isinstance(bucket, str):
         return f"{VALUE}{len(bucket)} {bucket} {column}"
-    return f"{OTHER}{column}" if bucket == REST else f"{BITS}{bucket} {column}"
+    if bucket == REST:
+        return f"{OTHER}{column}"
+    return f"{BITS}{bucket} {column}"
 
 
 def counted_broken(counts: Mapping[str, int]) -> dict[str, int]:
     """Rows or groups that break a rule, as a receipt kept them."""
-    return {name.removeprefix(BROKEN): n for name, n in counts.items() if name.startswith(BROKEN)}
+    return _counts_of(counts, BROKEN)
 
 
 def counted_histograms(counts: Mapping[str, int]) -> dict[str, dict[Bucket, int]]:
@@ -197,49 +200,51 @@ REST_SHARE = 0.1
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
     them have."""
-    return {
-        c: median(shares)
-        for c, shares in _by_column(earlier).items()
-        if len(shares) >= MEDIAN_NEEDS_DAYS
-    }
+    return {column: median(shares) for column, shares in _by_column(earlier).items()}
 
 
 def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
     """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
     them have."""
-    found = _by_column(earlier).items()
-    return {c: pooled(days) for c, days in found if len(days) >= MEDIAN_NEEDS_DAYS and recurs(days)}
+    by_column = _by_column(earlier)
+    return {column: pooled(days) for column, days in by_column.items() if recurs(days)}
 
 
 def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
+    """The values of each column over the days, of columns that enough days have."""
     found = defaultdict[str, list[T]](list)
     for day in earlier:
         for column, value in day.items():
             found[column].append(value)
-    return found
+    return {column: values for column, values in found.items() if len(values) >= MEDIAN_NEEDS_DAYS}
 
 
 def recurs(days: Sequence[Histogram]) -> bool:
     """Whether these histograms are of numbers, or of texts with few values that come again from day
     to day."""
-    seen = Counter(b for day in days for b in day if isinstance(b, str))
+    days_of_text = Counter(b for day in days for b in day if isinstance(b, str))
     together = pooled(days)
-    if not seen and REST not in together:
+    others = together.get(REST, 0)
+    if not days_of_text and REST not in together:
         return True
-    rows, again = (
-        sum(together.values()),
-        sum(n for b, n in together.items() if isinstance(b, int) or seen[b] > 1),
-    )
-    few = (
-        sum(seen.values()) <= MANY_VALUES * len(days) and together.get(REST, 0) <= REST_SHARE * rows
-    )
-    return few and 2 * again >= rows
+    rows, again = sum(together.values()), 0
+    for bucket, count in together.items():
+        if isinstance(bucket, int) or days_of_text[bucket] > 1:
+            again += count
+    if sum(days_of_text.values()) > MANY_VALUES * len(days) or others > REST_SHARE * rows:
+        return False
+    return 2 * again >= rows
 
 
 def stability_index(current: Histogram, usual: Histogram) -> float:
     """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is
     empty. Below 0.1 is small, above 0.25 large by convention."""
-    return sum((p - q) * log(p / q) for p, q in _shares(current, usual).values())
+    return sum(_shift(now, before) for now, before in _shares(current, usual).values())
+
+
+def _shift(now: float, before: float) -> float:
+    """What a bucket with these shares adds to the PSI."""
+    return (now - before) * log(now / before)
 
 
 def largest_shift(current: Histogram, usual: Histogram) -> str:
@@ -248,36 +253,44 @@ def largest_shift(current: Histogram, usual: Histogram) -> str:
     shares = _shares(current, usual)
     if not shares:
         return ""
-    most = max(
-        shares, key=lambda b: (shares[b][0] - shares[b][1]) * log(shares[b][0] / shares[b][1])
-    )
-    share_now, share_before = (h.get(most, 0) / sum(h.values()) for h in (current, usual))
-    return f"{_words(most)} went from {share_before:.1%} to {share_now:.1%}"
+    most = max(shares, key=lambda bucket: _shift(*shares[bucket]))
+    now = current.get(most, 0) / sum(current.values())
+    before = usual.get(most, 0) / sum(usual.values())
+    return f"{_words(most)} went from {before:.1%} to {now:.1%}"
 
 
 def _words(bucket: Bucket) -> str:
     if isinstance(bucket, str):
         return f"'{bucket}'"
-    if bucket in (NULL_BUCKET, REST):
-        return "NULL" if bucket == NULL_BUCKET else "other values"
-    ends = sorted((2 ** (abs(bucket) - 1), 2 ** abs(bucket) - 1), key=abs) if bucket else [0]
-    return " to ".join(dict.fromkeys(f"{'-' if bucket < 0 else ''}{n}" for n in ends))
+    if bucket in NAMED_BUCKETS:
+        return NAMED_BUCKETS[bucket]
+    bits, sign = abs(bucket), "-" if bucket < 0 else ""
+    least, greatest = 2 ** (bits - 1), 2**bits - 1
+    if least == greatest:
+        return f"{sign}{least}"
+    return f"{sign}{least} to {sign}{greatest}"
 
 
 def _shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
     """The share of each bucket that has rows, now and usually; empty where either histogram is."""
     total, before = sum(current.values()), sum(usual.values())
-    buckets = (
-        {b for h in (current, usual) for b, n in h.items() if n} if total and before else set()
-    )
-    return {b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before)) for b in buckets}
+    if not total or not before:
+        return {}
+    return {
+        b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before))
+        for b in _filled_buckets(current, usual)
+    }
+
+
+def _filled_buckets(*histograms: Histogram) -> set[Bucket]:
+    return {bucket for histogram in histograms for bucket, n in histogram.items() if n}
 
 
 def chance(current: Histogram, usual: Histogram) -> float:
     """PSI that two samples of one population hardly ever exceed: few rows differ much without any
     cause."""
     total, before = sum(current.values()), sum(usual.values())
-    free = len({b for h in (current, usual) for b, n in h.items() if n}) - 1
+    free = len(_filled_buckets(current, usual)) - 1
     if not total or not before or free < 1:
         return 0.0
     return (free + CHANCE_DEVIATIONS * sqrt(2 * free)) * (1 / total + 1 / before)

@@ -14,7 +14,7 @@ Fingerprints name no column. Which ones the files of a day have is a fact of its
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
@@ -43,29 +43,23 @@ def name_of(columns: tuple[str, ...]) -> str:
 def rows_read(contracts: Iterable[Contract], table: str) -> Sets:
     """The sets of some of a table's columns whose content makes days of other tables."""
     known = {c.name: c for c in contracts}
-    inputs = (
-        i
-        for c in known.values()
-        for i in c.inputs
-        if i.table == table and i.kind is InputKind.CONTENT
-    )
-    return _proper_subsets(
-        (i.columns for i in inputs if i.columns is not None), known[table].column_names
-    )
+    read = [i for i in _partial_inputs(known.values(), InputKind.CONTENT) if i.table == table]
+    return _proper_subsets((i.columns or () for i in read), known[table].column_names)
 
 
 def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
     """The sets of some of a delivery's columns that make days as known at a cut."""
     known, all_columns = {c.name: c for c in contracts}, tuple(delivered)
-    inputs = [
-        i
-        for c in known.values()
-        for i in c.inputs
-        if i.kind is InputKind.KNOWN_AT_CUT and i.columns is not None
-    ]
-    return _proper_subsets(
-        (delivery_columns(i, known, all_columns) for i in inputs if i.table in known), all_columns
-    )
+    read = [i for i in _partial_inputs(known.values(), InputKind.KNOWN_AT_CUT) if i.table in known]
+    return _proper_subsets((delivery_columns(i, known, all_columns) for i in read), all_columns)
+
+
+def _partial_inputs(contracts: Iterable[Contract], kind: InputKind) -> Iterator[Input]:
+    """Yield the inputs of a kind of which a table reads named columns only."""
+    for contract in contracts:
+        for wanted in contract.inputs:
+            if wanted.kind is kind and wanted.columns is not None:
+                yield wanted
 
 
 def delivery_columns(
@@ -73,30 +67,32 @@ def delivery_columns(
 ) -> tuple[str, ...]:
     """The columns of a delivery that reach the columns an input reads of a table of versions, and
     all columns that decide which version was current."""
-    versions = contracts[wanted.table]
-    unread = (
-        set(versions.column_names) - set(wanted.columns or versions.column_names) - MACHINERY.keys()
-    )
+    columns = contracts[wanted.table].column_names
+    unread = set(columns).difference(wanted.columns or columns, MACHINERY)
     return tuple(c for c in delivered if c not in unread)
 
 
 def _proper_subsets(
     column_sets: Iterable[tuple[str, ...]], all_columns: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    parts = (tuple(c for c in all_columns if c in columns) for columns in column_sets)
-    return {name_of(part): part for part in parts if len(part) < len(all_columns)}
+    found = {}
+    for columns in column_sets:
+        part = tuple(c for c in all_columns if c in columns)
+        if len(part) < len(all_columns):
+            found[name_of(part)] = part
+    return found
 
 
 def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
     """`wanted` with the columns that one of `others` reads of the same table as the same kind of
     input, if one does."""
-    alike = (
-        i
-        for i in others
-        if (i.table, i.kind) == (wanted.table, wanted.kind) and i.columns is not None
-    )
-    columns = next((i.columns for i in alike), None) if wanted.columns is None else wanted.columns
-    return replace(wanted, columns=columns)
+    if wanted.columns is not None:
+        return wanted
+    for other in others:
+        is_alike = (other.table, other.kind) == (wanted.table, wanted.kind)
+        if is_alike and other.columns is not None:
+            return replace(wanted, columns=other.columns)
+    return wanted
 
 
 def fingerprint_in(text: str, name: str = "") -> str:
@@ -106,16 +102,22 @@ def fingerprint_in(text: str, name: str = "") -> str:
         return text
     whole, *parts = text.split(SEPARATOR)
     start = f"{name}{NAME_END}"
-    return next((p.removeprefix(start) for p in parts if name and p.startswith(start)), whole)
+    for part in parts:
+        if name and part.startswith(start):
+            return part.removeprefix(start)
+    return whole
 
 
 def columns_again(source: Source, raw: Contract) -> set[date]:
     """The arrival days of `raw` whose fingerprints in the ledger were taken while their files
     lacked a column, and that have all columns now: a column has its former name again. The next
     load takes them anew."""
-    marked = {a for rows in source.arrivals.values() for a, text in rows if text.endswith(LACKING)}
+    lacked = set[date]()
+    for rows in source.arrivals.values():
+        lacked.update(day for day, text in rows if text.endswith(LACKING))
     latest = source.loaded.latest
-    return {a for a in marked if a in latest and not lacking_columns(latest[a].entry, raw.columns)}
+    loaded = lacked & latest.keys()
+    return {day for day in loaded if not lacking_columns(latest[day].entry, raw.columns)}
 
 
 def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
@@ -147,12 +149,11 @@ def mark_of(
 def _mark(
     columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]
 ) -> str:
-    chosen = (
-        (name, kind)
-        for name, kind in columns
-        if name not in beside and (read is None or name in read)
-    )
-    return " " + name_of(tuple(f"{name} {_WIDTH.sub('', kind)}" for name, kind in chosen))
+    types = dict(columns)
+    chosen = types.keys() - set(beside)
+    if read is not None:
+        chosen &= set(read)
+    return " " + name_of(tuple(f"{name} {_WIDTH.sub('', types[name])}" for name in chosen))
 
 
 PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
@@ -179,17 +180,16 @@ class Parameters:
         """The text for a receipt's tag; empty where no parameter has an influence."""
         if self.is_landed:
             return ""
-        return json.dumps(
-            {
-                "inputs": [_input_values(i) for i in self.inputs],
-                "waits": self.waits_for_cut,
-                "matures": self.matures_after_days,
-                "grace_s": self.grace // timedelta(seconds=1),
-                "start": str(self.start),
-                **({"unpinned": self.unpinned} if self.unpinned else {}),
-            },
-            separators=(",", ":"),
-        )
+        values: dict[str, object] = {
+            "inputs": [_input_values(i) for i in self.inputs],
+            "waits": self.waits_for_cut,
+            "matures": self.matures_after_days,
+            "grace_s": self.grace // timedelta(seconds=1),
+            "start": str(self.start),
+        }
+        if self.unpinned:
+            values["unpinned"] = self.unpinned
+        return json.dumps(values, separators=(",", ":"))
 
 
 def parameters_of(contract: Contract, view: LakeView) -> Parameters:
@@ -272,9 +272,5 @@ def with_keys_of(parameters: Parameters, made: Parameters) -> Parameters:
     keys = {(i.table, i.kind): i.keys for i in made.inputs if i.keys}
     if not keys:
         return parameters
-    return replace(
-        parameters,
-        inputs=tuple(
-            replace(i, keys=keys.get((i.table, i.kind), i.keys)) for i in parameters.inputs
-        ),
-    )
+    inputs = [replace(i, keys=keys.get((i.table, i.kind), i.keys)) for i in parameters.inputs]
+    return replace(parameters, inputs=tuple(inputs))

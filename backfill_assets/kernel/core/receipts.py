@@ -64,16 +64,16 @@ class DayEntry:
     def content(self) -> tuple[int, str, int]:
         """Rows, fingerprint and scheme: equal only for days with the same rows; days of two schemes
         never compare equal, unless both are empty."""
-        return (
-            (self.rows, self.fingerprint, self.scheme)
-            if self.rows
-            else (0, EMPTY_FINGERPRINT, SCHEME)
-        )
+        if not self.rows:
+            return (0, EMPTY_FINGERPRINT, SCHEME)
+        return (self.rows, self.fingerprint, self.scheme)
 
     def agrees_with(self, found: DayProfile) -> bool:
         """Whether the rows found now may be those written: by their number alone where the scheme
         is another."""
-        return self.rows == found.rows and (self.scheme != SCHEME or self.content == found.content)
+        if self.scheme != SCHEME:
+            return self.rows == found.rows
+        return self.content == found.content
 
 
 @dataclass(frozen=True)
@@ -160,13 +160,12 @@ class _ReceiptText:
 
 def _text_of(receipt: Receipt) -> _ReceiptText:
     days = receipt.days
-    columns = list(
-        dict.fromkeys(tuple(e.columns.items()) for e in days.values() if e.columns is not None)
-    )
-    numbers = {
-        d: None if e.columns is None else columns.index(tuple(e.columns.items()))
-        for d, e in days.items()
-    }
+    numbers = dict[date, int | None]()  # of each day's columns among the distinct ones
+    distinct = dict[tuple[tuple[str, str], ...], int]()
+    for day, entry in days.items():
+        numbers[day] = None
+        if entry.columns is not None:
+            numbers[day] = distinct.setdefault(tuple(entry.columns.items()), len(distinct))
     return _ReceiptText(
         **{name: getattr(receipt, name) for name in SAME_FIELDS},
         code=receipt.code_digest,
@@ -174,7 +173,7 @@ def _text_of(receipt: Receipt) -> _ReceiptText:
         days={d: (e.rows, e.fingerprint, e.input_digest, e.built) for d, e in days.items()},
         counts={d: e.counts for d, e in days.items() if e.counts},
         parts={d: e.parts for d, e in days.items() if e.parts},
-        columns=tuple(dict(found) for found in columns),
+        columns=tuple(dict(items) for items in distinct),
         columns_of={d: number for d, number in numbers.items() if number != 0},
         scheme=SCHEME,
         schemes={d: e.scheme for d, e in days.items() if e.scheme != SCHEME},

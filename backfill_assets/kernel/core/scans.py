@@ -52,9 +52,8 @@ class ScanReport:
     def is_clean(self) -> bool:
         """Whether nothing needs a person: no file altered, missing, refused, unreadable or
         contradicted."""
-        return not (
-            self.altered or self.missing or self.refused or self.unreadable or self.contradicted
-        )
+        found = (self.altered, self.missing, self.refused, self.unreadable, self.contradicted)
+        return not any(found)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -87,7 +86,9 @@ def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
 
 def shown(path: str, source: str) -> str:
     """A landed path for people: after the name of its source, if sources have names."""
-    return f"{source}:{path}" if source else path
+    if source:
+        return f"{source}:{path}"
+    return path
 
 
 def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:

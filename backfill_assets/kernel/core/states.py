@@ -3,12 +3,12 @@
 Not here: reading the lake (`kernel.tables.view`) and asking for runs (`dagster.adapter`).
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, cut_has_passed
 from backfill_assets.kernel.core.digests import Digests, awaited_days, days_of, is_required
 from backfill_assets.kernel.core.frontier import Frontiers
@@ -56,9 +56,11 @@ class Codes:
 def written_as(built: Built) -> State:
     """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
     their name."""
-    return {Built.COMPLETE: State.FRESH, Built.MERGED: State.OUTDATED}.get(built) or State(
-        built.value
-    )
+    if built is Built.COMPLETE:
+        return State.FRESH
+    if built is Built.MERGED:
+        return State.OUTDATED
+    return State(built.value)
 
 
 class States:
@@ -90,14 +92,15 @@ class States:
             return State.HELD
         if self.is_pending(contract, day):
             return State.PENDING
-        if (
-            contract.first_day is not None and day < contract.first_day
-        ):  # nothing makes it: it stays as it was made
+        if contract.first_day is not None and day < contract.first_day:
+            # Nothing makes it: it stays as it was made.
             return State.PENDING if receipt is None else State.FRESH
         if receipt is None:
-            return (
-                State.PENDING if contract.is_landed and not self.view.is_due(day) else State.MISSING
-            )
+            is_due = self.view.is_due(day) or not contract.is_landed
+            return State.MISSING if is_due else State.PENDING
+        return self._judge_written(table, day, receipt)
+
+    def _judge_written(self, table: str, day: date, receipt: DayReceipt) -> State:
         if self._is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
@@ -106,8 +109,10 @@ class States:
             return State.UNPINNED
         # A merged day holds more than its inputs give: a rebuild gives something else, as other
         # code would.
-        merged = receipt.entry.built is Built.MERGED
-        return State.OUTDATED if merged or self._is_outdated(table, day, receipt) else State.FRESH
+        is_merged = receipt.entry.built is Built.MERGED
+        if is_merged or self._is_outdated(table, day, receipt):
+            return State.OUTDATED
+        return State.FRESH
 
     def frontier(self, table: str) -> datetime | None:
         """The frontier that decides the table's cuts and maturity."""
@@ -119,81 +124,82 @@ class States:
 
     def is_pending(self, contract: Contract, day: date) -> bool:
         """Whether the day waits for the frontier to pass its cut."""
-        return contract.waits_for_cut and not cut_has_passed(
-            day, self.view.grace, self.frontier(contract.name)
-        )
+        if not contract.waits_for_cut:
+            return False
+        return not cut_has_passed(day, self.view.grace, self.frontier(contract.name))
 
     def is_settled(self, table: str, day: date, mode: WriteMode = OVERWRITE) -> bool:
         """Whether a rebuild of the day is known to change nothing: it has today's inputs, code and
         settings, and no other program touched it; and a write of this `mode` leaves what stands in
         a day so built."""
         receipt = self.latest(table, day)
-        return (
-            receipt is not None
-            and receipt.entry.built is not Built.HELD
-            and mode.settles(receipt.entry.built)
-            and not self._is_stale(table, day, receipt)
-            and not self._is_outdated(table, day, receipt)
-            and not self.digests.unpinned(receipt)
-        )
+        if receipt is None or receipt.entry.built is Built.HELD:
+            return False
+        if not mode.settles(receipt.entry.built) or self._is_stale(table, day, receipt):
+            return False
+        return not (self._is_outdated(table, day, receipt) or self.digests.unpinned(receipt))
 
     def reading(self, table: str, wanted: Input, days: Set[date]) -> set[date]:
         """The days of a table that are made from some of these days of an input: by windows, and by
         the keys that receipts name."""
-        found = {d + ONE_DAY * n for d in days for n in range(-wanted.after, wanted.before + 1)}
-        return found.union(
-            *(self.digests.reading_by_keys(table, wanted.table, day) for day in days)
-        )
+        found = set[date]()
+        for day in days:
+            found.update(day + ONE_DAY * n for n in range(-wanted.after, wanted.before + 1))
+            found |= self.digests.reading_by_keys(table, wanted.table, day)
+        return found
 
     def absent(self, table: str, day: date) -> list[tuple[str, date]]:
         """The required input days of `day` that do not exist, and those that were no partitions
         when it was made and have rows, as (table, day)."""
-        missing, frontier = [], self.frontier(table)
+        found, frontier = list[tuple[str, date]](), self.frontier(table)
         for wanted in self.digests.inputs_of(table, day):
-            if wanted.kind in (InputKind.ARRIVALS, InputKind.FILES):
+            if not wanted.reads_days:
                 continue
             latest = self.view.table(wanted.table).latest
-            missing += [
-                (wanted.table, d)
-                for d in days_of(wanted, day, self.view)
-                if d not in latest and is_required(d, day, frontier)
-            ]
-            missing += [(wanted.table, d) for d in awaited_days(wanted, day, self.view)]
-        return missing
+            for input_day in days_of(wanted, day, self.view):
+                if input_day not in latest and is_required(input_day, day, frontier):
+                    found.append((wanted.table, input_day))
+            found += [(wanted.table, d) for d in awaited_days(wanted, day, self.view)]
+        return found
 
     def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
         """The input days of `day` whose files lack a column that is read, as (table, day): rows of
         it would be NULL, though deliveries may hold values."""
         found = []
-        inputs = self.digests.inputs_of(table, day)
-        for wanted in (i for i in inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)):
-            if self.contracts[wanted.table].external:
-                # Of a table of others, NULL is what a column holds that came after the day's files.
+        for wanted in self.digests.inputs_of(table, day):
+            # Of a table of others, NULL is what a column holds that came after the day's files.
+            if not wanted.reads_days or self.contracts[wanted.table].external:
                 continue
-            upstream, latest = self.contracts[wanted.table], self.view.table(wanted.table).latest
-            read = [
-                c for c in upstream.columns if wanted.columns is None or c.name in wanted.columns
-            ]
-            days = (d for d in days_of(wanted, day, self.view) if d in latest)
-            found += [(wanted.table, d) for d in days if lacking_columns(latest[d].entry, read)]
+            columns = self._columns_read(wanted)
+            for input_day in days_of(wanted, day, self.view):
+                receipt = self.latest(wanted.table, input_day)
+                if receipt is not None and lacking_columns(receipt.entry, columns):
+                    found.append((wanted.table, input_day))
         return found
+
+    def _columns_read(self, wanted: Input) -> Sequence[Column]:
+        """The columns of its table that an input reads."""
+        columns = self.contracts[wanted.table].columns
+        if wanted.columns is None:
+            return columns
+        return [column for column in columns if column.name in wanted.columns]
 
     def lacks(self, table: str, day: date) -> list[str]:
         """The columns of today's contract that the files of the day lack, such as columns renamed
         since."""
         receipt = self.latest(table, day)
-        return lacking_columns(receipt.entry, self.contracts[table].columns) if receipt else []
+        if receipt is None:
+            return []
+        return lacking_columns(receipt.entry, self.contracts[table].columns)
 
     def undelivered(self, table: str, day: date) -> set[str]:
         """The columns that `table` takes from deliveries, and that the deliveries for `day` were
         loaded without."""
         found = set[str]()
-        for wanted in (i for i in self.contracts[table].inputs if i.kind is InputKind.ARRIVALS):
-            source, columns = self.view.source(wanted.table), self.contracts[wanted.table].columns
-            arrived = (source.loaded.latest.get(a) for a, _ in source.arrivals.get(day, ()))
-            found |= {
-                c for s in arrived if s is not None for c in lacking_columns(s.entry, columns)
-            }
+        for wanted in self.contracts[table].inputs:
+            if wanted.kind is InputKind.ARRIVALS:
+                for arrival_day, _ in self.view.source(wanted.table).arrivals.get(day, ()):
+                    found.update(self.lacks(wanted.table, arrival_day))
         return found
 
     def awaits_repair(self, landed: str) -> bool:
@@ -205,27 +211,29 @@ class States:
     def before_start(self) -> list[date]:
         """The days before the lake's first day that its tables hold rows of: `start_date` was
         raised over them."""
-        tables = (self.view.table(name).latest.items() for name in self.contracts)
-        return sorted(
-            {d for latest in tables for d, s in latest if d < self.view.start and s.entry.rows}
-        )
+        found = set[date]()
+        for name in self.contracts:
+            for day, receipt in self.view.table(name).latest.items():
+                if day < self.view.start and receipt.entry.rows:
+                    found.add(day)
+        return sorted(found)
 
     def built_as(self, table: str, day: date) -> Built:
         """The kind of a write of the day now: pending, incomplete (an input is missing, incomplete,
         or was made without a column that is read) or complete."""
-        contract = self.contracts[table]
-        if self.is_pending(contract, day):
+        if self.is_pending(self.contracts[table], day):
             return Built.PENDING
         if self.absent(table, day) or self.lacking(table, day):
             return Built.INCOMPLETE
         for wanted in self.digests.inputs_of(table, day):
-            latest = self.view.table(wanted.table).latest
-            if wanted.kind is InputKind.CONTENT and any(
-                d in latest and latest[d].entry.built is Built.INCOMPLETE
-                for d in days_of(wanted, day, self.view)
-            ):
+            if wanted.kind is InputKind.CONTENT and self._has_incomplete_days(wanted, day):
                 return Built.INCOMPLETE
         return Built.COMPLETE
+
+    def _has_incomplete_days(self, wanted: Input, day: date) -> bool:
+        latest = self.view.table(wanted.table).latest
+        receipts = (latest.get(input_day) for input_day in days_of(wanted, day, self.view))
+        return any(r is not None and r.entry.built is Built.INCOMPLETE for r in receipts)
 
     def _is_stale(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether its inputs changed: judged by the windows, cut and maturity that the day was made
@@ -257,14 +265,14 @@ class States:
 
     def _is_of_old_code(self, table: str, receipt: DayReceipt) -> bool:
         today = self.codes.get(table)
-        return (
-            today is not None and not self.contracts[table].external and not today.are_of(receipt)
-        )
+        if today is None or self.contracts[table].external:
+            return False
+        return not today.are_of(receipt)
 
     def _is_outdated(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether code, settings, windows, cut or maturity differ between today and the write."""
         if self.codes.get(table) is None:
             return False
-        return self._is_of_old_code(table, receipt) or not self.digests.is_todays(
-            table, day, receipt
-        )
+        if self._is_of_old_code(table, receipt):
+            return True
+        return not self.digests.is_todays(table, day, receipt)

@@ -37,11 +37,9 @@ def plain(text: str) -> str:
     """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape
     sequences, changes of the direction of writing, and bytes that are no UTF-8 (lone
     surrogates)."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
 
 
 def _escaped(code: int) -> str:
@@ -49,7 +47,9 @@ def _escaped(code: int) -> str:
     that byte."""
     if code < 1 << 8 or BYTES <= code < BYTES + (1 << 8):
         return f"\\x{code & 0xFF:02x}"
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    if code < 1 << 16:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def reason(refusal: Mapping[str, Any]) -> str:
@@ -65,7 +65,9 @@ def reason(refusal: Mapping[str, Any]) -> str:
 
 def shortened(text: str, most: int) -> str:
     """The first `most` characters, and a `…` in place of what was cut off."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) <= most:
+        return text
+    return text[: most - 1] + "…"
 
 
 def one_line(text: str) -> str:
@@ -89,17 +91,26 @@ def _scrubbed_word(word: str) -> str:
     stays."""
     if ":/" not in word:  # `Path` leaves one slash of an address
         return word
-    word = _QUERY.sub("?***", word)
-    parts = re.split(r"(:/+)", word)
+    parts = re.split(r"(:/+)", _QUERY.sub("?***", word))
     for number in range(2, len(parts), 2):
-        login, at, host = parts[number].rpartition("@")
-        user, colon, password = login.partition(":")
         is_web = re.search(r"https?\Z", parts[number - 2]) is not None
-        if at and colon and password != "PASSWORD" and not _PORT.match(password):  # noqa: S105  # as our advice says
-            parts[number] = f"{user}:***@{host}"
-        elif at and not colon and is_web and not set(login) & set("/?#"):
-            parts[number] = f"***@{host}"
+        parts[number] = _scrubbed_address(parts[number], is_web=is_web)
     return "".join(parts)
+
+
+def _scrubbed_address(address: str, *, is_web: bool) -> str:
+    """An address without its scheme, and without the password or token before its host."""
+    login, at, host = address.rpartition("@")
+    user, colon, password = login.partition(":")
+    if not at:
+        return address
+    if colon:
+        is_of_advice = password == "PASSWORD"  # noqa: S105 - as our advice says
+        is_port = _PORT.match(password) is not None
+        return address if is_of_advice or is_port else f"{user}:***@{host}"
+    if is_web and set(login).isdisjoint("/?#"):
+        return f"***@{host}"
+    return address
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -110,8 +121,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def known_names(name: str, known: Iterable[str]) -> str:
     """Advice about an unknown name: the likeliest known name, and all to choose from."""
     choices = list(known)
-    listed = f"Choose one of {', '.join(choices)}" if choices else "There is none yet"
-    return f"{did_you_mean(name, choices)}{listed}"
+    if not choices:
+        return "There is none yet"
+    return f"{did_you_mean(name, choices)}Choose one of {', '.join(choices)}"
 
 
 def shown_setting(key: str, value: object) -> str:
@@ -119,4 +131,6 @@ def shown_setting(key: str, value: object) -> str:
     secret."""
     if isinstance(value, Mapping):
         return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
-    return "***" if SECRET_NAME.search(key) else scrub(str(value))[:80]
+    if SECRET_NAME.search(key):
+        return "***"
+    return scrub(str(value))[:80]

@@ -47,15 +47,18 @@ class WriteMode:
                 "Nothing was written",
                 "Make a plan: `backfill-assets plan --write-mode merge`",
             )
-        asked = tags.get(ON_BAD_DAYS_TAG, "")
-        return cls(mode != OVERWRITES, mode == MERGES_KEEPING, _read_word(asked) if asked else None)
+        on_bad_days = _read_word(tags.get(ON_BAD_DAYS_TAG, ""))
+        return cls(mode != OVERWRITES, mode == MERGES_KEEPING, on_bad_days)
 
     @property
     def tags(self) -> dict[str, str]:
         """The tags by which `of_tags` gives this mode, as plain texts: Dagster keeps no others."""
-        asked = "" if self.on_bad_days is None else self.on_bad_days.value
-        named = {MODE_TAG: self.text, ON_BAD_DAYS_TAG: asked}
-        return {tag: text for tag, text in named.items() if text}
+        tags = {}
+        if self.text:
+            tags[MODE_TAG] = self.text
+        if self.on_bad_days is not None:
+            tags[ON_BAD_DAYS_TAG] = self.on_bad_days.value
+        return tags
 
     @property
     def text(self) -> str:
@@ -85,7 +88,9 @@ class WriteMode:
         return replace(self, on_bad_days=self.on_bad_days or on_bad_days)
 
 
-def _read_word(asked: str) -> OnBadDays:
+def _read_word(asked: str) -> OnBadDays | None:
+    if not asked:
+        return None
     if asked not in {*OnBadDays}:
         raise SettingsError(
             ON_BAD_DAYS_TAG,
