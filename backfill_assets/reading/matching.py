@@ -94,12 +94,12 @@ class ComparedColumn:
     def aggregates(self) -> list[str]:
         """Return aggregates over pairs of rows: values beyond tolerance, values within it, then
         values of each look."""
-        beyond, differs = self._beyond(self.left, self.right), self._differs(self.left, self.right)
-        looks = [f"{differs} AND ({look})" for look in self.looks().values()]
-        return [
-            f"count(*) FILTER (WHERE {c})"
-            for c in (beyond, f"{differs} AND NOT ({beyond})", *looks)
-        ]
+        beyond = self._beyond(self.left, self.right)
+        differs = self._differs(self.left, self.right)
+        conditions = [beyond, f"{differs} AND NOT ({beyond})"]
+        for look in self.looks().values():
+            conditions.append(f"{differs} AND ({look})")
+        return [f"count(*) FILTER (WHERE {condition})" for condition in conditions]
 
     def looks(self) -> Mapping[str, str]:
         """Return conditions by what a difference looks like, within tolerance or beyond it."""
@@ -115,24 +115,35 @@ class ComparedColumn:
             conditions["a day apart"] = f"{apart} = {DAY_US}"
             conditions["time zone"] = f"{apart} % {ZONES_US} = 0 AND {apart} <= {FARTHEST_US}"
         if kind == NUMBER:
-            rounded = [
-                f"{a} = round({b}, {n})" for n in DIGITS_KEPT for a, b in ((one, two), (two, one))
-            ]
-            noise = [f"abs({one} / {two} - 1) <= {NOISE}"] if self.is_floating else []
-            conditions["rounding"] = f"{one} <> {two} AND ({' OR '.join(rounded + noise)})"
-            a, b = (f"CAST({value} AS DOUBLE)" for value in (one, two))
-            for name, great, small in (("left = right", a, b), ("right = left", b, a)):
-                conditions |= {
-                    f"{name} × {n}": f"abs({great} / ({small} * {n}) - 1) <= {NOISE}" for n in UNITS
-                }
-            conditions["other sign"] = f"{a} = -{b} AND {a} <> 0"
+            conditions |= self._number_looks()
         if self.is_floating:
             conditions["sign of zero"] = f"{one} = 0 AND {two} = 0"
         return conditions
 
+    def _number_looks(self) -> dict[str, str]:
+        """Return the looks of numbers: one side is rounded, in another unit, or has another
+        sign."""
+        one, two = self.left, self.right
+        rounded = []
+        for digits in DIGITS_KEPT:
+            rounded.append(f"{one} = round({two}, {digits})")
+            rounded.append(f"{two} = round({one}, {digits})")
+        if self.is_floating:
+            rounded.append(f"abs({one} / {two} - 1) <= {NOISE}")
+        looks = {"rounding": f"{one} <> {two} AND ({' OR '.join(rounded)})"}
+        left, right = f"CAST({one} AS DOUBLE)", f"CAST({two} AS DOUBLE)"
+        for unit in UNITS:
+            looks[f"left = right × {unit}"] = f"abs({left} / ({right} * {unit}) - 1) <= {NOISE}"
+        for unit in UNITS:
+            looks[f"right = left × {unit}"] = f"abs({right} / ({left} * {unit}) - 1) <= {NOISE}"
+        looks["other sign"] = f"{left} = -{right} AND {left} <> 0"
+        return looks
+
     def _differs(self, one: str, two: str) -> str:
-        signs = f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))" if self.is_floating else ""
-        return f"({one} IS DISTINCT FROM {two}{signs})"
+        differ = f"{one} IS DISTINCT FROM {two}"
+        if self.is_floating:
+            differ += f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))"
+        return f"({differ})"
 
     def _beyond(self, one: str, two: str) -> str:
         """Condition for a difference beyond tolerance: integers are subtracted as HUGEINT, and
@@ -140,17 +151,16 @@ class ComparedColumn:
         differ = f"{one} IS DISTINCT FROM {two}"
         if not self.tolerance:
             return differ
-        wide = [f"CAST({v} AS HUGEINT)" if "INT" in self.type else v for v in (one, two)]
-        apart = (
-            f"abs(epoch_us({one}) - epoch_us({two})) / 1e6"
-            if self.unit == "s"
-            else f"abs({' - '.join(wide)})"
-        )
-        share = f" / 100 * greatest(abs({wide[0]}), abs({wide[1]}))" if self.unit == "%" else ""
+        wide_one, wide_two = one, two
+        if "INT" in self.type:
+            wide_one, wide_two = f"CAST({one} AS HUGEINT)", f"CAST({two} AS HUGEINT)"
+        apart, bound = f"abs({wide_one} - {wide_two})", self.tolerance
+        if self.unit == "s":
+            apart = f"abs(epoch_us({one}) - epoch_us({two})) / 1e6"
+        if self.unit == "%":
+            bound += f" / 100 * greatest(abs({wide_one}), abs({wide_two}))"
         finite = f"isfinite({one}) AND isfinite({two}) AND " if self.is_floating else ""
-        return (
-            f"({differ} AND NOT coalesce({finite}TRY({apart} <= {self.tolerance}{share}), false))"
-        )
+        return f"({differ} AND NOT coalesce({finite}TRY({apart} <= {bound}), false))"
 
 
 def family(kind: str) -> str:
@@ -169,14 +179,11 @@ def compared_columns(
     `ignored`), each with the type in which DuckDB unites both; what it cannot unite is compared as
     text."""
     left, right = types
-    names = [
-        *key,
-        *(
-            c
-            for c in left
-            if c in right and c not in key and c not in ignored and (not wanted or c in wanted)
-        ),
-    ]
+    names = [*key]
+    for column in left:
+        is_chosen = not wanted or column in wanted
+        if column in right and is_chosen and column not in {*key, *ignored}:
+            names.append(column)
     return tuple(
         ComparedColumn(name, left[name], right[name], _common_type(engine, left[name], right[name]))
         for name in names
@@ -186,7 +193,8 @@ def compared_columns(
 def _common_type(engine: "DuckDBPyConnection", left: str, right: str) -> str:
     import duckdb
 
-    if (family(left) == OTHER) != (family(right) == OTHER) and "BOOLEAN" not in (left, right):
+    is_one_known = (family(left) == OTHER) != (family(right) == OTHER)
+    if is_one_known and "BOOLEAN" not in (left, right):
         return "VARCHAR"  # DuckDB names a type here to which it casts no number
     try:
         query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
@@ -200,22 +208,23 @@ def parse_tolerances(
 ) -> tuple[ComparedColumn, ...]:
     """Return the columns with their tolerances; raises BackfillError for one that does not fit its
     column."""
-    parsed_columns = []
-    for column in columns:
-        if (text := texts.get(column.name)) is None:
-            parsed_columns.append(column)
-            continue
-        parsed = TOLERANCE.fullmatch(text)
-        fits = {"s": TIME, "": NUMBER, "%": NUMBER}
-        if parsed is None or fits[parsed[2]] != family(column.type):
-            raise BackfillError(
-                f"the tolerance {column.name}={text}",
-                f"it does not fit a column of type {column.type}",
-                "Nothing was compared",
-                "Write a number (0.01) or a share (1%) for numbers, seconds (5s) for times",
-            )
-        parsed_columns.append(replace(column, tolerance=parsed[1], unit=parsed[2]))
-    return tuple(parsed_columns)
+    return tuple(
+        _with_tolerance(column, texts[column.name]) if column.name in texts else column
+        for column in columns
+    )
+
+
+def _with_tolerance(column: ComparedColumn, text: str) -> ComparedColumn:
+    parsed = TOLERANCE.fullmatch(text)
+    fits = {"s": TIME, "": NUMBER, "%": NUMBER}
+    if parsed is None or fits[parsed[2]] != family(column.type):
+        raise BackfillError(
+            f"the tolerance {column.name}={text}",
+            f"it does not fit a column of type {column.type}",
+            "Nothing was compared",
+            "Write a number (0.01) or a share (1%) for numbers, seconds (5s) for times",
+        )
+    return replace(column, tolerance=parsed[1], unit=parsed[2])
 
 
 def row_digest(columns: Sequence[ComparedColumn], rows: str, by: str = "") -> str:
@@ -231,11 +240,11 @@ def row_digest(columns: Sequence[ComparedColumn], rows: str, by: str = "") -> st
         f"sum(CAST(concat('0x', substr(h, {1 + i * DIGITS}, {DIGITS})) AS BIGINT))"
         for i in range(PIECES)
     )
-    return (
-        f"SELECT {f'{by}, ' if by else ''}sha256(concat_ws('.', count(*), {', '.join(pieces)})) "
-        f"FROM (SELECT *, sha256(concat_ws('|', {cells})) AS h FROM "
-        f"{rows}){f' GROUP BY {by}' if by else ''}"
-    )
+    digest = f"sha256(concat_ws('.', count(*), {', '.join(pieces)}))"
+    hashed = f"(SELECT *, sha256(concat_ws('|', {cells})) AS h FROM {rows})"
+    if by:
+        return f"SELECT {by}, {digest} FROM {hashed} GROUP BY {by}"
+    return f"SELECT {digest} FROM {hashed}"
 
 
 def _text(column: ComparedColumn) -> str:
@@ -305,55 +314,74 @@ class Matching:
         methods read: so it is called first, and once. `setup`: statements that ran before, to be
         shown with the script. Returns two pairs of numbers (of the left side, of the right side):
         the rows with a NULL in the key, and the keys that repeat."""
-        self.script.extend(
-            ["SET TimeZone = 'UTC'", *setup]
-        )  # an engine of ours is in UTC from its start
+        # An engine of ours is in UTC from its start.
+        self.script.extend(["SET TimeZone = 'UTC'", *setup])
         for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
             self._run(f"CREATE TEMP VIEW {name} AS {self._normalized(side)}")
-        is_null = " OR ".join(f"{quoted(k)} IS NULL" for k in self.key)
-        nulls = [
-            self._run(f"SELECT count(*) FROM {n} WHERE {is_null}")[0][0] for n in (LEFT, RIGHT)
-        ]
+        nulls = self._count_null_keys(LEFT), self._count_null_keys(RIGHT)
         doubled = self._number_rows()
         self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
-        return (nulls[0], nulls[1]), doubled
+        return nulls, doubled
+
+    def _count_null_keys(self, name: str) -> int:
+        """Count the rows of the side `name` with a NULL in the key."""
+        is_null = " OR ".join(f"{quoted(k)} IS NULL" for k in self.key)
+        [(count,)] = self._run(f"SELECT count(*) FROM {name} WHERE {is_null}")
+        return int(count)
 
     def _number_rows(self) -> tuple[int, int]:
         """Number the rows that repeat a key, so that each meets one row of the other side, an equal
         one if there is one; returns the keys that repeat on the left and on the right."""
+        repeating = self._find_repeated_keys()
+        for name in (LEFT, RIGHT) if repeating else ():
+            self._number_copies(name)
+        for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
+            rows = f'SELECT *, 1 AS "@n" FROM {name}'
+            if repeating:
+                rows = self._numbered_rows(name, other)
+            self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
+        return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
+
+    def _find_repeated_keys(self) -> dict[str, int]:
+        """Keep the keys that repeat as the table `repeated`; returns their number by side, without
+        sides that have none."""
         keys = ", ".join(map(quoted, self.key))
-        cells = [f"t.{quoted(c.name)}" for c in self.columns]
         often = (
             f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1"
             for n in (LEFT, RIGHT)
         )
         self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
-        repeating = dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
-        repeats = f"FROM {{}} AS t {{}} JOIN repeated ON {self._same_key('t', 'repeated')}"
-        for name in (LEFT, RIGHT) if repeating else ():
-            copy = f'row_number() OVER (PARTITION BY {", ".join(cells)}) AS "@copy"'
-            self._run(
-                f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} "
-                f"{repeats.format(name, 'SEMI')}"
-            )
+        return dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
+
+    def _cells(self) -> list[str]:
+        """Return the compared columns of the row `t`."""
+        return [f"t.{quoted(c.name)}" for c in self.columns]
+
+    def _join_repeated(self, name: str, kind: str) -> str:
+        """Return the rows `t` of the side `name` whose key repeats (`kind` SEMI) or not (ANTI)."""
+        return f"FROM {name} AS t {kind} JOIN repeated ON {self._same_key('t', 'repeated')}"
+
+    def _number_copies(self, name: str) -> None:
+        """Keep the rows of the side `name` whose key repeats, equal ones among them numbered as
+        `@copy`."""
+        copy = f'row_number() OVER (PARTITION BY {", ".join(self._cells())}) AS "@copy"'
+        self._run(
+            f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} "
+            f"{self._join_repeated(name, 'SEMI')}"
+        )
+
+    def _numbered_rows(self, name: str, other: str) -> str:
+        """Select the rows of the side `name` with their number `@n` among those of their key: rows
+        that have an equal one on the `other` side come first."""
+        cells = self._cells()
         equal = " AND ".join(f"{c} IS NOT DISTINCT FROM o{c[1:]}" for c in [*cells, 't."@copy"'])
         order = ", ".join(['o."@copy" IS NULL', *cells, 't."@copy"'])
-        number = (
-            f"row_number() OVER (PARTITION BY {', '.join(f't.{quoted(k)}' for k in self.key)} "
-            f"ORDER BY {order})"
+        keys = ", ".join(f"t.{quoted(k)}" for k in self.key)
+        return (
+            f'SELECT t.*, 1 AS "@n" {self._join_repeated(name, "ANTI")} UNION ALL SELECT t.* '
+            f'EXCLUDE ("@copy"), row_number() OVER (PARTITION BY {keys} ORDER BY {order}) '
+            f"FROM {name}_repeated AS t LEFT JOIN {other}_repeated AS o ON {equal}"
         )
-        for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
-            rows = f'SELECT *, 1 AS "@n" FROM {name}'
-            if repeating:
-                rows = (
-                    f'SELECT t.*, 1 AS "@n" {repeats.format(name, "ANTI")} UNION ALL SELECT t.* '
-                    'EXCLUDE ("@copy"), '
-                )
-                rows += (
-                    f"{number} FROM {name}_repeated AS t LEFT JOIN {other}_repeated AS o ON {equal}"
-                )
-            self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
-        return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
 
     def _same_key(self, one: str, two: str) -> str:
         """Return the condition that two rows have the same key. NULL counts as a value."""
@@ -369,15 +397,14 @@ class Matching:
         """Select the compared columns of a side in types that both sides share, of the wanted
         days."""
         day = f"CAST({quoted(self.day)} AS DATE)" if self.day else "CAST(NULL AS DATE)"
-        where = (
-            f" WHERE {day} BETWEEN DATE '{self.within.start}' AND DATE '{self.within.last}'"
-            if self.within
-            else ""
-        )
         names = ", ".join(
             f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in self.columns
         )
-        return f'SELECT {names}, {day} AS "@day" FROM ({side}){where}'
+        selected = f'SELECT {names}, {day} AS "@day" FROM ({side})'
+        if not self.within:
+            return selected
+        first, last = self.within.start, self.within.last
+        return f"{selected} WHERE {day} BETWEEN DATE '{first}' AND DATE '{last}'"
 
     def _pairs(self, drawn: bool = False) -> str:
         """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was
@@ -385,66 +412,76 @@ class Matching:
         source = f"SEMI JOIN drawn ON {self._same_key('t', 'drawn')}" if drawn else ""
         left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
         same = f'{self._same_key("l", "r")} AND l."@n" = r."@n"'
-        beyond = " OR ".join(c.beyond for c in self._values) or "false"
-        differs = " OR ".join(c.differs for c in self._values) or "false"
+        differs = self._any_differs()
         shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
-        shown += [
-            f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}" for c in self._values
-        ]
+        for c in self._values:
+            shown.append(f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}")
+        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {differs}'
+        return (
+            f'SELECT coalesce(l."@day", r."@day") AS "@day", {self._kind_of_pair()} AS "@kind", '
+            f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
+        )
+
+    def _any_differs(self) -> str:
+        """Return the condition on l and r under which a value is not identical."""
+        return " OR ".join(c.differs for c in self._values) or "false"
+
+    def _kind_of_pair(self) -> str:
+        """Return the expression on l and r that gives the kind of their difference."""
+        beyond = " OR ".join(c.beyond for c in self._values) or "false"
         kinds = {
             'l."@n" IS NULL AND r."@n" > 1': DOUBLED_RIGHT,
             'l."@n" IS NULL': MISSING_LEFT,
             'r."@n" IS NULL AND l."@n" > 1': DOUBLED_LEFT,
             'r."@n" IS NULL': MISSING_RIGHT,
             beyond: DIFFERS,
-            differs: WITHIN,
+            self._any_differs(): WITHIN,
         }
         kind = " ".join(f"WHEN {condition} THEN '{word}'" for condition, word in kinds.items())
-        other = f"ELSE '{EQUAL}'"
-        where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {differs}'
-        return (
-            f'SELECT coalesce(l."@day", r."@day") AS "@day", CASE {kind} {other} END AS "@kind", '
-            f"{', '.join(shown)} FROM {left} AS l FULL OUTER JOIN {right} AS r ON {same}{where}"
-        )
+        return f"CASE {kind} ELSE '{EQUAL}' END"
 
     def days(self) -> tuple[DayCount, ...]:
         """Return the days with rows, ascending."""
-        rows = [
-            dict(self._run(f'SELECT "@day", count(*) FROM {n} GROUP BY 1 ORDER BY 1'))
-            for n in (LEFT, RIGHT)
-        ]
+        left, right = self._rows_by_day(LEFT), self._rows_by_day(RIGHT)
         kinds_of_day: dict[date | None, dict[str, int]] = {}
         for day, kind, count in self._run(
             'SELECT "@day", "@kind", count(*) FROM off GROUP BY ALL ORDER BY ALL'
         ):
             kinds_of_day.setdefault(day, {})[kind] = count
-        days = sorted({*rows[0], *rows[1], *kinds_of_day}, key=lambda d: d or date.min)
+        days = sorted({*left, *right, *kinds_of_day}, key=lambda d: d or date.min)
         return tuple(
-            DayCount(d, rows[0].get(d, 0), rows[1].get(d, 0), kinds_of_day.get(d, {})) for d in days
+            DayCount(d, left.get(d, 0), right.get(d, 0), kinds_of_day.get(d, {})) for d in days
         )
+
+    def _rows_by_day(self, name: str) -> dict[date | None, int]:
+        """Count the rows of the side `name` by day."""
+        return dict(self._run(f'SELECT "@day", count(*) FROM {name} GROUP BY 1 ORDER BY 1'))
 
     def column_differences(self) -> tuple[ColumnCount, ...]:
         """Return the compared columns with the values that differ."""
         values = self._values
-        aggregates = [a for c in values for a in c.aggregates()]
-        in_both_sides = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
-        cells = iter(
-            self._run(f"SELECT {', '.join(aggregates)} FROM off WHERE {in_both_sides}")[0]
-            if aggregates
-            else ()
-        )
+        cells = iter(self._aggregate_pairs(values))
         counts = []
         for c in self.columns:
-            differing, within, *looks = (
-                [next(cells) for _ in c.aggregates()] if c in values else (0, 0)
-            )
-            named = {word: n for word, n in zip(c.looks(), looks, strict=False) if n}
+            differing, within, named = 0, 0, dict[str, int]()
+            if c in values:
+                differing, within, *looks = (next(cells) for _ in c.aggregates())
+                named = {word: n for word, n in zip(c.looks(), looks, strict=True) if n}
             counts.append(
                 ColumnCount(
                     c.name, c.left_type, c.right_type, differing, within, named, c.same_kind
                 )
             )
         return tuple(counts)
+
+    def _aggregate_pairs(self, columns: Sequence[ComparedColumn]) -> Sequence[int]:
+        """Return the aggregates of these columns, one after the other, over pairs of both
+        sides."""
+        aggregates = [a for c in columns for a in c.aggregates()]
+        if not aggregates:
+            return ()
+        in_both_sides = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
+        return self._run(f"SELECT {', '.join(aggregates)} FROM off WHERE {in_both_sides}")[0]
 
     def changed_by_day(self) -> dict[date | None, dict[str, int]]:
         """Return per day and column the values that differ beyond tolerance; columns without any
@@ -454,7 +491,11 @@ class Matching:
             f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1"
         )
         names = [c.name for c in self._values]
-        return {day: {c: n for c, n in zip(names, cells, strict=True) if n} for day, *cells in rows}
+        changed: dict[date | None, dict[str, int]] = {}
+        for day, *cells in rows:
+            by_column = zip(names, cells, strict=True)
+            changed[day] = {name: count for name, count in by_column if count}
+        return changed
 
     def examples(self) -> tuple[MatchedRow, ...]:
         """Return rows of each kind that differ, the same ones for the same seed, whatever the order
@@ -466,9 +507,12 @@ class Matching:
 
     def _shown(self) -> str:
         """Select kind, key and cells as text."""
-        texts = [f"CAST({quoted(k)} AS VARCHAR)" for k in self.key]
-        texts += [f"CAST({n} AS VARCHAR)" for c in self._values for n in (c.left, c.right)]
-        return ", ".join(['"@kind"', *texts])
+        shown = ['"@kind"']
+        for name in self.key:
+            shown.append(f"CAST({quoted(name)} AS VARCHAR)")
+        for c in self._values:
+            shown += [f"CAST({c.left} AS VARCHAR)", f"CAST({c.right} AS VARCHAR)"]
+        return ", ".join(shown)
 
     def spot_check(self, keys_drawn: int) -> tuple[MatchedRow, ...]:
         """Draw so many keys of both sides by the seed and return their rows side by side, equal
@@ -488,23 +532,24 @@ class Matching:
         return f"md5(concat_ws('|', {self.seed}, {', '.join(quoted(k) for k in self.key)}))"
 
     def _rows(self, query: str) -> tuple[MatchedRow, ...]:
-        values, width = [c.name for c in self._values], len(self.key)
-        rows = []
-        for kind, *row in self._run(query):
-            texts = [None if v is None else shortened(str(v), CELL_CHARS) for v in row]
-            left, right = (dict(zip(values, texts[width + i :: 2], strict=True)) for i in (0, 1))
-            if kind in (DIFFERS, WITHIN):
-                left, right = (
-                    {c: t[c] for c in values if left[c] != right[c]} for t in (left, right)
-                )
-            empty = {MISSING_LEFT: 0, DOUBLED_RIGHT: 0, MISSING_RIGHT: 1, DOUBLED_LEFT: 1}.get(kind)
-            sides = [{} if i == empty else s for i, s in enumerate((left, right))]
-            rows.append(
-                MatchedRow(
-                    kind, dict(zip(self.key, texts[:width], strict=True)), sides[0], sides[1]
-                )
-            )
-        return tuple(rows)
+        return tuple(self._matched_row(kind, cells) for kind, *cells in self._run(query))
+
+    def _matched_row(self, kind: str, cells: Sequence[Any]) -> MatchedRow:
+        """Return the row of one pair; `cells` are those of `_shown` behind the kind."""
+        texts = [None if cell is None else shortened(str(cell), CELL_CHARS) for cell in cells]
+        width, names = len(self.key), [c.name for c in self._values]
+        key = dict(zip(self.key, texts[:width], strict=True))
+        left = dict(zip(names, texts[width::2], strict=True))
+        right = dict(zip(names, texts[width + 1 :: 2], strict=True))
+        if kind in (DIFFERS, WITHIN):
+            differing = [name for name in names if left[name] != right[name]]
+            left = {name: left[name] for name in differing}
+            right = {name: right[name] for name in differing}
+        if kind in (MISSING_LEFT, DOUBLED_RIGHT):
+            left = {}
+        if kind in (MISSING_RIGHT, DOUBLED_LEFT):
+            right = {}
+        return MatchedRow(kind, key, left, right)
 
     def digests(self, by: str = "") -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """Return, of each side, a row with a SHA-256 of the key and the compared columns, whatever

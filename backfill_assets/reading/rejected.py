@@ -80,14 +80,12 @@ def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
 def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
     """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor
     their ledgers, such as tables of a source that was renamed."""
-    known = {
-        name
-        for c in contracts
-        for name in (c.name, *(named(n, c.source) for n in (*LOAD_LEDGERS, FILES.name)))
-    }
-    return sorted(
-        name for name in lake.place.names(TABLES) if name not in known and lake.store.exists(name)
-    )
+    known = set[str]()
+    for contract in contracts:
+        known.add(contract.name)
+        known.update(named(ledger, contract.source) for ledger in (*LOAD_LEDGERS, FILES.name))
+    others = sorted({*lake.place.names(TABLES)} - known)
+    return [name for name in others if lake.store.exists(name)]
 
 
 def ledger_counts(
@@ -95,23 +93,25 @@ def ledger_counts(
 ) -> list[LedgerCount]:
     """Return the counts of all three ledgers, without ledgers that were never written or whose
     version is `known` already."""
-    tables = []
+    known_versions = known or {}
+    counts = []
     for contract in ledger_contracts(raw):
         view = lake.store.view(contract.name, contract.day_column)
-        if view.version < 0 or view.version == (known or {}).get(contract.name):
-            continue
-        days, reasons = _with_rows(view), list[Reason]()
-        if contract.columns == ARRIVALS.columns:
-            found = read_arrivals(lake.store, view.version, raw.source).values()
-            days = Counter(day for arrivals in found for day, _ in arrivals)
-        elif contract.columns == QUARANTINE.columns and days:
-            reasons = newest_reasons(lake, (contract.name, view.version), days)
-        tables.append(
-            LedgerCount(
-                contract, view.version, sum(days.values()), max(days, default=None), reasons
-            )
-        )
-    return tables
+        if view.version >= 0 and view.version != known_versions.get(contract.name):
+            counts.append(_count_of_ledger(lake, raw, contract, view))
+    return counts
+
+
+def _count_of_ledger(lake: Lake, raw: Contract, contract: Contract, view: TableView) -> LedgerCount:
+    days: Mapping[date, int] = _with_rows(view)
+    reasons: Sequence[Reason] = ()
+    if contract.columns == ARRIVALS.columns:
+        found = read_arrivals(lake.store, view.version, raw.source).values()
+        days = Counter(day for arrivals in found for day, _ in arrivals)
+    elif contract.columns == QUARANTINE.columns and days:
+        reasons = newest_reasons(lake, (contract.name, view.version), days)
+    rows, newest = sum(days.values()), max(days, default=None)
+    return LedgerCount(contract, view.version, rows, newest, reasons)
 
 
 def newest_reasons(lake: Lake, table: tuple[str, int], days: Iterable[date]) -> list[Reason]:
@@ -150,55 +150,64 @@ class Unusable:
 
     rows: int = 0  # unusable ones
     files: int = 0  # of these, how many stand for a whole file each
-    reasons: Mapping[str, int] = field(
-        default_factory=dict
-    )  # rows, as far as reasons are known; whole files first
+    # rows, as far as reasons are known; whole files first
+    reasons: Mapping[str, int] = field(default_factory=dict)
     queries: tuple[str, ...] = ()  # which show all of them
     late: int = 0  # rows that came too late
     as_declared: int = 0  # files that are what their manifests declare
-    contradicted: tuple[
-        str, ...
-    ] = ()  # a line per file that was recorded before its manifest declared otherwise
-    fruitless: tuple[
-        str, ...
-    ] = ()  # sections of lake.toml whose sources have rows, and none that is usable
-    retyped: tuple[
-        str, ...
-    ] = ()  # a line per landed column that becomes a text and changed its type between files
+    # a line per file that was recorded before its manifest declared otherwise
+    contradicted: tuple[str, ...] = ()
+    # sections of lake.toml whose sources have rows, and none that is usable
+    fruitless: tuple[str, ...] = ()
+    # a line per landed column that becomes a text and changed its type between files
+    retyped: tuple[str, ...] = ()
+
+    @property
+    def reasons_of_files(self) -> dict[str, int]:
+        """Return the reasons of files that were refused as wholes."""
+        return dict([*self.reasons.items()][: self.files])
+
+    @property
+    def reasons_of_rows(self) -> dict[str, int]:
+        """Return the reasons of single rows."""
+        return dict([*self.reasons.items()][self.files :])
 
     def __str__(self) -> str:
         """Return one line; empty where every row can be used."""
-        none = (f"{section} in lake.toml gives not one usable row" for section in self.fruitless)
-        late = (
-            f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`"
-            if self.late
-            else ""
-        )
-        return "; ".join(filter(None, (*none, self._quarantine_in_words(), late, *self.retyped)))
+        parts = [f"{section} in lake.toml gives not one usable row" for section in self.fruitless]
+        if self.rows:
+            parts.append(self._quarantine_in_words())
+        if self.late:
+            parts.append(
+                f"too late: {self.late:,} landed row(s) wait in {TOO_LATE} for `replay-late`"
+            )
+        return "; ".join([*parts, *self.retyped])
 
     def _quarantine_in_words(self) -> str:
-        if not self.rows:
-            return ""
         whole = f", {self.files} of them a whole file each" if self.files else ""
-        reasons = [*self.reasons.items()]
-        refused, of_rows = reasons[: self.files], kinds(dict(reasons[self.files :]), MOST_SAID)
-        named = [*refused[:MOST_FILES], *of_rows.shown]
-        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in named)
-        more = (len(refused) - MOST_FILES, "file"), (of_rows.more_kinds, "reason")
-        further = "".join(f"; and {number} more {what}(s)" for number, what in more if number > 0)
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
-        whole_only = len(self.reasons) == self.files  # the reasons of rows were not read
-        newest = (
-            "of the newest days "
-            if sum(self.reasons.values()) < self.rows and not whole_only
-            else ""
-        )
-        listed = f": {newest}{why}{further}" if why else ""
         show = "shows" if len(self.queries) == 1 else "show"
         return (
-            f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{listed}; {commands} "
-            f"{show} them"
+            f"quarantine: {self.rows:,} landed row(s) are unusable{whole}{self._listed_reasons()}; "
+            f"{commands} {show} them"
         )
+
+    def _listed_reasons(self) -> str:
+        """Return the first reasons behind a colon, and how many more there are; empty where none is
+        known."""
+        refused, of_rows = self.reasons_of_files, kinds(self.reasons_of_rows, MOST_SAID)
+        named = [*[*refused.items()][:MOST_FILES], *of_rows.shown]
+        if not named:
+            return ""
+        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in named)
+        if len(refused) > MOST_FILES:
+            why += f"; and {len(refused) - MOST_FILES} more file(s)"
+        if of_rows.more_kinds:
+            why += f"; and {of_rows.more_kinds} more reason(s)"
+        has_reasons_of_rows = len(self.reasons) > self.files  # else they were not read
+        are_some_unread = sum(self.reasons.values()) < self.rows
+        newest = "of the newest days " if has_reasons_of_rows and are_some_unread else ""
+        return f": {newest}{why}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts and the reasons as JSON values."""
@@ -226,23 +235,14 @@ def unusable(
     of the newest days.
     """
     sources = [_unusable_of_source(each, days, read_rows) for each in lake.by_source()]
-    of_sources = [[*part.reasons.items()] for part in sources]
-    refused = (
-        pair
-        for part, pairs in zip(sources, of_sources, strict=True)
-        for pair in pairs[: part.files]
-    )
-    of_rows = sum(
-        (
-            Counter(dict(pairs[part.files :]))
-            for part, pairs in zip(sources, of_sources, strict=True)
-        ),
-        Counter[str](),
-    )
+    refused, of_rows = dict[str, int](), Counter[str]()
+    for part in sources:
+        refused |= part.reasons_of_files
+        of_rows.update(part.reasons_of_rows)
     return Unusable(
         sum(part.rows for part in sources),
         sum(part.files for part in sources),
-        {**dict(refused), **dict(of_rows.most_common())},
+        {**refused, **dict(of_rows.most_common())},
         tuple(query for part in sources if part.rows for query in part.queries),
         sum(part.late for part in sources),
         sum(part.as_declared for part in sources),
@@ -262,70 +262,89 @@ def retyped(lake: Lake) -> Iterator[str]:
 
             source = each.settings.source
             as_text = columns_told_as_text(source.select, delivery_types(source.payload_columns))
-            for name, found in ((n, k) for n, k in changed.items() if n in as_text):
-                places = " and ".join(
-                    f"{kind} in {plain(shown(path, each.source))}" for kind, path in found.items()
-                )
-                yield (
-                    f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): "
-                    "cast it in select"
-                )
+            for name in changed:
+                if name in as_text:
+                    yield _line_of_retyped(each, name, changed[name])
+
+
+def _line_of_retyped(lake: Lake, name: str, kinds_seen: Mapping[str, str]) -> str:
+    """Return the line of a column; `kinds_seen` are its types, each with a file that has it."""
+    places = " and ".join(
+        f"{kind} in {plain(shown(path, lake.source))}" for kind, path in kinds_seen.items()
+    )
+    return (
+        f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in "
+        "select"
+    )
 
 
 def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
     ledger = named(QUARANTINE.name, lake.source)
     view = lake.store.view(ledger, QUARANTINE.day_column)
-    kept = {day: rows for day, rows in _with_rows(view).items() if days is None or day in days}
-    counted: dict[date, int] = {}
-    refused = {}
+    loaded = _on_days(_with_rows(view), days)
     live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
-    for record in {r.sha256: r for r in live}.values():
-        bad_rows = {
-            day: bad
-            for day, (_, bad, _) in record.days.items()
-            if bad and (days is None or day in days)
-        }
-        for day, bad in bad_rows.items():
-            counted[day] = counted.get(day, 0) + bad
-        if bad_rows and record.refused is not None:
-            refused[record.path] = record.refused
+    counted, refused = _bad_rows_of_files(live, days)
     # A day that is not loaded is known by its files only, one that is by its load, which also finds
     # repeated numbers.
-    rows = sum(max(kept.get(day, 0), counted.get(day, 0)) for day in {*kept, *counted})
+    rows = sum(max(loaded.get(day, 0), counted.get(day, 0)) for day in {*loaded, *counted})
     reasons = {
         f"{plain(shown(path, lake.source))}: {plain(why)}": 1
         for path, why in sorted(refused.items())
     }
-    if kept and read_rows:
+    if loaded and read_rows:
         whole = {why[:REASON_CHARS] for why in refused.values()}
-        newest = newest_reasons(lake, (ledger, view.version), kept)
+        newest = newest_reasons(lake, (ledger, view.version), loaded)
         reasons.update({plain(r.text): r.rows for r in newest if r.text not in whole})
-    source = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
+    where = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
     late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
-    late_rows = sum(n for day, n in late.items() if days is None or day in days)
-    as_declared = sum(r.is_as_declared for r in live)
-    is_fruitless = rows and live and not (any(r.usable_rows for r in live) or erasures(lake))
+    is_fruitless = rows > 0 and _gives_no_usable_row(lake, live)
     return Unusable(
         rows,
         len(refused),
         reasons,
-        (f"SELECT * FROM {source}",),
-        late_rows,
-        as_declared,
-        _contradicted(lake, live),
+        (f"SELECT * FROM {where}",),
+        sum(_on_days(late, days).values()),
+        sum(r.is_as_declared for r in live),
+        tuple(_contradicted(lake, live)),
         (section_of(lake.source),) if is_fruitless else (),
     )
 
 
-def _contradicted(lake: Lake, live: Sequence[FileRecord]) -> tuple[str, ...]:
-    files = ((plain(shown(r.path, lake.source)), r.contradicted) for r in live if r.contradicted)
+def _on_days(rows: Mapping[date, int], days: Collection[date] | None) -> Mapping[date, int]:
+    """Return the numbers of rows on these days (None: all)."""
+    return rows if days is None else {day: n for day, n in rows.items() if day in days}
+
+
+def _bad_rows_of_files(
+    live: Iterable[FileRecord], days: Collection[date] | None
+) -> tuple[dict[date, int], dict[str, str]]:
+    """Return the unusable rows per arrival day, a content at two paths once, and of each file that
+    was refused as a whole the reason, by its path."""
+    counted, refused = Counter[date](), dict[str, str]()
+    for record in {r.sha256: r for r in live}.values():
+        bad_rows = _on_days({day: bad for day, (_, bad, _) in record.days.items() if bad}, days)
+        counted.update(bad_rows)
+        if bad_rows and record.refused is not None:
+            refused[record.path] = record.refused
+    return dict(counted), refused
+
+
+def _gives_no_usable_row(lake: Lake, live: Sequence[FileRecord]) -> bool:
+    """Whether files are there, none of them has a usable row, and no erasure took one away."""
+    if not live or any(record.usable_rows for record in live):
+        return False
+    return not erasures(lake)
+
+
+def _contradicted(lake: Lake, live: Iterable[FileRecord]) -> Iterator[str]:
     until = (
         'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file '
         "aside"
     )
-    return tuple(
-        f"{path}: loaded, but {why}; its days are not rebuilt until {until}" for path, why in files
-    )
+    for record in live:
+        if why := record.contradicted:
+            path = plain(shown(record.path, lake.source))
+            yield f"{path}: loaded, but {why}; its days are not rebuilt until {until}"
 
 
 class Kinds(NamedTuple):
@@ -346,12 +365,10 @@ def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
     grouped: dict[str, dict[str, int]] = defaultdict(dict)
     for reason, rows in reasons.items():
         grouped[VARYING.sub("…", reason)][reason] = rows
-    texts = {
-        kind: next(iter(found)) if len(found) == 1 else kind for kind, found in grouped.items()
-    }
-    counted = [
-        (shortened(texts[kind], MOST_CHARS), sum(found.values())) for kind, found in grouped.items()
-    ]
+    counted = []
+    for kind, found in grouped.items():
+        text = kind if len(found) > 1 else next(iter(found))
+        counted.append((shortened(text, MOST_CHARS), sum(found.values())))
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
     hidden = ordered[most:]
     return Kinds(ordered[:most], len(hidden), sum(rows for _, rows in hidden))
