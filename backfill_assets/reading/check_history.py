@@ -7,13 +7,13 @@ judging a day (`kernel.write.judging`), and the statistic with its buckets (`ker
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, is_mature
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_mature
 from backfill_assets.kernel.core.errors import refuse_unknown
 from backfill_assets.kernel.core.profiles import (
     BROKEN,
@@ -74,34 +74,27 @@ class CheckHistory:
 
 def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
     """Return the history of every check of every table. Reads receipts only."""
-    judged = (
-        (name, gate, found)
-        for name in states.contracts
-        for gate, found in _judged(lake, states, name)
-    )
-    return tuple(
-        CheckHistory(name, gate, len(found), tuple(f for f in found if not f.passed))
-        for name, gate, found in judged
-    )
+    histories = []
+    for name in states.contracts:
+        for check, judged in _judged(lake, states, name):
+            found = tuple(finding for finding in judged if not finding.passed)
+            histories.append(CheckHistory(name, check, len(judged), found))
+    return tuple(histories)
 
 
 def checked_days(lake: Lake, states: States) -> Iterator[tuple[str, Finding]]:
     """Yield (table, verdict) of every check on every written day. Reads receipts only."""
-    return (
-        (name, f)
-        for name in states.contracts
-        for _, found in _judged(lake, states, name)
-        for f in found
-    )
+    for name in states.contracts:
+        for _, found in _judged(lake, states, name):
+            yield from ((name, finding) for finding in found)
 
 
 def _judged(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each gate of a table with its verdicts on the written days."""
     contract = states.contracts[table]
     findings = judged_days(lake, states, contract, states.view.table(table).latest)
-    yield from (
-        (gate.name, [f for f in findings if f.check == gate.name]) for gate in gates_of(contract)
-    )
+    for gate in gates_of(contract):
+        yield gate.name, [f for f in findings if f.check == gate.name]
 
 
 def judged_days(
@@ -109,13 +102,17 @@ def judged_days(
 ) -> list[Finding]:
     """Return the findings of today's gates on written days, by their receipts: the profile of one
     that got other rows from the same inputs, code and settings does not pass."""
+    if not days:
+        return []
     latest = states.view.table(contract.name).latest
-    judged = judged_by_receipts(lake.settings, states, contract, sorted(days)) if days else {}
-    found = (finding for of_day in judged.values() for finding in of_day)
-    return [
-        with_warning(f, OTHER_ROWS) if f.check == PROFILE and latest[f.day].irreproducible else f
-        for f in found
-    ]
+    judged = judged_by_receipts(lake.settings, states, contract, sorted(days))
+    found = []
+    for finding in (finding for of_day in judged.values() for finding in of_day):
+        if finding.check == PROFILE and latest[finding.day].irreproducible:
+            found.append(with_warning(finding, OTHER_ROWS))
+        else:
+            found.append(finding)
+    return found
 
 
 def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:
@@ -123,39 +120,40 @@ def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -
     written, what is on most days first; empty where they find nothing. Reads receipts only."""
     found = Counter[str]()
     for name, wanted in days.items():
-        written = sorted(set(wanted) & states.view.table(name).latest.keys())
-        for findings in judged_by_receipts(
-            lake.settings, states, states.contracts[name], written
-        ).values():
-            found.update(
-                cause
-                for finding in findings
-                if not finding.passed
-                for cause in _causes(finding, name)
-            )
+        found.update(_causes_on_days(lake, states, name, wanted))
+    if not found:
+        return ""
     shown = [f"{cause} on {n} day{'s' * (n > 1)}" for cause, n in found.most_common(MOST_WARNINGS)]
     more = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     return (
         f"warnings: {', '.join(shown)}{more}; `backfill-assets report --html FILE` names the days"
-        if shown
-        else ""
     )
+
+
+def _causes_on_days(
+    lake: Lake, states: States, table: str, days: Collection[date]
+) -> Iterator[str]:
+    """Yield what each failed check finds on each written one of these days, in short names."""
+    written = sorted(set(days) & states.view.table(table).latest.keys())
+    judged = judged_by_receipts(lake.settings, states, states.contracts[table], written)
+    for findings in judged.values():
+        for finding in findings:
+            if not finding.passed:
+                yield from _causes(finding, table)
 
 
 def _causes(finding: Finding, table: str) -> list[str]:
     """Return short names of what a gate found in a day of the table: rules, columns, else the
     gate."""
-    rules = [
-        f"{table}.{name.removeprefix(BROKEN)}"
-        for name, n in finding.facts.items()
-        if name.startswith(BROKEN) and n
-    ]
-    columns = [bound.rpartition(".") for bound in finding.bounds]
-    words = [
-        f"{'drift of' if kind == MAX_DRIFT else 'NULLs in'} {table}.{column}"
-        for column, _, kind in columns
-    ]
-    return [*rules, *words] or [f"{finding.check} of {table}"]
+    causes = []
+    for name, rows in finding.facts.items():
+        if name.startswith(BROKEN) and rows:
+            causes.append(f"{table}.{name.removeprefix(BROKEN)}")
+    for bound in finding.bounds:
+        column, _, kind = bound.rpartition(".")
+        measure = "drift of" if kind == MAX_DRIFT else "NULLs in"
+        causes.append(f"{measure} {table}.{column}")
+    return causes or [f"{finding.check} of {table}"]
 
 
 WEEK, WEEKS = 7, 4
@@ -235,33 +233,37 @@ def _table(
 ) -> Iterator[ColumnDrift]:
     """Yield the drifts of one table, without labels written as provisional; one pass over its
     log."""
-    newest, earlier, ripe = (
-        dict[date, DayEntry](),
-        dict[date, DayEntry](),
-        contract.matures_after_days,
-    )
-    for commit in lake.store.commits(contract.name):
-        for day, entry in (commit.receipt.days if commit.receipt else {}).items():
-            if (
-                ripe is not None
-                and commit.receipt
-                and not is_mature(day, ripe, commit.receipt.frontier)
-            ):
-                continue
-            if day in newest and newest[day].content != entry.content:
-                earlier[day] = newest[day]
-            newest[day] = entry
+    newest, earlier = _final_entries(lake, contract)
     columns = _by_column({d: e for d, e in newest.items() if e.rows})
     before = _by_column({d: e for d, e in earlier.items() if e.rows})
     for name, histograms in columns.items():
         if column not in (None, name):
             continue
+        earlier_ones = before.get(name, {})
         for day in histograms:
             if days is None or day in days:
-                rows = newest[day].rows
-                yield _column_drift(
-                    contract.name, name, day, rows, histograms, before.get(name, {}).get(day)
-                )
+                rows, replaced = newest[day].rows, earlier_ones.get(day)
+                yield _column_drift(contract.name, name, day, rows, histograms, replaced)
+
+
+def _final_entries(
+    lake: Lake, contract: Contract
+) -> tuple[dict[date, DayEntry], dict[date, DayEntry]]:
+    """Return the newest entry of each day, and the one before it with other content, where there is
+    one; labels that were not mature when they were written count as not written."""
+    newest, earlier = dict[date, DayEntry](), dict[date, DayEntry]()
+    ripe = contract.matures_after_days
+    for commit in lake.store.commits(contract.name):
+        receipt = commit.receipt
+        if receipt is None:
+            continue
+        for day, entry in receipt.days.items():
+            if ripe is not None and not is_mature(day, ripe, receipt.frontier):
+                continue
+            if day in newest and newest[day].content != entry.content:
+                earlier[day] = newest[day]
+            newest[day] = entry
+    return newest, earlier
 
 
 def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
@@ -272,13 +274,32 @@ def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogr
     names = sorted({c for histograms in counted.values() for c in histograms})
     for day, by_name in counted.items():
         nulls = counted_nulls(entries[day].counts)
-        for c in names:  # a day of NULLs only has no histogram
-            if c in by_name or nulls.get(c) == entries[day].rows:
-                columns.setdefault(c, {})[day] = {
-                    **by_name.get(c, {}),
-                    NULL_BUCKET: nulls.get(c, 0),
-                }
+        for name in names:
+            holds_nulls_only = nulls.get(name) == entries[day].rows  # then it has no histogram
+            if name in by_name or holds_nulls_only:
+                histogram = {**by_name.get(name, {}), NULL_BUCKET: nulls.get(name, 0)}
+                columns.setdefault(name, {})[day] = histogram
     return columns
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The histogram of a day against one that is `usual`."""
+
+    usual: Histogram
+    index: float  # population stability index
+    chance: float  # how much of it chance alone explains
+
+    @classmethod
+    def of(cls, day: Histogram, usual: Histogram) -> "_Comparison":
+        """Compare a day's histogram."""
+        measured = drift(day, usual)
+        return cls(usual, measured.index, measured.chance)
+
+    @property
+    def excess(self) -> float:
+        """By how much the index exceeds what is allowed and chance."""
+        return self.index - self.chance - LARGE_DRIFT
 
 
 def _column_drift(
@@ -289,32 +310,44 @@ def _column_drift(
     histograms: Mapping[date, Histogram],
     before: Histogram | None,
 ) -> ColumnDrift:
-    trailing = [h for d, h in histograms.items() if 0 < (day - d).days <= TRAILING_DAYS]
-    weekdays = [
-        h for d, h in histograms.items() if (day - d).days in range(WEEK, WEEK * WEEKS + 1, WEEK)
-    ]
-    usual = (
-        pooled(trailing) if len(trailing) >= NEEDED_DAYS and recurs(trailing) else None,
-        pooled(weekdays) if len(weekdays) >= NEEDED_WEEKS and recurs(weekdays) else None,
-        before,
-    )
-    drifts = [None if u is None else drift(histograms[day], u) for u in usual]
-    excess = [None if d is None else d.index - d.chance - LARGE_DRIFT for d in drifts]
-    usually = min((e for e in excess[:2] if e is not None), default=0.0)
-    greatest = max(usually, excess[2] or 0.0, 0.0)
-    indexes = [None if d is None else round(d.index, 4) for d in drifts]
-    reference = before if usually <= 0 else usual[0] or usual[1]
-    words = largest_shift(histograms[day], reference) if greatest and reference else ""
-    is_judged = greatest > 0 or any(d is not None and d.chance <= LARGE_DRIFT for d in drifts)
+    """Compare the histogram of a day with those of other days, and with the one `before` its newest
+    write (None: there is none)."""
+    current = histograms[day]
+    trailing_days = {day - ONE_DAY * n for n in range(1, TRAILING_DAYS + 1)}
+    same_weekdays = {day - ONE_DAY * WEEK * n for n in range(1, WEEKS + 1)}
+    trailing = _against_usual(current, histograms, trailing_days, NEEDED_DAYS)
+    weekday = _against_usual(current, histograms, same_weekdays, NEEDED_WEEKS)
+    replaced = None if before is None else _Comparison.of(current, before)
+    usual = [c for c in (trailing, weekday) if c is not None]
+    compared = usual if replaced is None else [*usual, replaced]
+    usual_excess = min((c.excess for c in usual), default=0.0)
+    excess = max(usual_excess, 0.0 if replaced is None else replaced.excess, 0.0)
+    is_judged = excess > 0 or any(c.chance <= LARGE_DRIFT for c in compared)
+    off = replaced if usual_excess <= 0 else usual[0]
     return ColumnDrift(
         table,
         column,
         day,
         rows,
-        indexes[0],
-        indexes[1],
-        indexes[2],
-        round(greatest, 4),
-        words,
+        _rounded_index(trailing),
+        _rounded_index(weekday),
+        _rounded_index(replaced),
+        round(excess, 4),
+        largest_shift(current, off.usual) if excess and off is not None else "",
         is_judged,
     )
+
+
+def _against_usual(
+    current: Histogram, histograms: Mapping[date, Histogram], days: Set[date], needed: int
+) -> _Comparison | None:
+    """Compare with all rows of those of `days` that have a histogram; None where fewer than
+    `needed` have one, or their values do not come again from day to day."""
+    earlier = [histogram for day, histogram in histograms.items() if day in days]
+    if len(earlier) < needed or not recurs(earlier):
+        return None
+    return _Comparison.of(current, pooled(earlier))
+
+
+def _rounded_index(comparison: _Comparison | None) -> float | None:
+    return None if comparison is None else round(comparison.index, 4)
