@@ -28,13 +28,15 @@ from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
 from backfill_assets.kernel.core.ledgers import ARRIVALS
 from backfill_assets.kernel.core.ownership import BY
-from backfill_assets.kernel.core.receipts import SPREAD, Built
+from backfill_assets.kernel.core.receipts import SPREAD, Built, DayEntry, Receipt
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.attention import left_for_a_person
-from backfill_assets.reading.claims import held_back
+from backfill_assets.reading.claims import Hold, held_back
 from backfill_assets.reading.readable import without_tables
-from backfill_assets.reading.rejected import kinds, unusable
-from backfill_assets.reports.show import DayReport, InputDay, find
+from backfill_assets.reading.rejected import Unusable, kinds, unusable
+from backfill_assets.reports.show import DayReport, DayWrite, InputDay, LandedPart, find
 from backfill_assets.reports.show import show as day_report
 from backfill_assets.reports.status import STUCK, DayStatus, StatusReport, in_cells
 from backfill_assets.reports.status import status as report_of
@@ -70,41 +72,48 @@ def status(days: DayRange | None, **flags: bool) -> Output:
         raise click.UsageError(
             f"{days.start} lies before the lake's first day, {lake.settings.start_date}."
         )
-    report, unused = report_of(lake, pipeline, days, flags["why"]), unusable(lake, read_rows=False)
-    of_lake = (*report.wrong, *unused.contradicted, *(held.line for held in held_back(lake)))
-    known = without_tables(pipeline, report.unread)
-    needs_a_person = sorted({*of_lake, *left_for_a_person(lake, known)})
-    candidates, declared = statuses_of_candidates(lake), unused.as_declared
-    waiting = {"readers_wait": say_why_readers_wait(lake)}
+    report = report_of(lake, pipeline, days, flags["why"])
+    unused = unusable(lake, read_rows=False)
+    needs_a_person = _lines_for_a_person(lake, pipeline, report, unused)
+    candidates = statuses_of_candidates(lake)
+    readers_wait = say_why_readers_wait(lake)
 
     def document() -> dict[str, Any]:
         """The report as JSON values, which take as long as all the rest."""
-        found = report.to_dict() | {
-            "needs_a_person": needs_a_person,
-            "unusable": unused,
-            "candidates": candidates,
-        }
-        found |= waiting
+        found = report.to_dict()
+        found["needs_a_person"] = needs_a_person
+        found["unusable"] = unused
+        found["candidates"] = candidates
+        found["readers_wait"] = readers_wait
         if flags["stale"]:
             found["days"] = [d for d in found["days"] if d["state"] == State.STALE]
         return found
 
-    totals = (
-        f"declared totals: {number(declared)} file(s) are as their manifests declare"
-        if declared
-        else ""
-    )
-    is_wanting = bool(report.unread) or any(map(report.is_wanting, report))
-    lines = [
-        totals,
-        *(f"needs a person: {line}" for line in needs_a_person),
-        *map(str, [unused, *candidates]),
-    ]
-    parts: list[Part] = [
-        partial(_draw, report, flags["stale"] or flags["why"]),
-        *filter(None, lines),
-    ]
-    return Output(document, parts, flags["check"] and is_wanting)
+    lines = [_declared_totals(unused)]
+    lines += [f"needs a person: {line}" for line in needs_a_person]
+    lines += map(str, [unused, *candidates])
+    drawn: Part = partial(_draw, report, flags["stale"] or flags["why"])
+    is_wanting = bool(report.unread) or any(report.is_wanting(day) for day in report)
+    return Output(document, [drawn, *filter(None, lines)], flags["check"] and is_wanting)
+
+
+def _lines_for_a_person(
+    lake: Lake, pipeline: Pipeline, report: StatusReport, unused: Unusable
+) -> list[str]:
+    """Return what waits for a person, a line each: damage, files that contradict their manifests,
+    idle plans, alarms of sensors."""
+    lines = {*report.wrong, *unused.contradicted}
+    lines.update(holding.line for holding in held_back(lake))
+    lines.update(left_for_a_person(lake, without_tables(pipeline, report.unread)))
+    return sorted(lines)
+
+
+def _declared_totals(unused: Unusable) -> str:
+    """Return how many files are what their manifests declare; empty where no manifest does."""
+    if not unused.as_declared:
+        return ""
+    count = number(unused.as_declared)
+    return f"declared totals: {count} file(s) are as their manifests declare"
 
 
 def _draw(report: StatusReport, stale: bool) -> None:
@@ -120,14 +129,22 @@ def _draw(report: StatusReport, stale: bool) -> None:
         _draw_grid(report, len(report.days) <= GRID_DAYS)
         _draw_totals(report)
     for hold in report.holds:  # no backfill rebuilds these days
-        held = "; ".join(f"{name} {text_of(contiguous(days))}" for name, days in hold.days.items())
-        say(f"held by {hold.rollback}: {held}", 2)
-        if hold.plan:
-            click.echo(f"look:  backfill-assets plan show {hold.plan}")
-        click.echo(f"release: {hold.release}")
+        _draw_hold(hold)
+
+
+def _draw_hold(hold: Hold) -> None:
+    """Draw the days that a rollback put back, and the command that releases them."""
+    held = "; ".join(f"{name} {text_of(contiguous(days))}" for name, days in hold.days.items())
+    say(f"held by {hold.rollback}: {held}", 2)
+    if hold.plan:
+        click.echo(f"look:  backfill-assets plan show {hold.plan}")
+    click.echo(f"release: {hold.release}")
 
 
 def _draw_grid(report: StatusReport, every_day: bool) -> None:
+    """Draw a line per day, or (not `every_day`) per stretch of days of equal states, and a column
+    per table."""
+
     def key(line: "tuple[DayStatus, ...]") -> object:
         return line[0].day if every_day else [(d.state, d.will_change) for d in line]
 
@@ -138,17 +155,20 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
         span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
         rows.append([span, *map(_cell, zip(*lines, strict=True))])
     draw_table(["day", *report.tables], rows)
-    *titles, last = ["the state", *(shown.title for shown in in_cells().values())]
-    say(f"A cell is {', '.join(titles)} and {last}.")
+    *titles, last_title = ["the state", *(shown.title for shown in in_cells().values())]
+    say(f"A cell is {', '.join(titles)} and {last_title}.")
 
 
 def _cell(days: Sequence[DayStatus]) -> str:
     """Return the state of the days of one cell, with a star where they will change, and the texts
     of columns."""
-    texts = [days[0].state.value + (FOLLOWS if days[0].will_change else "")]
+    first = days[0]
+    texts = [f"{first.state.value}{FOLLOWS}" if first.will_change else first.state.value]
     for name, shown in in_cells().items():
-        if values := [value for day in days if (value := getattr(day, name)) is not None]:
-            texts.append(shown.text(values))
+        values = [getattr(day, name) for day in days]
+        known = [value for value in values if value is not None]
+        if known:
+            texts.append(shown.text(known))
     return " ".join(texts)
 
 
@@ -177,42 +197,52 @@ def _draw_counts(report: StatusReport) -> None:
 def _draw_frontiers(report: StatusReport) -> None:
     """Draw up to when each source of `report` is loaded; nothing for a lake that loads no
     files."""
-    shown = "; ".join(
-        f"{n} {f:%Y-%m-%dT%H:%M:%SZ}" if f else f"{n} none, nothing is loaded"
-        for n, f in report.frontiers.items()
-    )
-    if shown:
+    loaded = []
+    for name, frontier in report.frontiers.items():
+        until = f"{frontier:%Y-%m-%dT%H:%M:%SZ}" if frontier else "none, nothing is loaded"
+        loaded.append(f"{name} {until}")
+    if loaded:
         as_of = f", as_of {report.as_of:%Y-%m-%dT%H:%M:%SZ}" if report.as_of else ""
-        say(f"frontier: {shown.strip()}{as_of}", 2)
+        say(f"frontier: {'; '.join(loaded).strip()}{as_of}", 2)
 
 
 def _draw_remedies(report: StatusReport) -> None:
     """Draw the commands that make the days of `report` right, in the order in which to run
     them."""
+    outdated = [d for d in report if d.state is State.OUTDATED]
+    with_other_columns = [d for d in outdated if d.table in report.columns]
+    by_other_code = [d for d in outdated if d.table not in report.columns]
     drawn = 0
     if stuck := _stuck_tables(report):
-        say(
-            "Give these columns the types they have, and the new types to columns of other names; "
-            "or move these "
-            f"folders of {report.lake}/tables away: {', '.join(stuck)} (with landed rows also the "
-            f"`{ARRIVALS}` of "
-            "their source), then run `backfill-assets catch-up`: all other tables keep their "
-            "history."
-        )
+        _say_how_to_move(report, stuck)
     else:
-        changed = [
-            d for name in report.columns for d in report.tables[name] if d.state is State.OUTDATED
-        ]
-        drawn += _draw_commands("load again", report, changed)
-    others = [d for d in report if d.state is State.OUTDATED and d.table not in report.columns]
-    drawn += _draw_commands("make by today's code", report, others, all_tables=True, command="plan")
-    wanting = [d for d in report if d.day in report.needed.get(d.table, ()) or d.will_change]
-    drawn += _draw_commands("rebuild", report, wanting, all_tables=True)
+        drawn += _draw_commands("load again", report, with_other_columns)
+    drawn += _draw_commands(
+        "make by today's code", report, by_other_code, all_tables=True, command="plan"
+    )
+    drawn += _draw_commands("rebuild", report, _wanting_days(report), all_tables=True)
     if drawn > 1:
         say(
             "Run them from top to bottom, and look at `status` after each: one may make days that "
             "another names."
         )
+
+
+def _wanting_days(report: StatusReport) -> list[DayStatus]:
+    """Return the days that need making, and those that will change after them."""
+    return [d for d in report if d.will_change or d.day in report.needed.get(d.table, ())]
+
+
+def _say_how_to_move(report: StatusReport, stuck: Sequence[str]) -> None:
+    """Say what a person does with tables whose columns changed so that no command can follow."""
+    say(
+        "Give these columns the types they have, and the new types to columns of other names; "
+        "or move these "
+        f"folders of {report.lake}/tables away: {', '.join(stuck)} (with landed rows also the "
+        f"`{ARRIVALS}` of "
+        "their source), then run `backfill-assets catch-up`: all other tables keep their "
+        "history."
+    )
 
 
 def _stuck_tables(report: StatusReport) -> list[str]:
@@ -261,13 +291,15 @@ def _draw_commands(
     named = [*report.tables] if all_tables else list(dict.fromkeys(d.table for d in over))
     held = {d.day for name in named for d in report.tables[name] if d.state is State.HELD}
     days = {d.day for d in over} - held
+    if not days:
+        return False
     tables = "" if all_tables else f" --tables {','.join(named)}"
-    for span in contiguous({*from_inclusive(min(days), max(days))} - held) if days else ():
+    for span in contiguous({*from_inclusive(min(days), max(days))} - held):
         if inside := [d for d in span if d in days]:
             click.echo(
                 f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}"
             )
-    return bool(days)
+    return True
 
 
 @click.command()
@@ -285,65 +317,60 @@ def show(table: str, day: date) -> Output:
 
 
 def _draw_day(report: DayReport) -> None:
-    click.echo(f"{report.table} {(day := report.day)}: {report.state.value}")
+    click.echo(f"{report.table} {report.day}: {report.state.value}")
     for name, text in (*_receipt(report), *_inputs(report), *_landed(report)):
         if text:
             say(f"  {name:9s} {text}", SHOW_HANG)
     if len(report.history) > 1:
-        rows = [
-            (
-                str(w.version),
-                w.at,
-                w.receipt.days[day].rows,
-                w.receipt.days[day].fingerprint,
-                w.receipt.reason,
-                w.receipt.run_id[:8],
-                w.receipt.note,
-            )
-            for w in report.history
-        ]
-        draw_table(
-            ["version", "at", "rows", "fingerprint", "reason", "run", "note"],
-            rows,
-            "history, newest first",
-        )
+        columns = ["version", "at", "rows", "fingerprint", "reason", "run", "note"]
+        rows = [_write_cells(write, report.day) for write in report.history]
+        draw_table(columns, rows, "history, newest first")
+
+
+def _write_cells(write: DayWrite, day: date) -> tuple[object, ...]:
+    """Return the cells of one write in the history of a day."""
+    receipt, entry = write.receipt, write.receipt.days[day]
+    made = (str(write.version), write.at, entry.rows, entry.fingerprint)
+    return *made, receipt.reason, receipt.run_id[:8], receipt.note
 
 
 def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield why the day is in its state, and the facts of its newest receipt, by name."""
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
-        yield (
-            "but",
-            f"it will change: it is made from {report.changes_after or 'days'}, made again before "
-            "it",
-        )
-    for write in report.history[:1]:
-        receipt, entry = write.receipt, write.receipt.days[report.day]
-        # Below version 0 an input did not exist yet.
-        read = ", ".join(
-            f"{name} v{v}" if v >= 0 else f"{name} (not there yet)"
-            for name, v in receipt.inputs.items()
-        )
-        yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
-        yield "content", f"fingerprint {entry.fingerprint}"
-        yield (
-            "written",
-            f"{text_of(write.at)} as version {write.version}, with {len(receipt.days)} day(s)",
-        )
-        yield "reason", receipt.reason + (f": {receipt.note}" if receipt.note else "")
-        yield "run", receipt.run_id
-        yield "by", receipt.tags.get(BY, "")
-        nothing = (
-            "those of the version that was put back"
-            if entry.built is Built.HELD
-            else "landed files"
-        )
-        yield "inputs", f"{read or nothing}; digest {entry.input_digest}"
-        yield "code", f"{receipt.code_digest}, settings {receipt.settings_digest}"
-        if SPREAD in receipt.tags:
-            yield "spread", receipt.tags[SPREAD]
-        yield "frontier", f"{receipt.frontier:%Y-%m-%dT%H:%M:%SZ}" if receipt.frontier else "none"
+        after = report.changes_after or "days"
+        yield "but", f"it will change: it is made from {after}, made again before it"
+    if report.history:
+        yield from _facts_of_write(report.history[0], report.day)
+
+
+def _facts_of_write(write: DayWrite, day: date) -> Iterator[tuple[str, str]]:
+    """Yield the facts of the receipt of a write of `day`, by name; empty ones are not shown."""
+    receipt, entry = write.receipt, write.receipt.days[day]
+    when = f"{text_of(write.at)} as version {write.version}"
+    yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
+    yield "content", f"fingerprint {entry.fingerprint}"
+    yield "written", f"{when}, with {len(receipt.days)} day(s)"
+    yield "reason", f"{receipt.reason}: {receipt.note}" if receipt.note else receipt.reason
+    yield "run", receipt.run_id
+    yield "by", receipt.tags.get(BY, "")
+    yield "inputs", f"{_inputs_read(receipt, entry)}; digest {entry.input_digest}"
+    yield "code", f"{receipt.code_digest}, settings {receipt.settings_digest}"
+    yield "spread", receipt.tags.get(SPREAD, "")
+    yield "frontier", f"{receipt.frontier:%Y-%m-%dT%H:%M:%SZ}" if receipt.frontier else "none"
+
+
+def _inputs_read(receipt: Receipt, entry: DayEntry) -> str:
+    """Return the versions of the inputs that a day was made from, in words."""
+    versions = []
+    for name, version in receipt.inputs.items():
+        did_exist = version >= 0
+        versions.append(f"{name} v{version}" if did_exist else f"{name} (not there yet)")
+    if versions:
+        return ", ".join(versions)
+    if entry.built is Built.HELD:
+        return "those of the version that was put back"
+    return "landed files"
 
 
 def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
@@ -352,30 +379,31 @@ def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
     for input_day in report.inputs:
         grouped[input_day.table, input_day.state.value, input_day.required].append(input_day)
     for (table, state, required), days in sorted(grouped.items()):
-        rows, spans = (
-            number(sum(d.rows or 0 for d in days)),
-            text_of(contiguous(d.day for d in days)),
-        )
+        rows = number(sum(d.rows or 0 for d in days))
+        spans = text_of(contiguous(d.day for d in days))
         yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
 
 
 def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield the first landed files, and the most frequent reasons of quarantine."""
     for part in report.files[:MOST_FILES]:
-        bad = f", {number(part.bad_rows)} of them unusable" if part.bad_rows else ""
-        bad += ", as its manifest declares" if part.as_declared else ""
-        yield (
-            "file",
-            f"{part.path}{' (withdrawn)' if part.withdrawn else ''}: {number(part.rows)} rows of "
-            f"the day{bad}",
-        )
+        yield "file", _landed_part(part)
     if rest := report.files[MOST_FILES:]:
         rows = number(sum(part.rows for part in rest))
         yield "file", f"and {number(len(rest))} more with {rows} rows: see --json"
     found = kinds(report.quarantine)
     yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:
-        yield (
-            "refused",
-            f"{number(found.more_rows)} for {found.more_kinds} other reasons: see --json",
-        )
+        more_rows = number(found.more_rows)
+        yield "refused", f"{more_rows} for {found.more_kinds} other reasons: see --json"
+
+
+def _landed_part(part: LandedPart) -> str:
+    """Return what a landed file holds of the day, in words."""
+    withdrawn = " (withdrawn)" if part.withdrawn else ""
+    text = f"{part.path}{withdrawn}: {number(part.rows)} rows of the day"
+    if part.bad_rows:
+        text += f", {number(part.bad_rows)} of them unusable"
+    if part.as_declared:
+        text += ", as its manifest declares"
+    return text
