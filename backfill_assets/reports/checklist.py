@@ -7,13 +7,14 @@ hold. No JVM, no Dagster.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from backfill_assets.intake.select import names_of
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.contracts import versions_of
+from backfill_assets.kernel.core.contracts import Input, versions_of
 from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.rooms import offered
@@ -80,81 +81,82 @@ def _item(about: str, name: str, answer: Answer) -> Item:
 def _idempotent(seen: _LakeState) -> Answer:
     """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no
     receipt refuted."""
-    irreproducible = {
-        n: [d for d, r in t.latest.items() if r.irreproducible]
-        for n, t in seen.states.view.tables.items()
-    }
-    wrong = [f"{name} {ranges(days)}" for name, days in irreproducible.items() if days]
-    equal = [p for p in proofs(seen.lake) if p.outcome == EQUAL]
-    wrong += [str(p) for failed in unproven(seen.lake, seen.pipeline).values() for p in failed]
-    evidence = (
-        f"{len(equal)} day(s) of tables were computed again and came out equal"
-        if equal
-        else "no day was computed again"
-    )
-    evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}" if wrong else evidence
-    return bool(equal) and not wrong, evidence, "backfill-assets prove --random 3"
+    wrong = []
+    for name, table in seen.states.view.tables.items():
+        if days := [day for day, receipt in table.latest.items() if receipt.irreproducible]:
+            wrong.append(f"{name} {ranges(days)}")
+    for failed in unproven(seen.lake, seen.pipeline).values():
+        wrong += map(str, failed)
+    equal = sum(proof.outcome == EQUAL for proof in proofs(seen.lake))
+    if wrong:
+        evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}"
+    elif equal:
+        evidence = f"{equal} day(s) of tables were computed again and came out equal"
+    else:
+        evidence = "no day was computed again"
+    return equal > 0 and not wrong, evidence, "backfill-assets prove --random 3"
 
 
 def _atomic(seen: _LakeState) -> Answer:
     """Every day is one commit of ours, and no switch of several tables stopped halfway."""
-    foreign = [f"{n} {ranges(t.foreign)}" for n, t in seen.states.view.tables.items() if t.foreign]
-    halfway = list(map(str, unfinished(seen.lake)))
-    days = sum(len(t.latest) for t in seen.states.view.tables.values())
+    tables = seen.states.view.tables
+    foreign = [f"{n} {ranges(t.foreign)}" for n, t in tables.items() if t.foreign]
+    days = sum(len(t.latest) for t in tables.values())
+    wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
+    wrong += map(str, unfinished(seen.lake))
+    wrong += map(str, seen.unread.values())
     well = (
         f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
         "stopped halfway"
     )
-    wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
-    wrong += [*halfway, *map(str, seen.unread.values())]
-    return bool(days) and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+    return days > 0 and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 
 def _one_path(seen: _LakeState) -> Answer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one
     code per table."""
-    view, codes = seen.states.view, seen.pipeline.codes
-    runs = Counter(
-        c.receipt.reason for n in view.tables for c in seen.lake.store.commits(n) if c.receipt
-    )
-    ours = {
-        n for n, contract in seen.states.contracts.items() if n in codes and not contract.external
-    }
-    latest_of = {n: t.latest.values() for n, t in view.tables.items() if n in ours}
-    outdated = {
-        n: sum(s.code_digest != codes[n].code_digest for s in latest)
-        for n, latest in latest_of.items()
-    }
-    wrong = [
-        f"by other code than today's: {days} day(s) of {name}"
-        for name, days in outdated.items()
-        if days
-    ]
+    outdated = _days_of_other_code(seen)
+    wrong = [f"by other code than today's: {n} day(s) of {name}" for name, n in outdated.items()]
+    runs = _commits_by_reason(seen)
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
     well = (
         f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code "
         "of its table"
     )
-    names = ",".join(n for n, days in outdated.items() if days)
-    mend = (
-        f"backfill-assets plan --from DAY --to DAY --tables {names}"
-        if names
-        else "backfill-assets catch-up"
-    )
+    mend = "backfill-assets catch-up"
+    if outdated:
+        mend = f"backfill-assets plan --from DAY --to DAY --tables {','.join(outdated)}"
     return bool(runs) and not wrong, "; ".join(wrong) or well, mend
+
+
+def _commits_by_reason(seen: _LakeState) -> Counter[str]:
+    """Count the commits with a receipt of all tables by its reason."""
+    counted = Counter[str]()
+    for name in seen.states.view.tables:
+        for commit in seen.lake.store.commits(name):
+            if commit.receipt:
+                counted[commit.receipt.reason] += 1
+    return counted
+
+
+def _days_of_other_code(seen: _LakeState) -> dict[str, int]:
+    """Count the days that other code than today's made, of each table of ours that has any."""
+    codes, counted = seen.pipeline.codes, dict[str, int]()
+    for name, table in seen.states.view.tables.items():
+        contract = seen.states.contracts.get(name)
+        if contract is None or contract.external or name not in codes:
+            continue
+        today = codes[name].code_digest
+        if days := sum(receipt.code_digest != today for receipt in table.latest.values()):
+            counted[name] = days
+    return counted
 
 
 def _event_time(seen: _LakeState) -> Answer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
-    share, days = seen.lake.settings.lateness.watermark_share, known_days(seen.states.view)
-    stale = {
-        n: [d for d in days or () if seen.states.of(n, d) is State.STALE]
-        for n in seen.states.contracts
-    }
-    wrong = [
-        f"{name} {ranges(found)} lack rows that arrived" for name, found in stale.items() if found
-    ]
     fix = "backfill-assets catch-up"
+    share = seen.lake.settings.lateness.watermark_share
+    wrong = [f"{name} {ranges(days)} lack rows that arrived" for name, days in _stale_days(seen)]
     try:
         late = lateness_of(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
@@ -166,45 +168,53 @@ def _event_time(seen: _LakeState) -> Answer:
     return not wrong, "; ".join(wrong[:3]) or well, fix
 
 
+def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
+    """Yield the stale days of each table that has any."""
+    days = known_days(seen.states.view) or ()
+    for name in seen.states.contracts:
+        if stale := [day for day in days if seen.states.of(name, day) is State.STALE]:
+            yield name, stale
+
+
 def _deduplicated(seen: _LakeState) -> Answer:
     """Every landed row is accounted for, no hash decides which row of a key wins, and no key is
     current twice."""
-    view, contracts = seen.states.view, seen.states.contracts
+    view = seen.states.view
     landed = sum_of_accounts(accounts(seen.lake, view).values())
     if wrong := sum(landed.wrong.values()):
-        evidence = (
-            f"{wrong:,} landed row(s) are in no table: "
-            f"{', '.join(map(str, contiguous(landed.wrong)))}"
-        )
+        spans = ", ".join(map(str, contiguous(landed.wrong)))
+        evidence = f"{wrong:,} landed row(s) are in no table: {spans}"
         return False, evidence, "backfill-assets doctor"
     if undecided := sum(_undecided(seen, source) for source in view.sources.values()):
         evidence = (
             f"{undecided:,} keys came on one day in several files, with other content and one "
-            "version_ts: a hash "
+            f"version_ts: a hash decides which counts (of the newest {NEWEST_DAYS} days)"
         )
-        evidence += f"decides which counts (of the newest {NEWEST_DAYS} days)"
         return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
-    versions = [
-        n
-        for n in versions_of(contracts.values())
-        if {"event_key", "known_until"} <= {*contracts[n].column_names}
-    ]
-    if twice := {name: n for name in versions if (n := _current_twice(seen, name))}:
-        evidence = "; ".join(
-            f"{n:,} row(s) of {name} repeat a key that is current" for name, n in twice.items()
-        )
+    versions = _tables_of_versions(seen)
+    repeats = {name: _current_twice(seen, name) for name in versions}
+    if twice := {name: rows for name, rows in repeats.items() if rows}:
         return (
             False,
-            evidence,
+            "; ".join(
+                f"{n:,} row(s) of {t} repeat a key that is current" for t, n in twice.items()
+            ),
             f"backfill-assets backfill --force --tables {','.join(twice)} --from DAY --to DAY",
         )
     found = sum((repeats_of(seen.lake, seen.states, s) for s in view.sources.values()), Repeats())
     evidence = (
         f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery "
-        "number, and of the "
+        f"number, and of the other {found}; each key is current once in "
+        f"{', '.join(versions) or 'no table'}"
     )
-    evidence += f"other {found}; each key is current once in {', '.join(versions) or 'no table'}"
-    return bool(landed.rows and versions), evidence, "backfill-assets doctor"
+    return landed.rows > 0 and bool(versions), evidence, "backfill-assets doctor"
+
+
+def _tables_of_versions(seen: _LakeState) -> list[str]:
+    """Return the tables that keep the versions of a key, of which one is current."""
+    contracts = seen.states.contracts
+    needed = {"event_key", "known_until"}
+    return [n for n in versions_of(contracts.values()) if needed <= {*contracts[n].column_names}]
 
 
 def _current_twice(seen: _LakeState, name: str) -> int:
@@ -229,16 +239,12 @@ def _undecided(seen: _LakeState, source: Source) -> int:
     if delivered.table or "seq" in names_of(delivered.select):  # a table's log orders its rows
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
-    own = (
-        c.name
-        for c in seen.states.contracts[source.table].columns
-        if c.name not in ("seq", "source_file")
-    )
+    columns = seen.states.contracts[source.table].columns
+    own = [quoted(c.name) for c in columns if c.name not in ("seq", "source_file")]
     contents = (
-        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t WHERE arrival_date "
-        f">= DATE '{days[0]}'"
+        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t "
+        f"WHERE arrival_date >= DATE '{days[0]}' GROUP BY {', '.join(own)}"
     )
-    contents += f" GROUP BY {', '.join(map(quoted, own))}"
     query = (
         f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} HAVING count(*) > 1 AND min(a) <> max(b)"
     )
@@ -250,35 +256,44 @@ def _undecided(seen: _LakeState, source: Source) -> int:
 
 def _skew(seen: _LakeState) -> Answer:
     """The most frequent key of each table that others group or join is known, and bounded."""
-    days = known_days(seen.states.view)
-    reads = (
-        {n: {i.table: [days] for i in c.inputs if i.by} for n, c in seen.states.contracts.items()}
-        if days
-        else {}
-    )
-    count_shares: CountShares | None = offered("key_shares")
-    shares = count_shares(seen.lake, seen.states, reads) if count_shares is not None else ()
+    shares = _shares_of_keys(seen)
     beyond = [
         f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}"
         for s in shares
         if s.bound and s.beyond
     ]
     unbounded = sorted({s.table for s in shares if s.bound is None})
-    keyed = sorted({i.table for c in seen.states.contracts.values() for i in c.inputs if i.by})
-    evidence = (
-        "; ".join(beyond) or "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
-    )
+    keyed = sorted({read.table for read in _keyed_inputs(seen)})
+    known = "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
+    evidence = "; ".join(beyond) or known
     if not keyed:
         evidence = "no input says by which columns a table groups or joins it"
         mend = "name them (`by` of an input): backfill-assets guide skew"
     elif not shares:
         mend = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
     else:
-        mend = (
-            f"set [gates.tables.{(unbounded or [s.table for s in shares])[0]}] max_key_share in "
-            "lake.toml"
-        )
-    return bool(shares) and not beyond and not unbounded, evidence, mend
+        table = unbounded[0] if unbounded else shares[0].table
+        mend = f"set [gates.tables.{table}] max_key_share in lake.toml"
+    is_bounded = not beyond and not unbounded
+    return bool(shares) and is_bounded, evidence, mend
+
+
+def _keyed_inputs(seen: _LakeState) -> list[Input]:
+    """Return the inputs that name the columns by which a table groups or joins them."""
+    return [read for c in seen.states.contracts.values() for read in c.inputs if read.by]
+
+
+def _shares_of_keys(seen: _LakeState) -> Sequence[Any]:
+    """Return the shares of the most frequent keys, over all known days, of each input that names
+    its key; none where no room counts them."""
+    count_shares: CountShares | None = offered("key_shares")
+    if count_shares is None:
+        return ()
+    days = known_days(seen.states.view)
+    reads = {}
+    for name, contract in seen.states.contracts.items() if days else ():
+        reads[name] = {read.table: [days] for read in contract.inputs if read.by}
+    return count_shares(seen.lake, seen.states, reads)
 
 
 LOADS: dict[str, Callable[[_LakeState], Answer]] = {
