@@ -32,12 +32,12 @@ if TYPE_CHECKING:
         TransientError,
     )
     from backfill_assets.kernel.core.process import lake_folder
-    from backfill_assets.kernel.tables.settings import LakeSettings
     from backfill_assets.kernel.write.model import Chunk, Table
     from backfill_assets.pipeline.tables import tables
     from backfill_assets.pipeline.transforms.spread import spread_join
     from backfill_assets.pipeline.transforms.staging import as_known
     from backfill_assets.reading.opening import open_lake
+    from backfill_assets.settings import LakeSettings
 
 __all__ = [
     "BackfillError",
@@ -80,12 +80,12 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is a mista
             "dagster.definitions": ("LakeComponent",),
             "foreign.external": ("external_table",),
             "kernel.write.model": ("Chunk", "Table"),
-            "kernel.tables.settings": ("LakeSettings",),
             "dagster.adapter.assemble": ("assemble",),
             "pipeline.tables": ("tables",),
             "pipeline.transforms.spread": ("spread_join",),
             "pipeline.transforms.staging": ("as_known",),
             "reading.opening": ("open_lake",),
+            "settings": ("LakeSettings",),
         },
     )
 

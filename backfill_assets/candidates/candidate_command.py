@@ -36,13 +36,13 @@ from backfill_assets.cli.common import (
     lake_option,
     newest_option,
     opened,
+    pipeline_in,
 )
 from backfill_assets.cli.drawing import TextTable, number
 from backfill_assets.cli.output import answer
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.own_files import reached
 from backfill_assets.reading.kept_snapshots import Snapshot, file_of, find_snapshot, snapshot_names
 
@@ -99,7 +99,7 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 def list_candidates() -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is
     behind."""
-    found = candidate_statuses(opened()[0], chosen_pipeline)
+    found = candidate_statuses(opened()[0], pipeline_in)
     lines = (f"{status} in {address_of(status.folder)}" for status in found)
     answer(found, lines, "This lake has no candidates.")
 
@@ -129,7 +129,7 @@ def publish_candidate(
     if catch_up and yes:
         _bring_up(candidate_lake, note)
     request = PublishRequest(
-        lake, pipeline, candidate_lake, chosen_pipeline(candidate_lake), days, note, not no_compare
+        lake, pipeline, candidate_lake, pipeline_in(candidate_lake), days, note, not no_compare
     )
     publication = publish(request, act=yes)
     answer(publication, _publication_lines(lake, name, publication))

@@ -253,10 +253,14 @@ def opened() -> "tuple[Lake, Pipeline]":
     """Open the chosen lake and its pipeline; raises SettingsError if there is none."""
     if (instead := overrides().opened) is not None:
         return instead()
-    from backfill_assets.pipeline.chosen import chosen_pipeline
-
     lake = named_lake()
-    return lake, chosen_pipeline(lake)
+    return lake, pipeline_in(lake)
+
+
+def pipeline_in(lake: "Lake") -> "Pipeline":
+    """Return the tables that a lake's settings choose. Raises SettingsError for those that cannot
+    be."""
+    return chosen_pipeline(lake)
 
 
 def wants_json() -> bool:

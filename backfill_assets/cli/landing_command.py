@@ -15,6 +15,7 @@ from backfill_assets.cli.common import (
     json_and_lake,
     named_lake,
     opened,
+    pipeline_in,
     say_unusable,
 )
 from backfill_assets.cli.drawing import number, remark
@@ -30,7 +31,6 @@ from backfill_assets.kernel.core.scans import ScanReport, shown
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.pipeline.chosen import chosen_pipeline
 
 UNDISPUTED = (
     "neither altered nor missing, and no scan found that it contradicts its declared totals"
@@ -60,7 +60,7 @@ def _contracts(lake: Lake) -> Sequence[Contract]:
     """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened:
     files are scanned all the same."""
     try:
-        return chosen_pipeline(lake).contracts
+        return pipeline_in(lake).contracts
     except BackfillError as error:
         remark(f"Tables that others write were not looked at. {error}")
         return ()
@@ -116,7 +116,7 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
 def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
-    unread = _observe(lake, chosen_pipeline(lake))
+    unread = _observe(lake, pipeline_in(lake))
     comparisons, unlisted = landed_each(session)
     comparison = joined(comparisons.values())
     if comparison.is_scanned:

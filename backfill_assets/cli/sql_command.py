@@ -28,6 +28,7 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import draw_table, number, remark
 from backfill_assets.cli.output import answer
 from backfill_assets.engines.confs import S3Address
+from backfill_assets.engines.engine_paths import by_hadoop
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import plain
@@ -186,8 +187,6 @@ def attach(reader: str, newest: bool) -> None:
     Run it in that program. All tables are of the newest lake version, and stay so: run it again to
     see newer days. No row is copied.
     """
-    from backfill_assets.foreign.catalog import location_of  # it imports engines
-
     lake, pipeline = opened()
     uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
     if wants_json():
@@ -203,7 +202,7 @@ def attach(reader: str, newest: bool) -> None:
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
             line = (NEWEST if version is None else READERS)[reader]
-            path = location_of(uri) if reader == "spark" else unquote(uri)
+            path = by_hadoop(unquote(uri)) if reader == "spark" else unquote(uri)
             literal = path.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(
                 line.format(

@@ -28,6 +28,7 @@ ROOM = Room(
             "Recompute days in another order.",
         ),
     },
+    settings="compare.settings:CompareSettings",
     dagster="compare.in_dagster:definitions",
     offers={
         "count_changes": "compare.compare:count_changes",

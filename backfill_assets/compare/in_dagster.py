@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.compare.prove import Prover, prove, prove_days, waits
+from backfill_assets.compare.settings import proof_of
 from backfill_assets.dagster.adding import (
     LakeContext,
     Opened,
@@ -35,7 +36,7 @@ WORDS = (
 
 def definitions(shown: ShownLake) -> dg.Definitions:
     """Job, schedule and checks of the standing proof, where the lake asks for one."""
-    proof = shown.opened.lake.settings.proof
+    proof = proof_of(shown.opened.lake.settings)
     if not proof.days_per_day:
         return dg.Definitions()
     job, tables = proof_job(shown.lake_context), shown.opened.pipeline.own

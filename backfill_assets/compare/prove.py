@@ -24,6 +24,7 @@ from backfill_assets.compare.recompute import (
     SessionElsewhere,
     recompute,
 )
+from backfill_assets.compare.settings import proof_of
 from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
 from backfill_assets.engines.server import (
     SERVERS,
@@ -131,7 +132,7 @@ Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
 def waits(lake: Lake, pipeline: Pipeline) -> str:
     """Return why no proof is due ("" if one is): proofs are off, or the last took more than its
     share of writes since."""
-    settings, last = lake.settings.proof, [p for p in proofs(lake) if p.seconds]
+    settings, last = proof_of(lake.settings), [p for p in proofs(lake) if p.seconds]
     if not settings.days_per_day:
         return "[proof] days_per_day is 0"
     if not last:
@@ -155,7 +156,7 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
         (t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name)
     )
     drawn = random.Random(str(today)).sample(  # noqa: S311
-        written, min(lake.settings.proof.days_per_day, len(written))
+        written, min(proof_of(lake.settings).days_per_day, len(written))
     )
     began, outcomes = time.monotonic(), list[Proof]()
     for table, day in drawn:

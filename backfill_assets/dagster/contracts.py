@@ -25,10 +25,10 @@ from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, SettingsError
+from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.write.code import SourceFile
 from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
 from backfill_assets.kernel.write.rules import check_rules
-from backfill_assets.pipeline.chosen import NAME
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def table_of(
     refused as it writes. Raises SettingsError for what is no name."""
     named = metadata.get(TABLE)
     name = table_named(key) if named is None else str(named)
-    if NAME.fullmatch(name):
+    if TABLE_NAME.fullmatch(name):
         return name
     by = "its key" if named is None else f"its metadata {TABLE}"
     raise SettingsError(

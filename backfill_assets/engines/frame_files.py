@@ -20,7 +20,6 @@ from backfill_assets.engines.session import (
 )
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import NOT_RUN, ContractBroken
-from backfill_assets.kernel.tables.columns import EIGHT_BYTES
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.query_files import part_files
 from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, filling
@@ -32,6 +31,7 @@ MANY_FOLDERS = 4  # fewer, and Spark is as quick by itself
 SHUFFLE = "spark.sql.shuffle.partitions"
 INSTANTS = "spark.sql.parquet.outputTimestampType"
 WHOLE = "whole"  # folder of the rows before DuckDB parts them
+EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 WIDENING = {
     ("int", "bigint"),
     ("smallint", "bigint"),

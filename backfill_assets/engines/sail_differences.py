@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.kernel.core.unsteady import ADDING, ANY_ROW, TIES, UNDECIDED, is_sparks
+from backfill_assets.kernel.core.unsteady import UNDECIDED, is_sparks
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]
@@ -69,6 +69,40 @@ DIFFERENT = frozenset(
             "weekday",
         ),  # the first day of a week, and moments before 1970
     ]
+)
+ANY_ROW = frozenset({"first", "last", "first_value", "last_value", "any_value"})
+TIES = frozenset(
+    {"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"}
+)
+ADDING = frozenset(
+    {
+        "sum",
+        "try_sum",
+        "avg",
+        "try_avg",
+        "mean",
+        "std",
+        "stddev",
+        "stddev_samp",
+        "stddev_pop",
+        "variance",
+        "var_samp",
+        "var_pop",
+        "corr",
+        "covar_samp",
+        "covar_pop",
+        "skewness",
+        "kurtosis",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "product",
+    }
 )
 # What depends on the clock, on chance or on the order of rows: Spark's plan shows it, Sail's does
 # not.

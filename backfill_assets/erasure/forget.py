@@ -19,6 +19,7 @@ from backfill_assets.intake.forgotten import Erasure
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.select import columns_of
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.addresses import CANDIDATES, called
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -87,9 +88,7 @@ class ForgetRequest:
         unread = [
             p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)
         ]
-        encoded = (
-            self._parsed(lambda source: source.dialect.encoding != "utf-8") if unread else set()
-        )
+        encoded = self._parsed(_is_encoded) if unread else set()
         unread = [p for p in unread if p not in encoded]
         return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
 
@@ -150,6 +149,10 @@ class FoundFiles:
     held: list[Path]  # they hold the entity
     mentions: list[Path]  # rows of others in them hold it within longer values
     unread: list[Path]  # nothing here decodes them: they may hold it
+
+
+def _is_encoded(source: SourceSettings) -> bool:
+    return landed_source(source).dialect.encoding != "utf-8"
 
 
 def trace_of(lake: Lake, values: Sequence[str]) -> Trace:

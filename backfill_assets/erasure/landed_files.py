@@ -12,18 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.erasure.traces import Trace
-from backfill_assets.intake.batches import BAD_TEXT, ROW_NUMBER, TextParser
+from backfill_assets.intake.batches import BAD_TEXT, ROW_NUMBER
 from backfill_assets.intake.content_store import StoredFile, discard, find
 from backfill_assets.intake.content_store import copies as copies_of
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
-from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.files import (
     LandedFile,
     StillChanging,
@@ -37,6 +36,7 @@ from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.intake.landed_changes import compared
 from backfill_assets.intake.scan import follow
 from backfill_assets.intake.select import columns_of
+from backfill_assets.intake.settings import LandedSource, landed_source
 from backfill_assets.intake.text_lines import GZIP_MAGIC
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.texts import plain
@@ -107,7 +107,7 @@ def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
             "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
         )
-    of = lake_session.lake.settings.source
+    of = landed_source(lake_session.lake.settings.source)
     for record in chosen:
         gone, source = sorted(rows[record.sha256]), lake_session.lake.source
         entry = {
@@ -117,7 +117,7 @@ def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
             "rows": len(gone),
             "gone": gone,
         }
-        with amended(listed[record.path], of.format, gone, of.dialect) as contents:
+        with amended(listed[record.path], of, gone) as contents:
             entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
             erasure.done["landed"] = [*erasure.done["landed"], entry]
             # First: a file that was rewritten and not noted would be one that somebody altered.
@@ -160,7 +160,8 @@ def _spelled(
 ) -> dict[str, set[str]]:
     """Per column of the entity the landed texts that `select` makes it of in these rows: of one
     landed column, because a part of a name is no name."""
-    source, found = lake_session.lake.settings.source, defaultdict[str, set[str]](set)
+    source = landed_source(lake_session.lake.settings.source)
+    found = defaultdict[str, set[str]](set)
     select, dialect = source.select, source.dialect
     with connection(lake_session.lake) as engine:
         for file in (f for f in files if rows.get(f.sha256)):
@@ -203,11 +204,11 @@ def _unreadable(lake_session: Session, file: StoredFile, trace: Trace) -> list[i
 
 @contextmanager
 def amended(
-    file: LandedFile, format: str, gone: Collection[int], dialect: Dialect = PLAIN_TEXT
+    file: LandedFile, source: LandedSource, gone: Collection[int]
 ) -> Iterator[tuple[str, str]]:
     """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its
     bytes before and after. At the end of the block it takes the file's place, atomically; its time
-    moves on by a microsecond. The lines around the records of a `dialect` stay.
+    moves on by a microsecond. The lines around the records of its dialect stay.
 
     Raises LandingError if this user may not write there, and for a Parquet file with INT96, which
     only Spark can write; StillChanging if the file is not as it was listed.
@@ -215,10 +216,10 @@ def amended(
     with at_hand(file) as here:
         part = here.path.with_name(f".{here.path.name}.forget.tmp")
         try:
-            if format == "parquet":
+            if source.format == "parquet":
                 _without_rows(here, part, gone)
             else:
-                _without_lines(here, PARSERS[format](DEFAULT_LIMITS, dialect), part, gone, dialect)
+                _without_lines(here, source, part, gone)
             part.chmod(here.path.stat().st_mode & 0o777)
             os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
             with part.open("rb") as written:
@@ -247,8 +248,10 @@ def _put_back(file: LandedFile, part: Path) -> None:
 
 
 def _without_lines(
-    file: LandedFile, parser: TextParser[Any], part: Path, gone: Collection[int], dialect: Dialect
+    file: LandedFile, source: LandedSource, part: Path, gone: Collection[int]
 ) -> None:
+    dialect = source.dialect
+    parser = PARSERS[source.format](DEFAULT_LIMITS, dialect)
     with file.path.open("rb") as raw:
         spans = parser.spans(dialect.lines(_blocks(raw), file.size, DEFAULT_LIMITS))
         lost = {*gone}

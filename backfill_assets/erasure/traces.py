@@ -36,6 +36,7 @@ from backfill_assets.erasure.decoding import (
     widened,
 )
 from backfill_assets.kernel.core.addresses import bucket_address, folder_at
+from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.choice import copies_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
@@ -202,11 +203,12 @@ class Search:
     @property
     def copies(self) -> list[Path]:
         """This machine's folders of copies from the buckets that the lake names."""
-        of = self.lake.settings
-        named = [*(s.files for s in of.delivered.values()), *(e.to for e in of.exports.values())]
-        named += [t.contract.external for t in declared(self.lake.root)] + [
-            t.place for t in of.tables.values()
-        ]
+        settings = self.lake.settings
+        export_places = offered("export_places")
+        named = [source.files for source in settings.delivered.values()]
+        named += export_places(settings) if export_places is not None else []
+        named += [table.contract.external for table in declared(self.lake.root)]
+        named += [table.place for table in settings.tables.values()]
         return copies_of_others([self.lake.address, *named])
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:

@@ -14,5 +14,7 @@ ROOM = Room(
             "export.export_command:export", "Keep", "Changed days to a folder or database."
         ),
     },
+    settings="export.settings:ExportsSettings",
     dagster="export.in_dagster:definitions",
+    offers={"export_places": "export.settings:export_places"},
 )

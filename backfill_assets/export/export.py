@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.export.export_sinks import HeldDay, Sink, sink_of
+from backfill_assets.export.settings import exports_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges
 from backfill_assets.kernel.core.errors import BackfillError
@@ -125,7 +126,7 @@ def export_all(
 ) -> list[Exported]:
     """Do the exports of `[exports]` in lake.toml (names: empty = all). Raises as `export`, at the
     first that fails."""
-    known = lake.settings.exports
+    known = exports_of(lake.settings)
     if unknown := [n for n in names if n not in known]:
         raise BackfillError(
             f"the export {unknown[0]}",

@@ -12,6 +12,7 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     lake_root,
+    pipeline_in,
 )
 from backfill_assets.cli.output import answer
 from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_apart
@@ -20,9 +21,9 @@ from backfill_assets.foreign.external import place_of
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.tables.folder import readers_of
 from backfill_assets.kernel.tables.home import access_of, look_at
+from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import AccessSettings
 from backfill_assets.kernel.tables.versions import record
-from backfill_assets.pipeline.chosen import NAME, chosen_pipeline
 
 
 @click.command()
@@ -52,7 +53,7 @@ def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
     the folder see them. Where there is no lake, one is made. Killed at any moment, the same command
     goes on. Tables that cannot be kept so are refused by name.
     """
-    if not NAME.fullmatch(table):
+    if not TABLE_NAME.fullmatch(table):
         raise click.BadParameter(
             "use small letters, digits and _, a letter first", param_hint="TABLE"
         )
@@ -65,9 +66,9 @@ def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
         lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
     )
     with access_of(lake):
-        adopted = adopt_table(lake, wanted, chosen_pipeline(lake).contracts)
+        adopted = adopt_table(lake, wanted, pipeline_in(lake).contracts)
         lake = look_at(lake.root)  # which knows now where the table lies
-        pipeline = chosen_pipeline(lake)
+        pipeline = pipeline_in(lake)
         record(lake, pipeline.contracts, f"adopt {table}")
     maker = pipeline.table(table).contract.made_by
     who = (

@@ -28,4 +28,5 @@ ROOM = Room(
         "data_fault": "intake.log_bounds:data_fault",
     },
     fences=("intake.forgotten:erased_meanwhile",),
+    settings="intake.settings:LandedSettings",
 )

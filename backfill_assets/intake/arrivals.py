@@ -22,6 +22,7 @@ from backfill_assets.intake.arrival_rows import (
 )
 from backfill_assets.intake.ledger import ARRIVALS, of_source
 from backfill_assets.intake.paths import day_text
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.contracts import Contract, versions_of
 from backfill_assets.kernel.core.frontier import Frontiers
 from backfill_assets.kernel.core.payload import LANDED
@@ -116,7 +117,8 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
     without `key_day`, and while a loaded day was judged without this one. Judged with it are days
     loaded under settings of this digest, and days that the ledger says so of and that were not
     loaded since."""
-    template, early = lake.settings.source.key_day, lake.settings.lateness.early_tolerance_days
+    template = landed_source(lake.settings.source).key_day
+    early = lake.settings.lateness.early_tolerance_days
     if template is None:
         return ""
     promise = f"{BY_KEY}{template!r} from {lake.settings.start_date}, early by {early} days"
@@ -133,7 +135,8 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
 def _day_of_key(lake: Lake) -> str:
     """SQL of the event day that a key names, NULL where no usable upsert can have it."""
     settings = lake.settings
-    day = f"TRY_CAST({day_text(settings.source.key_day or '')} AS DATE)"
+    template = landed_source(settings.source).key_day or ""
+    day = f"TRY_CAST({day_text(template)} AS DATE)"
     newest = f"arrival_date + {settings.lateness.early_tolerance_days}"
     is_usable = f"{day} BETWEEN DATE '{settings.start_date}' AND {newest}"
     return f"CASE WHEN {is_usable} THEN {day} END"

@@ -25,6 +25,7 @@ from backfill_assets.intake.ledger import FileRecord
 from backfill_assets.intake.mapping import is_of_the_data
 from backfill_assets.intake.parquet_files import undecoded
 from backfill_assets.intake.select import uses_path
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_log import TableFile
 from backfill_assets.intake.table_changes import commit_of, is_lost, nowhere, take_in
 from backfill_assets.intake.tasks import Intake
@@ -343,7 +344,7 @@ def contents_of(lake_session: Session, records: Sequence[FileRecord]) -> list[St
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content
     exists nowhere.
     """
-    stock, source = lake_session.lake.stock, lake_session.lake.settings.source
+    stock, source = lake_session.lake.stock, landed_source(lake_session.lake.settings.source)
     by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
     found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
     if (
@@ -395,7 +396,7 @@ def ingested(lake_session: Session, file: LandedFile, by_path: bool | None = Non
 
 def intake_of(lake_session: Session, by_path: bool | None = None) -> Intake:
     """How files of the lake's source are taken in; `by_path` as `ingested` says."""
-    source = lake_session.lake.settings.source
+    source = landed_source(lake_session.lake.settings.source)
     by_path = uses_path(source.select) if by_path is None else by_path
     is_undecoded = bool(source.in_place) and lake_session.reads_undecoded()
     return Intake(source.format, source.dialect, by_path, source.in_place, is_undecoded)

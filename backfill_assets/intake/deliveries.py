@@ -42,6 +42,7 @@ from backfill_assets.intake.select import (
     reads_all,
     words_of,
 )
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ledgers import QUARANTINE
@@ -124,10 +125,8 @@ def _log_columns(source: SourceSettings) -> dict[str, str]:
 def _refuse_unlisted_numbers(source: SourceSettings) -> None:
     """Raise SettingsError where a number is made of a column that `numbers` of a dialect lacks:
     1.234 would be read as a fraction there."""
-    dialect, kinds = (
-        source.dialect,
-        {n.lower(): k.kind for n, k in delivery_types(source.payload_columns).items()},
-    )
+    dialect = landed_source(source).dialect
+    kinds = {n.lower(): k.kind for n, k in delivery_types(source.payload_columns).items()}
     listed = {*map(folded_name, dialect.numbers), *OURS}
     for name, read in columns_of(source.select).items() if dialect.has_own_numbers else ():
         if kinds.get(name) in NUMBERS and len({*read}) == 1 and folded_name(read[0]) not in listed:
@@ -275,11 +274,8 @@ def _of_key_days(
     one that no upsert can have arrived before is set aside, too."""
     from pyspark.sql import functions as F
 
-    template, early, upsert = (
-        settings.source.key_day,
-        settings.lateness.early_tolerance_days,
-        F.col("op") == "upsert",
-    )
+    template = landed_source(settings.source).key_day
+    early, upsert = settings.lateness.early_tolerance_days, F.col("op") == "upsert"
     if template is None:
         return []
     text = F.expr(day_text(template))

@@ -19,6 +19,7 @@ from backfill_assets.intake.landings import table_of
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.listing import Listing, RefusedFile
 from backfill_assets.intake.select import uses_path
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.table_changes import (
     is_lost,
@@ -392,7 +393,7 @@ def _is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
 def counting_digest(settings: LakeSettings) -> str:
     """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether
     it is usable."""
-    source, tolerance = settings.source, settings.lateness.early_tolerance_days
+    source, tolerance = landed_source(settings.source), settings.lateness.early_tolerance_days
     own: list[object] = [] if source.payload is None else [words(source.payload_columns)]
     own += [source.dialect.declared] if source.dialect.declared else []
     own += [f"key_day {source.key_day}"] if source.key_day is not None else []

@@ -24,7 +24,7 @@ import backfill_assets.learn.examples as package
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
 from backfill_assets.kernel.tables.home import refuse_in_bucket
-from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings
+from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_model
 from backfill_assets.learn.examples.stories import STORIES
 from backfill_assets.learn.examples.streams import STREAMS
 from backfill_assets.learn.new_lake import lake_toml
@@ -264,7 +264,7 @@ def days_until(today: date, days: int = DAYS) -> DayRange:
 
 def sample_settings(days: DayRange) -> LakeSettings:
     """Return the settings of a sample of these days, without a file."""
-    settings: LakeSettings = LakeSettings.model_validate(tomllib.loads(_toml(days)))
+    settings: LakeSettings = lake_model().model_validate(tomllib.loads(_toml(days)))
     return settings
 
 

@@ -19,7 +19,7 @@ from backfill_assets.intake.listing import EXTENSIONS
 from backfill_assets.kernel.core.errors import SettingsError, section_of
 from backfill_assets.kernel.core.texts import plain
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings
+from backfill_assets.kernel.tables.settings import FILE_NAME, lake_model
 from backfill_assets.learn.first_columns import KEYS, ticked
 from backfill_assets.learn.first_source import FirstSource, first_source
 from backfill_assets.learn.new_lake import lake_toml
@@ -126,7 +126,7 @@ def first_toml(
         )
     if not guess.is_plain:
         text = _with_features(text, guess)
-    LakeSettings.model_validate(tomllib.loads(text))
+    lake_model().model_validate(tomllib.loads(text))
     return text
 
 

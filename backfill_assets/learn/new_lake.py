@@ -18,7 +18,7 @@ from backfill_assets.intake.landings import refuse_unusable
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import reason
 from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
-from backfill_assets.kernel.tables.settings import ENV_PREFIX, LakeSettings
+from backfill_assets.kernel.tables.settings import ENV_PREFIX, lake_model
 
 TEMPLATE = Path(__file__).with_name("new_lake.toml")
 DEFAULTS: Mapping[str, Any] = {
@@ -48,7 +48,7 @@ def lake_toml(values: Mapping[str, Any]) -> str:
     gates = {"table_gate": in_lake_toml(TableGate), "column_gate": in_lake_toml(ColumnGate)}
     text = TEMPLATE.read_text(encoding="utf-8").format(**literals, **gates)
     try:
-        settings = LakeSettings.model_validate(tomllib.loads(text))
+        settings = lake_model().model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         culprit = str(error)
     except ValidationError as error:

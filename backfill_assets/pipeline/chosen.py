@@ -6,7 +6,6 @@ Not here: this product's own tables (`daily`), loading files (`own_files`), and 
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from backfill_assets.kernel.core.errors import BackfillError, SettingsError, pla
 from backfill_assets.kernel.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.tables.home import Lake
+from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import SourceFile, code_input
 from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform, pipeline_of
@@ -34,7 +34,6 @@ from backfill_assets.pipeline.own_files import imported, loaded, reached, reache
 from backfill_assets.pipeline.tables import recorded, tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
-NAME = re.compile(r"[a-z][a-z0-9_]*")  # it names a folder, an asset, and a table in SQL
 NOTHING = "Nothing was done"
 
 
@@ -258,7 +257,7 @@ def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[st
         for ledger in (*LOAD_LEDGERS, FILES)
         for source in {*sources, ""}
     }
-    bad = [n for n in names if not NAME.fullmatch(n) or n in taken]
+    bad = [n for n in names if not TABLE_NAME.fullmatch(n) or n in taken]
     if bad:
         yield (
             f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",

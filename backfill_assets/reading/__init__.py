@@ -17,6 +17,7 @@ __all__ = ["ReadersWait", "open_lake"]
 
 ROOM = Room(
     name="reading",
+    settings="reading.settings:ReadingSettings",
     staged_checks=("reading.queries:unanswered_reads",),
     commands={
         "sql": Command("cli.sql_command:sql", "Look", "A SELECT over the lake's tables."),

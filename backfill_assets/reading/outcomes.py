@@ -15,10 +15,10 @@ from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import QUERY, named_tables
+from backfill_assets.reading.settings import ControlSettings, controls_of
 
 if TYPE_CHECKING:
     from backfill_assets.reading.system_tables import CheckedDay, LakeLook
@@ -61,7 +61,7 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
         record_of(ControlOutcome, o)
         for o in lake.place.read_json(f"{RECONCILED}/{OUTCOMES}").values()
     )
-    return [outcome for outcome in outcomes if outcome.name in lake.settings.controls]
+    return [outcome for outcome in outcomes if outcome.name in controls_of(lake.settings)]
 
 
 def all_outcomes(lake: Lake, pipeline: Pipeline) -> Sequence[ControlOutcome]:
@@ -80,7 +80,7 @@ def outcomes_over(
 def judged_by(judge: Judge | None, lake: Lake, *asked: Any) -> Sequence[ControlOutcome]:
     """What `judge` says of a lake; nothing of one without controls. Raises SettingsError where
     there are controls and no judge: a gate that is not there is not passed."""
-    if not lake.settings.controls:
+    if not controls_of(lake.settings):
         return ()
     if judge is None:
         raise SettingsError(
@@ -107,7 +107,7 @@ def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
     for outcome in (o for o in last_outcomes(lake) if not o.holds):
         at, read = (
             datetime.fromisoformat(outcome.at),
-            tables_read(lake.settings.controls[outcome.name]),
+            tables_read(controls_of(lake.settings)[outcome.name]),
         )
         tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
         newer = ", ".join(t for t in tables if _last_write(lake, t, at) >= at + SECOND)

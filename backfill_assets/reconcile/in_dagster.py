@@ -5,6 +5,8 @@ Not here: judging controls (`reconcile.reconcile`) and their newest outcomes
 (`reading.outcomes`).
 """
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from backfill_assets.dagster.adding import (
@@ -17,9 +19,9 @@ from backfill_assets.dagster.adding import (
     standing_check,
 )
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.queries import named_tables
+from backfill_assets.reading.settings import ControlSettings, controls_of
 from backfill_assets.reconcile.reconcile import judge_controls
 
 INTERVAL_SECONDS = 3600
@@ -35,17 +37,19 @@ def definitions(shown: ShownLake) -> dg.Definitions:
 def control_checks(opened: Opened) -> list[dg.AssetChecksDefinition]:
     """The check `control_NAME` of each control, on the first table that its query names; judged by
     its button, too."""
-    settings = opened.lake.settings.controls
+    settings = controls_of(opened.lake.settings)
     return [
         _control_check(opened, name, contract)
         for name, contract in control_tables(opened.pipeline, settings).items()
     ]
 
 
-def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> dict[str, Contract]:
+def control_tables(
+    pipeline: Pipeline, controls: Mapping[str, ControlSettings]
+) -> dict[str, Contract]:
     """The table of each control: the first of the pipeline that its query names; controls of
     ledgers are left out."""
-    named = {name: named_tables(control.query) or frozenset() for name, control in settings.items()}
+    named = {name: named_tables(control.query) or frozenset() for name, control in controls.items()}
     first = {
         name: next((c for c in pipeline.contracts if c.name in tables), None)
         for name, tables in named.items()
@@ -56,7 +60,7 @@ def control_tables(pipeline: Pipeline, settings: dict[str, ControlSettings]) -> 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:
     words = (
         f"The known total `{name}` of [controls] in lake.toml: "
-        f"{opened.lake.settings.controls[name].query}"
+        f"{controls_of(opened.lake.settings)[name].query}"
     )
 
     def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
@@ -84,7 +88,7 @@ def controls_tick(lake_context: LakeContext) -> Tick:
     """Judge all controls: an alarm per broken one, an evaluation of each control's check."""
     lake, pipeline = lake_context.look()
     tick = Tick(is_kept=True)
-    tables = control_tables(pipeline, lake.settings.controls)
+    tables = control_tables(pipeline, controls_of(lake.settings))
     for outcome in judge_controls(lake, pipeline):
         if not outcome.holds:
             tick.alarm(f"control {outcome.name}", str(outcome))

@@ -24,7 +24,6 @@ from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
-from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.matching import (
     DOUBLED_LEFT,
@@ -41,6 +40,7 @@ from backfill_assets.reading.matching import (
 from backfill_assets.reading.outcomes import ControlOutcome, keep_outcomes, tables_read
 from backfill_assets.reading.postgres import DATABASE
 from backfill_assets.reading.queries import QUERY
+from backfill_assets.reading.settings import ControlSettings, controls_of
 from backfill_assets.reading.sql import known_tables, own_engine
 from backfill_assets.reconcile.reconcile_sides import (
     LAKE,
@@ -269,7 +269,7 @@ def judge_controls(
 
     Raises UnknownName for an unknown name only.
     """
-    settings = lake.settings.controls
+    settings = controls_of(lake.settings)
     refuse_unknown("control", names, settings, "Nothing was judged")
     chosen = {n: s for n, s in settings.items() if not names or n in names}
     outcomes = [_judge_control(lake, pipeline, name, control) for name, control in chosen.items()]
@@ -298,7 +298,7 @@ def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> l
             affected.add(contract.name)
     if any(c.is_landed and c.name in affected for c in pipeline.contracts):
         affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
-    tables_of = {name: tables_read(control) for name, control in lake.settings.controls.items()}
+    tables_of = {name: tables_read(control) for name, control in controls_of(lake.settings).items()}
     return [
         name
         for name, read in tables_of.items()

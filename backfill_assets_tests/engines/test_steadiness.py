@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.engines.steadiness import refuse_unsteady
 from backfill_assets.kernel.core.contracts import Column, Contract, Input
 from backfill_assets.kernel.core.days import day_range
 from backfill_assets.kernel.core.errors import ContractBroken
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.engines.test_frames import SCHEMA

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.engines.sail import Sail
 from backfill_assets.engines.steadiness import differing_expressions, refuse_expressions
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.tables import tables
 
 PAYLOAD = {

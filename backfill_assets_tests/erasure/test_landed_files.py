@@ -14,6 +14,7 @@ from backfill_assets.intake.heirs import BYTES_AFTER
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.lakes import backfill, content, delivery, land, land_bytes, make_lake
@@ -84,7 +85,7 @@ def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_nex
     erasure.keep()
     with amended(
         next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"),
-        "jsonl",
+        landed_source(lake.settings.source),
         {1},
     ):
         pass

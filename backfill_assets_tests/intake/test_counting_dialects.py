@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Search, Trace
@@ -17,7 +18,6 @@ from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.daily.raw import raw
 from backfill_assets_tests.lakes import backfill, content, land_bytes
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure.landed_files import forget_landed
 from backfill_assets.erasure.traces import Trace
@@ -20,7 +21,6 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.moves import moved_rows

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.intake.content_store import StoredFile, find
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.ingest import ingest
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.landed import land, stock
 

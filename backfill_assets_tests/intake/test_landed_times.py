@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets import LakeSettings
 from backfill_assets.intake.content_store import StoredFile, find
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.ingest import ingest
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.landed import land, stock

@@ -23,9 +23,9 @@ from backfill_assets.intake.paths import (
     day_text,
 )
 from backfill_assets.intake.select import arrival_of, expressions, number_of, uses_path
+from backfill_assets.intake.settings import LandedSource
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.embedded import connection
-from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world, span
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.files import bare_lake
@@ -199,7 +199,7 @@ TOO_EARLY = "the day of its key lies more than 1 day(s) after its arrival"
 @pytest.mark.parametrize("template", ["YYYY-MM", "", "YYYYMMDDMM", "yyyy-mm-dd", "COMM-YYYYMMDD"])
 def test_a_template_shows_year_month_and_day_once(template: str) -> None:
     with pytest.raises(ValidationError, match="each of YYYY, MM and DD once: ord-YYYYMMDD"):
-        SourceSettings(files="x", format="csv", select="x", key_day=template)
+        LandedSource(files="x", format="csv", select="x", key_day=template)
 
 
 def test_the_engines_find_the_same_text_in_a_key(spark: "SparkSession", tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets.learn.first_lake import (
     Landed,
@@ -42,7 +43,7 @@ def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_pat
     (tmp_path / "landing" / "o-2024-03-02.csv").write_bytes(text.encode("cp1252"))
     here = landed(tmp_path, {}, {"": "landing/*.csv"})
     (tmp_path / "lake.toml").write_text(first_toml(first_sources(here, {}), here, {}))
-    source = load_settings(tmp_path, {}).source
+    source = landed_source(load_settings(tmp_path, {}).source)
     assert source.payload == {"kunde": "STRING", "betrag": "DECIMAL(18,2)"}
     assert source.dialect.declared == {
         "encoding": "cp1252",
@@ -53,7 +54,7 @@ def test_a_dialect_that_files_are_written_in_stands_beside_their_payload(tmp_pat
     }
     two = landed(tmp_path, {"b/b-2024-03-02.csv": BOUGHT}, {"a": "landing/*.csv", "b": "b/*.csv"})
     (tmp_path / "lake.toml").write_text(first_toml(first_sources(two, {}), two, {}))
-    made = load_settings(tmp_path, {}).sources
+    made = {n: landed_source(s) for n, s in load_settings(tmp_path, {}).sources.items()}
     assert (made["a"].dialect, made["b"].dialect.declared) == (source.dialect, {})
 
 

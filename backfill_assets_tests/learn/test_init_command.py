@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.kernel.tables.settings import LakeSettings, load_settings
+from backfill_assets import LakeSettings
+from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets.learn.new_lake import TEMPLATE
 from backfill_assets_tests.cli.typed import run
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.learn.new_lake import in_lake_toml, lake_toml
 from backfill_assets.pipeline.tables import tables
 

@@ -4,9 +4,9 @@ nothing. Not here: the right answers (`oracle`)."""
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.daily.labels import label_from_rule
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.pipeline.transforms.aggregation import Outcome, built_in_columns

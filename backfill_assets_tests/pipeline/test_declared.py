@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.columns import Declared
 from backfill_assets.pipeline.declared import declared_features, declared_label
 from backfill_assets.pipeline.transforms.aggregation import Reach, built_in_columns

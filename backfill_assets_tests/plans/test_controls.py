@@ -17,12 +17,12 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.plans.files import resume
 from backfill_assets.plans.progress import progress
 from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
 from backfill_assets.plans.run import run_plan
 from backfill_assets.reading.outcomes import last_outcomes
+from backfill_assets.reading.settings import ControlSettings
 from backfill_assets.reconcile.reconcile import controls_over
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.planned import lines_held_back

@@ -9,8 +9,8 @@ import pytest
 
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.sections import ControlSettings
 from backfill_assets.reading.outcomes import judged_by, tables_read
+from backfill_assets.reading.settings import ControlSettings
 
 pytestmark = pytest.mark.quick
 

@@ -12,11 +12,11 @@ import pytest
 from backfill_assets.compare.differences import DayDifference
 from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
+from backfill_assets.compare.settings import ProofSettings
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.sections import ProofSettings
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reading.attention import attention

@@ -20,7 +20,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.rooms import offered, resolve, rooms
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.settings import LakeSettings
+from backfill_assets.kernel.tables.settings import lake_model
 from backfill_assets.kernel.write.model import pipeline_of
 
 PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
@@ -80,7 +80,7 @@ def stand_in(lake_context: LakeContext) -> Opened:
     today = utc_today()
     samples = sample_module()
     settings = (
-        LakeSettings(start_date=today, assets_only=True)
+        lake_model()(start_date=today, assets_only=True)
         if samples is None
         else samples.sample_settings(samples.days_until(today))
     )

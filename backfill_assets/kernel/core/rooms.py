@@ -41,6 +41,10 @@ class Room:
     lake's own, and of the lake's folder, before it is used. `completes_settings`: add to the parsed
     `lake.toml` of a folder what lies beside it (`kernel.tables.settings.SettingsCompleter`).
 
+    `settings`: a `kernel.tables.sections.Section` whose fields are the sections of `lake.toml` that
+    the room alone reads, or sections of the kernel with its own keys; the settings of a lake are
+    made of all of them (`kernel.tables.settings.lake_model`).
+
     `standing`: functions of a lake and its pipeline that yield lines for a person, which `status`
     shows. `tables`: by their names below `system.` a `reading.system_tables.SystemTable`. `checks`:
     functions of a `reading.system_tables.LakeLook` that yield rows of `system.checks`. `doctor`: by
@@ -65,6 +69,7 @@ class Room:
     staged_checks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     completes_settings: tuple[str, ...] = ()
+    settings: str = ""
     loaders: tuple[str, ...] = ()
     deliveries: tuple[str, ...] = ()
 

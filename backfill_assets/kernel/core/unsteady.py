@@ -210,42 +210,6 @@ def is_sparks(name: str) -> bool:
     return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
 
 
-ANY_ROW = frozenset({"first", "last", "first_value", "last_value", "any_value"})
-TIES = frozenset(
-    {"max_by", "min_by", "mode", "listagg", "string_agg", "percentile_approx", "approx_percentile"}
-)
-ADDING = frozenset(
-    {
-        "sum",
-        "try_sum",
-        "avg",
-        "try_avg",
-        "mean",
-        "std",
-        "stddev",
-        "stddev_samp",
-        "stddev_pop",
-        "variance",
-        "var_samp",
-        "var_pop",
-        "corr",
-        "covar_samp",
-        "covar_pop",
-        "skewness",
-        "kurtosis",
-        "regr_avgx",
-        "regr_avgy",
-        "regr_intercept",
-        "regr_r2",
-        "regr_slope",
-        "regr_sxx",
-        "regr_sxy",
-        "regr_syy",
-        "product",
-    }
-)
-
-
 def keys_of(inputs: Collection[Contract]) -> list[frozenset[str]]:
     """Sets of columns that identify a row of one of these tables: its key, and the column of its
     day."""

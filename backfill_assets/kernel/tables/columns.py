@@ -31,7 +31,6 @@ from backfill_assets.kernel.place.port import Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EIGHT_BYTES = ("BIGINT", "DOUBLE", "TIMESTAMP")  # of each value in a file without a dictionary
 REASON = "columns"
 KEEPS_LOG = {  # the log is the truth, and is kept
     "delta.enableExpiredLogCleanup": "false",

@@ -8,12 +8,10 @@ Not here: reading the file and the other sections (`settings`), the types of a p
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from backfill_assets.intake.dialect import Dialect
-from backfill_assets.intake.paths import KeyDay
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import (
@@ -27,7 +25,8 @@ from backfill_assets.kernel.core.payload import (
 )
 
 LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this release knows
-SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]*")  # it becomes part of names of tables
+# Of a table, or of a source: it names a folder, an asset, and a table in SQL.
+TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
 ELSEWHERE = re.compile(
     r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]"
@@ -39,15 +38,25 @@ Payload = Annotated[
     dict[str, str], AfterValidator(lambda declared: read_payload(declared) and declared)
 ]
 
+RoomModel = TypeVar("RoomModel", bound=BaseModel)
+
 
 class Section(BaseModel):
     """A section of `lake.toml`: immutable, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def of_room(self, model: type[RoomModel]) -> RoomModel:
+        """Return this section as a room's model of it, whose further keys only that room reads.
+        Raises TypeError where the section was made without the room (`settings.lake_model`)."""
+        if not isinstance(self, model):
+            raise TypeError(f"{type(self).__name__} was not made as {model.__name__}")
+        return self
+
 
 class SourceSettings(Section):
-    """What a source delivers: landed files and their format, or a Delta table that others write."""
+    """What a source delivers: landed files and their format, or a Delta table that others write.
+    How files and keys are written is in `intake.settings`."""
 
     files: Text  # a glob; of a table its place
     format: Literal["parquet", "csv", "jsonl", "delta"]
@@ -58,11 +67,6 @@ class SourceSettings(Section):
     select: Text  # Spark SQL that maps the columns
     # Column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
     payload: Payload | None = None
-    dialect: Dialect = (
-        Dialect()
-    )  # how text files are written, where they are no plain CSV or JSON lines in UTF-8
-    # Where each key names its event day, which never changes: ord-YYYYMMDD.
-    key_day: KeyDay | None = None
     in_place: bool | Annotated[int, Field(strict=True, ge=1)] = (
         False  # Parquet stays where it is; from so many bytes
     )
@@ -100,9 +104,6 @@ class SourceSettings(Section):
             raise ValueError(
                 f"payload: {taken[0]} is a name of raw itself, over a table; give it another one"
             )
-        known = {"csv": Dialect.model_fields.keys(), "jsonl": {"encoding"}}.get(
-            self.format, set[str]()
-        )
         if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
             raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
         if self.kind == "snapshot" and self.format == "delta":
@@ -111,8 +112,6 @@ class SourceSettings(Section):
             raise ValueError(
                 f"in_place is of Parquet: of files of {self.format} a parsed copy is read"
             )
-        if strange := sorted(self.dialect.declared.keys() - known):
-            raise ValueError(f"dialect.{strange[0]}: files of {self.format} have none")
         return self
 
     @property
@@ -128,7 +127,7 @@ class DeliveredSettings(Section):
     start_date: date
     assets_only: bool = Field(default=False, strict=True)
     single: SourceSettings | None = Field(default=None, alias="source")
-    sources: dict[str, SourceSettings] = Field(default_factory=dict)
+    sources: Mapping[str, SourceSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _named_in_one_way(self) -> Self:
@@ -139,7 +138,7 @@ class DeliveredSettings(Section):
         if not self.assets_only and (self.single is None) == (not self.sources):
             advice = "give one of them" if self.single is None else "leave one of them out"
             raise ValueError(f"[source] and [sources.NAME] say what is delivered: {advice}")
-        if bad := [n for n in self.sources if not SOURCE_NAME.fullmatch(n)]:
+        if bad := [n for n in self.sources if not TABLE_NAME.fullmatch(n)]:
             raise ValueError(
                 f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first"
             )
@@ -272,35 +271,6 @@ class FeatureSettings(Section):
                 "its `days`"
             )
         return self
-
-
-class ControlSettings(Section):
-    """A known total: `query` (one SELECT of DuckDB over the lake's tables) gives `value`, per `day`
-    or `month` where `grain` says so; `expected` is a number, a Parquet or CSV file beside
-    lake.toml, or another side as `reconcile` takes it, with the same columns. `tolerance`: a
-    number, or a share such as 1%."""
-
-    query: Text
-    expected: Text = Field(coerce_numbers_to_str=True)
-    grain: Literal["day", "month", "all"] = "day"
-    tolerance: str = Field(default="", coerce_numbers_to_str=True)
-
-
-class ProofSettings(Section):
-    """The standing proof: at `hour` (UTC), up to `days_per_day` days of tables are computed again
-    (0: never), as often as `max_share` of the seconds of all writes pays for it."""
-
-    days_per_day: int = Field(default=0, ge=0, le=1000)
-    hour: int = Field(default=4, ge=0, le=23)
-    max_share: float = Field(default=0.01, gt=0, le=1)
-
-
-class ExportSettings(Section):
-    """A place that gets the days of a table: `to` is a folder (relative to lake.toml), s3://…, or
-    postgresql://…#TABLE."""
-
-    table: Text
-    to: Text
 
 
 class TableSettings(Section):

@@ -7,31 +7,29 @@ Not here: the keys of deliveries and features (`sections`), the effect of settin
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign
 from backfill_assets.kernel.core.payload import entity_misfit
-from backfill_assets.kernel.core.rooms import added
+from backfill_assets.kernel.core.rooms import Room, added, resolve, rooms
 from backfill_assets.kernel.core.texts import reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.sections import (
     LAKE_FORMAT,
-    ControlSettings,
     Days,
     DeliveredSettings,
-    ExportSettings,
     FeatureSettings,
     PositiveDays,
-    ProofSettings,
     RetentionSettings,
     Section,
     SparkSettings,
@@ -140,8 +138,9 @@ class AuditSettings(Section):
 
 
 class LakeSettings(DeliveredSettings):
-    """All of `lake.toml`. `as_of` (aware): later deliveries are not loaded. `lake_format`: that of
-    all its files."""
+    """The sections of `lake.toml` that the kernel, or more than one room, reads; `lake_model` has
+    those of each room, too. `as_of` (aware): later deliveries are not loaded. `lake_format`: that
+    of all its files."""
 
     lake_format: int = Field(default=1, strict=True, ge=1, le=LAKE_FORMAT)
     as_of: datetime | None = None
@@ -149,10 +148,7 @@ class LakeSettings(DeliveredSettings):
     labels: LabelSettings = LabelSettings()
     lateness: LatenessSettings = LatenessSettings()
     gates: GateSettings = GateSettings()
-    controls: dict[str, ControlSettings] = Field(default_factory=dict)
-    exports: dict[str, ExportSettings] = Field(default_factory=dict)
     audit: AuditSettings = AuditSettings()
-    proof: ProofSettings = ProofSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
@@ -213,6 +209,19 @@ class LakeSettings(DeliveredSettings):
         return timedelta(hours=self.features.cutoff_grace_hours)
 
 
+@cache
+def lake_model() -> type[LakeSettings]:
+    """Return the model of all of `lake.toml` in this installation."""
+    return model_with(rooms())
+
+
+def model_with(present: Iterable[Room]) -> type[LakeSettings]:
+    """Make a model of the kernel's sections and those of these rooms (`Room.settings`). A section
+    of a room that is left out is an unknown one."""
+    of_rooms = [resolve(room.settings) for room in present if room.settings]
+    return create_model("LakeSettings", __base__=(*of_rooms, LakeSettings))
+
+
 def is_lake(folder: Path) -> bool:
     """Whether a lake's folder, or its place in a bucket, has a `lake.toml`."""
     return place_at(folder).exists(FILE_NAME)
@@ -239,7 +248,7 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
     refuse_newer(address_of(lake), body)
     variables = _overlay(path, body, os.environ if environ is None else environ)
     try:
-        return LakeSettings.model_validate(_completed(lake, body))
+        return lake_model().model_validate(_completed(lake, body))
     except ValidationError as error:
         refusals = "; ".join(_explained(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
@@ -304,7 +313,7 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
 
 def _suggestion(keys: tuple[str, ...]) -> str:
     """Suggest the known key most like a mistyped one, as a question; empty if none is alike."""
-    model: Any = LakeSettings
+    model: Any = lake_model()
     for key in keys[:-1]:
         model = getattr(getattr(model, "model_fields", {}).get(key), "annotation", None)
     alike = get_close_matches(keys[-1], getattr(model, "model_fields", {}), 1)

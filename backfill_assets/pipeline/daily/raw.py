@@ -3,6 +3,7 @@
 Not here: loading it from landed files (`intake.raw`).
 """
 
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.ledgers import named
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns, words
@@ -110,7 +111,7 @@ def _payload_column(column: PayloadColumn) -> Column:
 
 def _reaching(settings: LakeSettings) -> dict[str, object]:
     """The settings that reach the rows of raw."""
-    source, lateness = settings.source, settings.lateness
+    source, lateness = landed_source(settings.source), settings.lateness
     reaching: dict[str, object] = {
         "start_date": str(settings.start_date),
         "format": source.format,

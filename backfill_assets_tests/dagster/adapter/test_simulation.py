@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.backfill_requests import TickState
 from backfill_assets.dagster.adapter.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
@@ -27,7 +28,6 @@ from backfill_assets.intake.ledger import FileRecord
 from backfill_assets.kernel.core.days import parse_day
 from backfill_assets.kernel.core.needs import needs
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.clocks import jumps
 from backfill_assets_tests.daemon import RUN_KEY

@@ -63,7 +63,7 @@ def test_a_room_refers_to_its_own_modules(room: Room) -> None:
     assert {reference.partition(".")[0] for reference in commands} <= {room.name, FRAME}
     listed = (*room.standing, *room.checks, *room.fences, *room.staged_checks, *room.sessions)
     listed += (*room.loaders, *room.deliveries, *room.completes_settings)
-    listed += (room.dagster,) if room.dagster else ()
+    listed += tuple(one for one in (room.dagster, room.settings) if one)
     for named in (room.places, room.tables, room.doctor, room.offers):
         listed += tuple(named.values())
     assert {reference.partition(".")[0] for reference in listed} <= {room.name}

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from backfill_assets import reading
+from backfill_assets import LakeSettings, reading
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
 from backfill_assets.kernel.tables.home import fetch_own, fetched, open_lake, refuse_unreachable
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets_tests.strangers import give_away
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'

@@ -5,13 +5,19 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+import backfill_assets
 from backfill_assets.kernel.core.errors import SettingsError
+from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.tables.sections import DeliveredSettings
 from backfill_assets.kernel.tables.settings import (
     ENV_PREFIX,
     FILE_NAME,
     LakeSettings,
+    lake_model,
     load_settings,
+    model_with,
 )
 from backfill_assets_tests.processes import run_python
 
@@ -159,3 +165,27 @@ def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
     with pytest.raises(SettingsError, match="it is not TOML") as caught:
         load_settings(lake, {})
     assert caught.value.object == str(lake / FILE_NAME)
+
+
+def test_the_settings_that_users_import_have_the_sections_of_every_room() -> None:
+    assert {backfill_assets.LakeSettings} == {lake_model()}
+    of_rooms = [resolve(room.settings) for room in rooms() if room.settings]
+    assert all(issubclass(lake_model(), model) for model in (LakeSettings, *of_rooms))
+
+
+def test_a_section_is_of_one_room_or_of_the_kernel() -> None:
+    """But for sources, to which intake adds keys."""
+    of_rooms = [resolve(room.settings) for room in rooms() if room.settings]
+    named = [name for model in (LakeSettings, *of_rooms) for name in model.model_fields]
+    twice = {name for name in named if named.count(name) > 1}
+    assert twice <= set(DeliveredSettings.model_fields)
+
+
+@pytest.mark.whole_house
+def test_a_section_goes_with_its_room() -> None:
+    body = {"start_date": "2024-03-01", "assets_only": True, "proof": {"hour": 5}}
+    assert "proof" in lake_model().model_validate(body).model_fields_set
+    without = model_with(room for room in rooms() if room.name != "compare")
+    with pytest.raises(ValidationError, match="proof") as caught:
+        without.model_validate(body)
+    assert [error["type"] for error in caught.value.errors()] == ["extra_forbidden"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.declared import declared_features
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome, Reach, Value
 from backfill_assets_tests.engine_choice import DataFrame, SparkSession
