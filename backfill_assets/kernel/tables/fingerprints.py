@@ -70,6 +70,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quoted_list(names: Iterable[str]) -> str:
+    """Columns' names as a list in SQL."""
+    return ", ".join(map(quoted, names))
+
+
 def on_days(column: str, days: Iterable[date]) -> str:
     """The condition that a row's day is one of these."""
     listed = ", ".join(f"DATE '{d}'" for d in days)

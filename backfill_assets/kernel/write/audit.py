@@ -6,12 +6,13 @@ An embedded columnar engine (DuckDB) reads Parquet in pieces and spills what doe
 written once, in Spark SQL; the queries once, in DuckDB's (`Counter`), whoever runs them.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -37,6 +38,7 @@ from backfill_assets.kernel.tables.fingerprints import (
     part_hashes,
     pieces,
     quoted,
+    quoted_list,
     row_hash,
     texts_of_rows,
 )
@@ -44,6 +46,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import NOT_NULL, UNIQUE_KEY, check_of
 from backfill_assets.kernel.write.rules import breaking, breaking_groups
 
+T = TypeVar("T")
 Profiles = Mapping[date | None, DayProfile]
 Figures = dict[date | None, dict[str, Any]]  # per day (None: rows without one) by their names
 SAMPLE_KEYS = 10
@@ -58,10 +61,15 @@ def audit(
     fingerprints of the column sets `parts`. Raises ContractBroken if a file cannot be read as the
     contract's columns, e.g. text that is not UTF-8.
     """
-    by_batch = (
-        _audit_files(lake, batch, contract, parts or {}) for batch in file_batches(files, contract)
-    )
-    return {day: profile for profiles in by_batch for day, profile in profiles.items()}
+    profiles: dict[date | None, DayProfile] = {}
+    for batch in file_batches(files, contract):  # no two of them hold the same day
+        profiles |= _audit_files(lake, batch, contract, parts or {})
+    return profiles
+
+
+def _on_day(by_name: Mapping[str, Mapping[date | None, T]], day: date | None) -> dict[str, T]:
+    """What was found on a day, by name; names of which nothing was found there are left out."""
+    return {name: by_day[day] for name, by_day in by_name.items() if day in by_day}
 
 
 @dataclass(frozen=True)
@@ -85,19 +93,21 @@ class Counter:
     def day_figures(self, more: Mapping[str, str]) -> Figures:
         """Per day (None: rows without one) its figures by their names, with those of `more`
         aggregates of one's own."""
-        figures = {**_aggregates(self.contract, self.parts, self.described), **more}
-        texts = ", ".join(f"{text} AS figure_{i}" for i, text in enumerate(figures.values()))
+        aggregates = {**_aggregates(self.contract, self.parts, self.described), **more}
+        figures = ", ".join(f"{text} AS figure_{i}" for i, text in enumerate(aggregates.values()))
         day = quoted(self.contract.day_column)
-        found = self.fetched(f"SELECT {day}, {texts} FROM ({self.hashed}) GROUP BY 1")
-        return {on: dict(zip(figures, cells, strict=True)) for on, *cells in found}
+        found = self.fetched(f"SELECT {day}, {figures} FROM ({self.hashed}) GROUP BY 1")
+        return {on: dict(zip(aggregates, cells, strict=True)) for on, *cells in found}
 
     def counted_texts(self, figures: Figures) -> Counted:
         """Per described column and day the rows that are not NULL, and about how many texts a
         sample of them has."""
-        return {
-            c: {on: (f["rows"] - f[f"nulls {c}"], f[f"distinct {c}"]) for on, f in figures.items()}
-            for c in self.described
-        }
+        counted: dict[str, dict[date | None, tuple[int, int]]] = {c: {} for c in self.described}
+        for column, by_day in counted.items():
+            for day, of_day in figures.items():
+                with_text = of_day["rows"] - of_day[f"nulls {column}"]
+                by_day[day] = (with_text, of_day[f"distinct {column}"])
+        return counted
 
     def profiles(self, figures: Figures, texts: Mapping[str, Found]) -> Profiles:
         """The profile of each day, as receipts keep it, from its figures and the rows of frequent
@@ -106,14 +116,13 @@ class Counter:
         broken = {name: self._per_day(query) for name, query in self._broken_groups().items()}
         most = {key_name(k): self._per_day(self._frequent_key(k)) for k in self.contract.read_by}
         profiles: dict[date | None, DayProfile] = {}
-        for on, of_day in figures.items():
-            groups = {rule: counts[on] for rule, counts in broken.items() if on in counts}
-            profile = _profile(of_day, self.contract, self.parts, repeated.get(on, 0), groups)
-            frequent = {c: found[on] for c, found in texts.items() if on in found}
-            profiles[on] = replace(
+        for day, of_day in figures.items():
+            groups = _on_day(broken, day)
+            profile = _profile(of_day, self.contract, self.parts, repeated.get(day, 0), groups)
+            profiles[day] = replace(
                 profile,
-                histograms={**profile.histograms, **frequent},
-                most={key: counts.get(on, 0) for key, counts in most.items()},
+                histograms={**profile.histograms, **_on_day(texts, day)},
+                most={**dict.fromkeys(most, 0), **_on_day(most, day)},
             )
         return profiles
 
@@ -142,12 +151,12 @@ class Counter:
 
     def _broken_groups(self) -> dict[str, str]:
         """Per rule of groups the query that counts the groups which break it, per day."""
-        broken = breaking_groups(self.contract)
-        return {
-            rule.name: "SELECT d, count(*) FROM "
-            f"({self._groups(rule.per, broken[rule.name][1], '1')}) GROUP BY 1"
-            for rule in self.contract.group_rules
-        }
+        queries, conditions = {}, breaking_groups(self.contract)
+        for rule in self.contract.group_rules:
+            _, condition = conditions[rule.name]
+            groups = self._groups(rule.per, condition, "1")
+            queries[rule.name] = f"SELECT d, count(*) FROM ({groups}) GROUP BY 1"
+        return queries
 
 
 def described_columns(lake: Lake, contract: Contract) -> list[str]:
@@ -175,16 +184,19 @@ def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Se
 
 def _aggregates(contract: Contract, parts: Sets, described: Collection[str]) -> dict[str, str]:
     """The aggregates of a day by their names, over rows with their hashes."""
-    hashes = (ROW, *part_hashes(contract, parts))
     figures = {"rows": "count(*)"}
-    figures |= {f"{h} {i}": f"sum({piece})" for h in hashes for i, piece in enumerate(pieces(h))}
-    figures |= {f"nulls {c}": f"count(*) - count({quoted(c)})" for c in contract.column_names}
-    summed = map(contract.column, contract.summed_columns)
-    figures |= {f"sum {c.name}": f"sum({_exact_number(c)})" for c in summed}
-    figures |= {
-        f"breaks {rule}": f"count(*) FILTER (WHERE {b})" for rule, b in breaking(contract).items()
-    }
-    return figures | {f"distinct {c}": distinct(c, ROW) for c in described}
+    for hashed in (ROW, *part_hashes(contract, parts)):
+        for number, piece in enumerate(pieces(hashed)):
+            figures[f"{hashed} {number}"] = f"sum({piece})"
+    for name in contract.column_names:
+        figures[f"nulls {name}"] = f"count(*) - count({quoted(name)})"
+    for name in contract.summed_columns:
+        figures[f"sum {name}"] = f"sum({_exact_number(contract.column(name))})"
+    for rule, condition in breaking(contract).items():
+        figures[f"breaks {rule}"] = f"count(*) FILTER (WHERE {condition})"
+    for name in described:
+        figures[f"distinct {name}"] = distinct(name, ROW)
+    return figures
 
 
 def _exact_number(column: Column) -> str:
@@ -210,19 +222,22 @@ def _profile(
     def fingerprint(hashed: str) -> str:
         return fingerprint_text([int(figures[f"{hashed} {i}"] or 0) for i in range(PIECES)])
 
-    def counts(figure: str, names: Collection[str]) -> dict[str, int]:
-        return {n: int(figures[f"{figure} {n}"]) for n in names if figures[f"{figure} {n}"]}
+    def of_columns(figure: str, names: Iterable[str]) -> dict[str, Any]:
+        """A figure of each of these columns or rules where it is not 0, NULL or empty."""
+        found = {name: figures[f"{figure} {name}"] for name in names}
+        return {name: value for name, value in found.items() if value}
 
+    sums = {}
+    for name in contract.summed_columns:
+        sums[name] = _exact_sum(contract.column(name), figures[f"sum {name}"])
     return DayProfile(
         rows=figures["rows"],
         fingerprint=fingerprint(ROW),
-        nulls=counts("nulls", contract.column_names),
+        nulls=of_columns("nulls", contract.column_names),
         duplicates=duplicates,
-        sums={
-            c: _exact_sum(contract.column(c), figures[f"sum {c}"]) for c in contract.summed_columns
-        },
-        broken={**counts("breaks", [r.name for r in contract.row_rules]), **groups},
-        histograms={c: h for c in contract.measured_columns if (h := figures[f"histogram {c}"])},
+        sums=sums,
+        broken={**of_columns("breaks", [r.name for r in contract.row_rules]), **groups},
+        histograms=of_columns("histogram", contract.measured_columns),
         parts={name: fingerprint(f"__part_{i}") for i, name in enumerate(parts)},
     )
 
@@ -265,34 +280,34 @@ def audit_as_written(
     by day."""
     if not contract.is_by_day:
         return {}
-    kinds: dict[tuple[tuple[str, str], ...], tuple[Contract, list[date]]] = {}
+    written_by_kinds: dict[tuple[tuple[str, str], ...], Contract] = {}
+    days_by_kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
     for day in days:
         if files := lake.store.data_files(contract, None, [day]):
             written = as_written(contract, files[0])
-            _, alike = kinds.setdefault(
-                tuple((c.name, c.type) for c in written.columns), (written, [])
-            )
-            alike.append(day)
+            kinds = tuple((c.name, c.type) for c in written.columns)
+            written_by_kinds[kinds] = written
+            days_by_kinds[kinds].append(day)
     profiles: dict[date, DayProfile] = {}
-    for written, alike in kinds.values():
-        profiles |= {
-            d: p for d, p in audit_table(lake, written, None, alike).items() if d is not None
-        }
+    for kinds, alike in days_by_kinds.items():
+        found = audit_table(lake, written_by_kinds[kinds], None, alike)
+        profiles |= {day: profile for day, profile in found.items() if day is not None}
     return profiles
 
 
 def as_written(contract: Contract, file: str) -> Contract:
     """The contract of the columns that a data file of the table has, in a wider type where the
     contract has one, by which no canonical text differs. It judges no row."""
-    wanted, by = {c.name: c.kind for c in contract.columns}, contract.partition_column
-    schema = (
-        f for f in read_footer(Path(file)).schema if f.name != by
-    )  # others' files may hold it, too
-    written = {f.name: kind for f in schema if (kind := type_of_arrow(f.type)) is not None}
-    written |= {name: kind for name, kind in wanted.items() if kind.holds(written.get(name))}
-    columns = [Column(name, str(kind), name, nullable=True) for name, kind in written.items()]
-    laid_out = [contract.column(contract.partition_column)] if contract.partition_column else []
-    return replace(contract, columns=(*columns, *laid_out), key=(), rules=(), inputs=(), read_by=())
+    laid_out_by = contract.partition_column
+    written = {f.name: type_of_arrow(f.type) for f in read_footer(Path(file)).schema}
+    written.pop(laid_out_by, None)  # others' files may hold it, too
+    for column in contract.columns:
+        if column.kind.holds(written.get(column.name)):
+            written[column.name] = column.kind
+    columns = [Column(n, str(kind), n, nullable=True) for n, kind in written.items() if kind]
+    if laid_out_by:
+        columns.append(contract.column(laid_out_by))
+    return replace(contract, columns=tuple(columns), key=(), rules=(), inputs=(), read_by=())
 
 
 def count_rows(
@@ -300,14 +315,12 @@ def count_rows(
 ) -> list[tuple[Any, ...]]:
     """The rows of these files per day and value of the columns: the day, the values, then how
     many."""
-    by = ", ".join(map(quoted, (contract.day_column, *columns)))
-    selected = (selection(some, contract) for some in file_batches(files, contract))
+    by, counted = quoted_list((contract.day_column, *columns)), list[tuple[Any, ...]]()
     with connection(lake) as engine:
-        return [
-            r
-            for s in selected
-            for r in engine.execute(f"SELECT {by}, count(*) FROM ({s}) GROUP BY ALL").fetchall()
-        ]
+        for batch in file_batches(files, contract):
+            query = f"SELECT {by}, count(*) FROM ({selection(batch, contract)}) GROUP BY ALL"
+            counted += engine.execute(query).fetchall()
+    return counted
 
 
 def sample_keys(
@@ -317,30 +330,35 @@ def sample_keys(
     fails: `unique_key`, `not_null` or that of a rule; for another name any rows are taken. They are
     cut, and of an entity only the first eight digits of its MD5 are shown, because they go into
     events and alerts."""
-    names, rows = (
-        [quoted(c) for c in dict.fromkeys(contract.key or (contract.day_column,))],
-        selection(files, contract),
-    )
-    where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM " + (
-        f"DATE '{day.isoformat()}'" if day else "NULL"
-    )
-    if check == NOT_NULL:
-        where += f" AND ({' OR '.join(f'{quoted(c)} IS NULL' for c in contract.required_columns)})"
-    if rules := tuple(rule for rule in contract.rules if check_of(rule) == check):
-        strict = replace(contract, rules=rules)
-        broken = [*breaking(strict).values()]
-        for by, breaks in breaking_groups(strict).values():
-            broken.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
-        where += f" AND ({' OR '.join(broken)})"
-    keys, having = ", ".join(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
-    entity = {*map(quoted, lake.settings.features.entity)}
-    packed = ", ".join(
-        f"{n} := {f'left(md5(CAST({n} AS VARCHAR)), 8)' if n in entity else n}" for n in names
-    )
+    names = dict.fromkeys(contract.key or (contract.day_column,))
+    rows = selection(files, contract)
+    on_day = "NULL" if day is None else f"DATE '{day.isoformat()}'"
+    where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM {on_day}"
+    if failing := _failing_conditions(contract, rows, check):
+        where += f" AND ({' OR '.join(failing)})"
+    keys, having = quoted_list(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
+    packed = []
+    for name in map(quoted, names):
+        names_entity = name in map(quoted, lake.settings.features.entity)
+        shown = f"left(md5(CAST({name} AS VARCHAR)), 8)" if names_entity else name
+        packed.append(f"{name} := {shown}")
+    as_json = f"CAST(to_json(struct_pack({', '.join(packed)})) AS VARCHAR)"
     query = (
-        f"SELECT left(CAST(to_json(struct_pack({packed})) AS VARCHAR), {SAMPLE_KEY_CHARS + 1}) "
-        f"FROM (SELECT {keys} "
-        f"FROM ({rows}) WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"
+        f"SELECT left({as_json}, {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} FROM ({rows}) "
+        f"WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"
     )
     with connection(lake) as engine:
         return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]
+
+
+def _failing_conditions(contract: Contract, rows: str, check: str) -> list[str]:
+    """Conditions, one of which holds of each row because of which a check fails; none where any
+    row may be shown. `rows`: the query of all rows."""
+    if check == NOT_NULL:
+        return [f"{quoted(c)} IS NULL" for c in contract.required_columns]
+    rules = tuple(rule for rule in contract.rules if check_of(rule) == check)
+    judged = replace(contract, rules=rules)
+    failing = [*breaking(judged).values()]
+    for by, breaks in breaking_groups(judged).values():
+        failing.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
+    return failing
