@@ -17,7 +17,7 @@ from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
-from backfill_assets.kernel.core.receipts import Built, Provenance
+from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, TableView
@@ -28,7 +28,7 @@ from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
-from backfill_assets.kernel.write.replace import Write, days_held, replace_days_locked
+from backfill_assets.kernel.write.replace import Write, refuse_held_days, replace_days_locked
 from backfill_assets.reading.claims import finished_plans, held_back, new_id
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import unanswered
@@ -263,12 +263,7 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
     view = read_view(request.lake, request.pipeline.contracts)
     for table, built in chosen:
         current = view.table(table.name)
-        if held := [
-            d
-            for d in built.latest
-            if d in current.latest and current.latest[d].entry.built is Built.HELD
-        ]:
-            raise days_held(table.contract, held)
+        refuse_held_days(table.contract, current, built.latest)
         merged = replace(
             current,
             latest={**current.latest, **built.latest},

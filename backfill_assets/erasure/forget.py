@@ -24,7 +24,6 @@ from backfill_assets.kernel.core.addresses import CANDIDATES, called
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
-from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE
@@ -197,9 +196,8 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
         yield _obstacle(f"the plan {plans[0].id} is not finished", fix)
     yield from (_obstacle(str(switch), "Then forget") for switch in unfinished(lake))
     for contract in request.pipeline.contracts:
-        latest = lake.store.view(contract.name, contract.day_column).latest
-        if held := [d for d, r in latest.items() if r.entry.built is Built.HELD]:
-            span = f"--from {min(held)} --to {max(held)}"
+        if held := lake.store.view(contract.name, contract.day_column).held_days:
+            span = f"--from {held[0]} --to {held[-1]}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
     yield from (

@@ -342,11 +342,11 @@ def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tup
     read = rows_read(contracts, name)
     found = _foreign_profiles(lake, contract, view, read)
     broken = _broken(contract, found, lake.settings.gates.bounds(name))
+    held = dict.fromkeys(view.held_days, Built.HELD)  # no run may make them yet
     entries = dict[date, DayEntry]()
     for day in sorted(found.keys() - broken.keys()):
-        entry, before = entry_of(contract, found[day], read), view.latest.get(day)
-        is_held = before is not None and before.entry.built is Built.HELD  # no run may make it yet
-        entries[day] = replace(entry, built=Built.HELD if is_held else Built.COMPLETE)
+        entry = entry_of(contract, found[day], read)
+        entries[day] = replace(entry, built=held.get(day, Built.COMPLETE))
     if entries:
         _commit_judged(lake, contract, view, entries)
     if broken:

@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.days import contiguous, ranges
 from backfill_assets.kernel.core.downstream import stale_after
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
-from backfill_assets.kernel.core.receipts import Built, Provenance, Receipt
+from backfill_assets.kernel.core.receipts import Provenance, Receipt
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.tables import restore
@@ -226,8 +226,7 @@ def _held_days(
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     found: dict[str, tuple[date, ...]] = {}
     for contract in _contracts(pipeline, request):
-        latest = view.table(contract.name).latest
-        held = sorted(d for d, r in latest.items() if r.entry.built is Built.HELD)
+        held = view.table(contract.name).held_days
         if request.plan and held:
             put_back = _holds(_history(lake, contract))
             held = [d for d in held if part.is_held_by(request, d, put_back[d])]

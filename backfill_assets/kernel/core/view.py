@@ -11,7 +11,7 @@ from functools import cached_property
 
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, named
-from backfill_assets.kernel.core.receipts import DayEntry
+from backfill_assets.kernel.core.receipts import Built, DayEntry
 
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
@@ -53,6 +53,11 @@ class TableView:
     releases: tuple[
         Mapping[str, str], ...
     ] = ()  # tags of the receipts that released rows of `too_late`, oldest first
+
+    @property
+    def held_days(self) -> list[date]:
+        """The days that a rollback put back and that are not released, ascending."""
+        return sorted(d for d, receipt in self.latest.items() if receipt.entry.built is Built.HELD)
 
 
 NO_TABLE = TableView()

@@ -189,9 +189,8 @@ def release_partitions(
     lake.refuse_shared(contract.name)
     path = lake.table_place(contract.name)
     with table_lock(lake.place, contract.name):
-        view = LOGS.state(path, contract.day_column)
-        latest = view.latest
-        held = sorted(d for d in days if d in latest and latest[d].entry.built is Built.HELD)
+        view, asked = LOGS.state(path, contract.day_column), {*days}
+        held = [day for day in view.held_days if day in asked]
         foreign = sorted(view.foreign & set(held))
         if foreign:
             culprit = (
@@ -204,7 +203,7 @@ def release_partitions(
         history = list(commits(path)) if held else []
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
-            groups[_origin(history, day, latest[day].version)].append(day)
+            groups[_origin(history, day, view.latest[day].version)].append(day)
         base, done = view.version, list[int]()
         for at in sorted(groups):
             base = commit_receipt(

@@ -26,6 +26,7 @@ from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import sample_keys
 from backfill_assets.kernel.write.candidate import (
     Candidate,
+    Commits,
     RebuildRequest,
     day_facts,
     settled_candidate,
@@ -38,7 +39,7 @@ from backfill_assets.kernel.write.computing import (
     version_read,
 )
 from backfill_assets.kernel.write.judging import never_made, without_refused
-from backfill_assets.kernel.write.replace import Published, Write, days_held, replace_days
+from backfill_assets.kernel.write.replace import Published, Write, refuse_held_days, replace_days
 from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 SHOWN_KEYS = 3
@@ -51,14 +52,14 @@ def build(request: RebuildRequest) -> Candidate:
     a refused merge.
     """
     phase, contract = request.phases.phase, request.table.contract
+    is_merge = request.mode.keeps_standing_rows
     request.lake_session.refuse_expressions(request.pipeline.tables)
-    if request.mode.keeps_standing_rows:
+    if is_merge:
         refuse_merge(contract)
     with phase("states"):
         states = request.known.states
-    request, unready = without_refused(
-        request, partial(_refuse, states, contract, settled_days(request, states))
-    )
+    refuse = partial(_refuse, states, contract, settled_days(request, states))
+    request, unready = without_refused(request, refuse)
     settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
     if not todo:
@@ -67,12 +68,8 @@ def build(request: RebuildRequest) -> Candidate:
     try:
         refuse_dependent(request, states, staged, todo)
         with phase("merge"):
-            kept_rows = (
-                _add_kept_rows(request, states, staged, todo)
-                if request.mode.keeps_standing_rows
-                else {}
-            )
-        return _computed(request, states, settled, staged, kept_rows)
+            kept = _add_kept_rows(request, states, staged, todo) if is_merge else {}
+        return _computed(request, states, settled, staged, kept)
     except BaseException:
         staged.drop()
         raise
@@ -90,55 +87,52 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another
     program, or a day does not exist in an input table (`_never_made`); names what to do first."""
-    held = [
-        d
-        for d in days
-        if (r := states.latest(contract.name, d)) is not None and r.entry.built is Built.HELD
-    ]
-    if held:
-        raise days_held(contract, held)
+    refuse_held_days(contract, states.view.table(contract.name), days)
     refuse_lowered(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
-            source = states.view.source(wanted.table)
-            if doubted := source.doubted_arrivals():
-                raise InputMissing(
-                    f"the table {contract.name}",
-                    f"another program changed the ledger {source.ledger_name} of "
-                    f"{ranges(doubted)}, which says what "
-                    "days are made from",
-                    "Nothing was written",
-                    "Load these days again, which writes it anew: "
-                    f"`{load_command(source.table, doubted)}`",
-                )
-            absent = list(days) if source.ledger.version < 0 else []
+            _refuse_doubted_ledger(states, contract, wanted)
+            is_loaded = states.view.source(wanted.table).ledger.version >= 0
+            absent = [] if is_loaded else list(days)
+        elif wanted.kind is InputKind.FILES:
+            absent = []
         else:
-            absent = (
-                _never_made(states, contract, wanted, days)
-                if wanted.kind is not InputKind.FILES
-                else []
-            )
+            absent = _never_made(states, contract, wanted, days)
         if absent:
             lacking[wanted.table] = absent
     if lacking:
         raise _lacking_inputs(states, contract, lacking)
 
 
+def _refuse_doubted_ledger(states: States, contract: Contract, wanted: Input) -> None:
+    """Raise InputMissing where another program changed the ledger `arrivals` of this input."""
+    source = states.view.source(wanted.table)
+    doubted = source.doubted_arrivals()
+    if not doubted:
+        return
+    raise InputMissing(
+        f"the table {contract.name}",
+        f"another program changed the ledger {source.ledger_name} of {ranges(doubted)}, which "
+        "says what days are made from",
+        "Nothing was written",
+        f"Load these days again, which writes it anew: `{load_command(source.table, doubted)}`",
+    )
+
+
 def _lacking_inputs(
     states: States, contract: Contract, lacking: Mapping[str, Collection[date]]
 ) -> InputMissing:
     """The error about input days that were never made, by table."""
-    command = load_command(",".join(lacking), {d for absent in lacking.values() for d in absent})
-    fix = f"Materialize them first: `{command}`"
-    if any(states.contracts[name].external for name in lacking):
+    inputs = {name: states.contracts[name] for name in lacking}
+    if any(above.external for above in inputs.values()):
         fix = "`backfill-assets scan` looks whether others have written them"
     elif contract.made_by:
-        first = [
-            making(states.contracts[name], absent, can_run=False)
-            for name, absent in lacking.items()
-        ]
+        first = [making(inputs[name], days, can_run=False) for name, days in lacking.items()]
         fix = f"First {' and '.join(first)}"
+    else:
+        command = load_command(",".join(lacking), set[date]().union(*lacking.values()))
+        fix = f"Materialize them first: `{command}`"
     error = InputMissing(
         f"the table {contract.name}", never_made(lacking), "Nothing was written", fix
     )
@@ -164,22 +158,41 @@ def _refuse(
     """Raise as `refuse_unbuildable`, and where deliveries for a day were loaded without a column
     that is never NULL."""
     refuse_unbuildable(states, contract, wanted_days)
-    days = [d for d in wanted_days if d not in up_to_date]
-    if not (lacking := set[str]().union(*(states.undelivered(contract.name, d) for d in days))):
+    days, undelivered = [d for d in wanted_days if d not in up_to_date], set[str]()
+    for day in days:
+        undelivered |= {*states.undelivered(contract.name, day)}
+    required = undelivered & {*contract.required_columns}
+    if not required:
         return
-    lacking &= {*contract.required_columns}
-    named = ", ".join(sorted(lacking))
-    for wanted in (i for i in contract.inputs if i.kind is InputKind.ARRIVALS):
-        source, read = states.view.source(wanted.table), days_read(states.view, wanted, days)
-        entries = {a: source.loaded.latest[a].entry for a in read if a in source.loaded.latest}
-        columns = [c for c in states.contracts[wanted.table].columns if c.name in lacking]
-        if without := sorted(a for a, entry in entries.items() if lacking_columns(entry, columns)):
-            raise InputMissing(
-                f"the table {contract.name}",
-                f"{wanted.table} {ranges(without)} was loaded without {named}, which is never NULL",
-                "Nothing was written",
-                f"Load these days again: `{load_command(wanted.table, without)}`",
-            )
+    for wanted in contract.inputs:
+        if wanted.kind is InputKind.ARRIVALS:
+            _refuse_undelivered(states, contract, wanted, days, required)
+
+
+def _refuse_undelivered(
+    states: States,
+    contract: Contract,
+    wanted: Input,
+    days: Collection[date],
+    required: Collection[str],
+) -> None:
+    """Raise InputMissing where arrival days that these days read were loaded without a column of
+    those `required`."""
+    loaded = states.view.source(wanted.table).loaded.latest
+    columns = [c for c in states.contracts[wanted.table].columns if c.name in required]
+    without = []
+    for arrival in sorted(days_read(states.view, wanted, days) & loaded.keys()):
+        if lacking_columns(loaded[arrival].entry, columns):
+            without.append(arrival)
+    if not without:
+        return
+    raise InputMissing(
+        f"the table {contract.name}",
+        f"{wanted.table} {ranges(without)} was loaded without {', '.join(sorted(required))}, "
+        "which is never NULL",
+        "Nothing was written",
+        f"Load these days again: `{load_command(wanted.table, without)}`",
+    )
 
 
 def refuse_lowered(states: States, contract: Contract) -> None:
@@ -216,25 +229,27 @@ def load_command(tables: str, days: Collection[date]) -> str:
 def refuse_merge(contract: Contract, candidates: Iterable[Contract] = ()) -> None:
     """Raise BackfillError where a table cannot be merged: landed tables, and tables with several
     days in a file. The advice names which of the tables `candidates` can be."""
-    if culprit := _why_not_mergeable(contract):
-        fit = ",".join(c.name for c in candidates if not _why_not_mergeable(c))
-        raise BackfillError(
-            f"the table {contract.name}",
-            f"its days cannot be merged: {culprit}",
-            "Nothing was written",
-            f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode "
-            "overwrite",
-        )
+    culprit = _why_not_mergeable(contract)
+    if not culprit:
+        return
+    fit = ",".join(c.name for c in candidates if not _why_not_mergeable(c))
+    raise BackfillError(
+        f"the table {contract.name}",
+        f"its days cannot be merged: {culprit}",
+        "Nothing was written",
+        f"Leave it out of the plan (--tables{fit and f' {fit}'}), or use --write-mode overwrite",
+    )
 
 
 def _why_not_mergeable(contract: Contract) -> str:
+    """Why a table cannot be merged, as the end of a sentence; "" where it can."""
     if contract.external:
         return "others write it"
     if contract.made_by:
         return f"the asset {contract.made_by} returns its rows"
     if contract.is_landed:
         return "it holds every delivery that landed, which is loaded as a whole or not at all"
-    return "its files hold several days each" if not contract.is_by_day else ""
+    return "" if contract.is_by_day else "its files hold several days each"
 
 
 def _add_kept_rows(
@@ -245,14 +260,9 @@ def _add_kept_rows(
     Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not
     complete.
     """
-    contract, lake, made_files = (
-        request.table.contract,
-        request.lake_session.lake,
-        len(staged.files),
-    )
-    kept = _kept_rows(
-        request.lake_session, contract, staged, states.view.table(contract.name).version, days
-    )
+    contract, made_files = request.table.contract, len(staged.files)
+    version = states.view.table(contract.name).version
+    kept = _kept_rows(request.lake_session, contract, staged, version, days)
     unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
     if unready:
         raise BackfillError(
@@ -264,12 +274,12 @@ def _add_kept_rows(
         )
     if kept and not request.mode.keeps_removed_rows:
         first, files = min(kept), [f.path for f in staged.files[made_files:]]
-        keys = ", ".join(sample_keys(lake, files, contract, first, "")[:SHOWN_KEYS])
+        keys = sample_keys(request.lake_session.lake, files, contract, first, "")
         raise BackfillError(
             f"the table {contract.name}",
             f"{sum(kept.values())} row(s) that stand on {ranges(kept)} are not among those made "
-            "now: a merge would "
-            f"keep what a correction removed or moved; for example on {first}: {keys}",
+            "now: a merge would keep what a correction removed or moved; for example on "
+            f"{first}: {', '.join(keys[:SHOWN_KEYS])}",
             "Nothing was written",
             "Plan with --write-mode overwrite, which takes them away, or with --keep-removed if "
             "they are to stay",
@@ -290,9 +300,9 @@ def _kept_rows(
 
 def as_merged(entry: DayEntry, kept: int) -> DayEntry:
     """Entry of a day that keeps `kept` rows; unchanged for 0."""
-    return (
-        replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept}) if kept else entry
-    )
+    if not kept:
+        return entry
+    return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept})
 
 
 def _computed(
@@ -304,38 +314,67 @@ def _computed(
 ) -> Candidate:
     """The candidate with the staged rows of the days that are not settled; `kept`: rows per day
     that a merge keeps."""
-    contract, name, digests = request.table.contract, request.table.name, states.digests
-    profiles = {**settled.profiles, **profiled(request, staged)}
-    entries = dict[date, DayEntry]()
-    for day in (d for d in request.days if d not in settled.settled):
-        profile, built = profiles[day], states.built_as(name, day)
-        counts = kept_counts(profile, contract.nullable_columns)
-        # Kept rows have no values in columns that the day's files lacked.
-        without = {
-            *states.undelivered(name, day),
-            *(states.lacks(name, day) if kept.get(day) else ()),
-        }
-        entry = DayEntry(
-            profile.rows,
-            profile.fingerprint,
-            digests.of(name, day),
-            built,
-            counts,
-            parts=profile.parts,
-            columns=columns_of(contract, without),
-        )
-        entries[day] = as_merged(entry, kept.get(day, 0))
+    name, profiles = request.table.name, {**settled.profiles, **profiled(request, staged)}
+    entries, absent = dict[date, DayEntry](), dict[date, list[tuple[str, date]]]()
+    for day in request.days:
+        if day in settled.settled:
+            continue
+        entries[day] = _entry(request, states, day, profiles[day], kept.get(day, 0))
+        if missing := [*states.absent(name, day), *states.lacking(name, day)]:
+            absent[day] = missing
     with request.phases.phase("facts"):
         facts = day_facts(request.lake_session, states, request.table, staged, profiles)
-    provenance = request.signed(
-        states, {i.table: version_read(states.view, i) for i in contract.inputs}
+    for day, rows in kept.items():
+        facts.setdefault(day, {})["kept_rows"] = rows
+    inputs = {i.table: version_read(states.view, i) for i in request.table.contract.inputs}
+    return replace(
+        settled,
+        profiles=profiles,
+        entries={**settled.entries, **entries},
+        staged=staged,
+        commit=_commit_of(request, states, settled.before.version, staged, entries, inputs),
+        release=staged.drop,
+        absent=absent,
+        accounts={day: {"facts": numbers} for day, numbers in facts.items()},
+        inputs=inputs,
     )
+
+
+def _entry(
+    request: RebuildRequest, states: States, day: date, profile: DayProfile, kept: int
+) -> DayEntry:
+    """What the receipt says of a computed day with these rows, of which a merge keeps `kept`."""
+    contract, name = request.table.contract, request.table.name
+    without = {*states.undelivered(name, day)}
+    if kept:  # these rows have no values in columns that the day's files lacked
+        without |= {*states.lacks(name, day)}
+    entry = DayEntry(
+        profile.rows,
+        profile.fingerprint,
+        states.digests.of(name, day),
+        states.built_as(name, day),
+        kept_counts(profile, contract.nullable_columns),
+        parts=profile.parts,
+        columns=columns_of(contract, without),
+    )
+    return as_merged(entry, kept)
+
+
+def _commit_of(
+    request: RebuildRequest,
+    states: States,
+    base_version: int,
+    staged: Staged,
+    entries: Mapping[date, DayEntry],
+    inputs: Mapping[str, int],
+) -> Commits:
+    """How the staged rows of these days are published."""
     write = Write(
-        contract,
+        request.table.contract,
         staged,
         entries,
-        settled.before.version,
-        provenance,
+        base_version,
+        request.signed(states, inputs),
         force=request.force,
         mode=request.mode,
     )
@@ -343,30 +382,11 @@ def _computed(
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:
         """Input digests of `days` by the heads at the time of the call."""
         now = request.known.read()
-        return {d: now.digests.of(name, d) for d in days}
+        return {d: now.digests.of(request.table.name, d) for d in days}
 
     def commit(kept_back: Collection[date] = ()) -> Published:
         """Write the days that are not kept back, and delete the staged rows of the others."""
-        chosen = replace(
-            write, entries={d: e for d, e in write.entries.items() if d not in kept_back}
-        )
-        return replace_days(request.lake_session.lake, chosen, digests_now)
+        written = {d: entry for d, entry in entries.items() if d not in kept_back}
+        return replace_days(request.lake_session.lake, replace(write, entries=written), digests_now)
 
-    numbers = {
-        d: facts.get(d, {}) | ({"kept_rows": kept[d]} if d in kept else {}) for d in {*facts, *kept}
-    }
-    return replace(
-        settled,
-        profiles=profiles,
-        entries={**settled.entries, **entries},
-        staged=staged,
-        commit=commit,
-        release=staged.drop,
-        absent={
-            d: found
-            for d in entries
-            if (found := [*states.absent(name, d), *states.lacking(name, d)])
-        },
-        accounts={d: {"facts": f} for d, f in numbers.items()},
-        inputs=provenance.inputs or {},
-    )
+    return commit

@@ -96,32 +96,34 @@ def judge(judged: Judged) -> list[Finding]:
 
 def _row_count(judged: Judged) -> Finding:
     rows, bounds, trailing = judged.found.rows, judged.bounds, judged.around.trailing_rows
-    usual = median(trailing) if len(trailing) >= MEDIAN_NEEDS_DAYS else None
-    facts: Facts = {
-        "rows": rows,
-        **({"trailing_median": float(usual)} if usual is not None else {}),
-    }
+    facts: Facts = {"rows": rows}
+    usual = None
+    if len(trailing) >= MEDIAN_NEEDS_DAYS:
+        usual = facts["trailing_median"] = float(median(trailing))
 
     def finding(passed: bool, refuses: bool, message: str) -> Finding:
         return Finding(ROW_COUNT, judged.day, passed, refuses, message, facts)
 
-    if not rows and judged.around.may_be_empty:
+    if rows == 0 and judged.around.may_be_empty:
         return finding(True, False, "empty, as expected")
     broken = _bounds_broken(rows, bounds, usual)
-    if not rows and bounds.empty == "refuse":
+    if rows == 0 and bounds.empty == "refuse":
         broken.append("the day is empty")
     if broken:
         return finding(False, True, "; ".join(broken))
-    if not rows and bounds.empty == "warn":
+    if rows == 0 and bounds.empty == "warn":
         return finding(False, False, "the day is empty")
-    if (
-        usual is not None
-        and usual >= UNUSUAL_NEEDS_ROWS
-        and rows
-        and max(rows / usual, usual / rows) > UNUSUAL_FACTOR
-    ):
+    if usual is not None and _is_unusual(rows, usual):
         return finding(False, False, f"{rows} rows, usually about {usual:.0f}")
     return finding(True, False, f"{rows} rows")
+
+
+def _is_unusual(rows: int, usual: float) -> bool:
+    """Whether a day has far more or fewer rows than days before it, which no bound forbids; an
+    empty day has a bound of its own."""
+    if usual < UNUSUAL_NEEDS_ROWS or rows == 0:
+        return False
+    return max(rows / usual, usual / rows) > UNUSUAL_FACTOR
 
 
 def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[str]:
@@ -130,97 +132,92 @@ def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[st
         broken.append(f"{rows} rows, fewer than min_rows = {bounds.min_rows}")
     if bounds.max_rows is not None and rows > bounds.max_rows:
         broken.append(f"{rows} rows, more than max_rows = {bounds.max_rows}")
-    if usual is not None:
-        change = abs(rows - usual)
-        if bounds.max_absolute_change is not None and change > bounds.max_absolute_change:
-            broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
-        if (
-            bounds.max_relative_change is not None
-            and usual
-            and change / usual > bounds.max_relative_change
-        ):
-            broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
+    if usual is None:
+        return broken
+    change, most = abs(rows - usual), bounds.max_relative_change
+    if bounds.max_absolute_change is not None and change > bounds.max_absolute_change:
+        broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
+    if most is not None and usual > 0 and change / usual > most:
+        broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
     return broken
 
 
 def _not_null(judged: Judged) -> Finding:
     nulls = judged.found.nulls
     broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
-    message = (
-        "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items()) or "no NULL in required columns"
-    )
+    message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items())
     facts: Facts = {f"nulls {c}": n for c, n in broken.items()}
-    return Finding(NOT_NULL, judged.day, not broken, bool(broken), message, facts)
+    words = message or "no NULL in required columns"
+    return Finding(NOT_NULL, judged.day, not broken, bool(broken), words, facts)
 
 
 def _unique_key(judged: Judged) -> Finding:
     key, repeats = ", ".join(judged.contract.key), judged.found.duplicates
     message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
-    return Finding(
-        UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, {"repeats": repeats}
-    )
+    facts: Facts = {"repeats": repeats}
+    return Finding(UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, facts)
 
 
 def _profile(judged: Judged) -> Finding:
     profile, context = judged.found, judged.around
-    warnings, refusing, beyond = [], list[str](), list[str]()
+    warned, refused, beyond, facts = list[str](), list[str](), list[str](), _profile_facts(profile)
     if context.absent:
         table, first = context.absent[0]
-        warnings.append(
+        warned.append(
             f"incomplete: {len(context.absent)} input day(s) missing or lacking columns: {table} "
             f"{first}"
         )
-    facts: Facts = {
-        f"sum {c}": n if isinstance(n, int) else str(n) for c, n in profile.sums.items()
-    }
-    facts |= {f"nulls {c}": n for c, n in profile.nulls.items()} | {
-        f"most {key}": n for key, n in profile.most.items()
-    }
-    (refusing if judged.bounds.skew == "refuse" else warnings).extend(
+    (refused if judged.bounds.skew == "refuse" else warned).extend(
         _skew_broken(profile, judged.bounds)
     )
-    for column in dict.fromkeys(
-        (*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)
-    ):
+    columns = (*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)
+    for column in dict.fromkeys(columns):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
         nulls = _nulls_broken(column, profile, bounds, context)
         drifted = _drift_broken(column, profile, bounds, context, facts)
-        beyond += [f"{column}.{MAX_NULL_JUMP}"] * bool(nulls) + [f"{column}.{MAX_DRIFT}"] * bool(
-            drifted
-        )
-        (refusing if bounds.broken == "refuse" else warnings).extend([*nulls, *drifted])
-    refuses = bool(refusing) or (bool(context.absent) and context.incomplete == "refuse")
-    message = "; ".join([*refusing, *warnings])
+        if nulls:
+            beyond.append(f"{column}.{MAX_NULL_JUMP}")
+        if drifted:
+            beyond.append(f"{column}.{MAX_DRIFT}")
+        (refused if bounds.broken == "refuse" else warned).extend([*nulls, *drifted])
+    message = "; ".join([*refused, *warned])
     words = message or "nothing unusual"
+    refuses = bool(refused) or (bool(context.absent) and context.incomplete == "refuse")
     return Finding(PROFILE, judged.day, not message, refuses, words, facts, tuple(beyond))
 
 
+def _profile_facts(profile: DayProfile) -> Facts:
+    """The sums, NULLs and rows of the most frequent keys of a day, by their names."""
+    facts: Facts = {}
+    for column, total in profile.sums.items():
+        facts[f"sum {column}"] = total if isinstance(total, int) else str(total)
+    facts |= {f"nulls {column}": n for column, n in profile.nulls.items()}
+    return facts | {f"most {key}": n for key, n in profile.most.items()}
+
+
 def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:
+    most = bounds.max_key_share
+    if most is None:
+        return
     for key, rows in profile.most.items():
-        if bounds.max_key_share is not None and is_skewed(rows, profile.rows, bounds.max_key_share):
+        if is_skewed(rows, profile.rows, most):
             share = f"one key of ({key}) holds {rows / profile.rows:.0%} of the rows"
-            yield f"{share}, more than max_key_share = {bounds.max_key_share:g}"
+            yield f"{share}, more than max_key_share = {most:g}"
 
 
 def _nulls_broken(
     column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings
 ) -> list[str]:
-    if not profile.rows:
+    if profile.rows == 0:
         return []
-    share, usual = (
-        profile.nulls.get(column, 0) / profile.rows,
-        context.usual_null_shares.get(column),
-    )
-    broken = []
-    if bounds.max_null_share is not None and share > bounds.max_null_share:
-        broken.append(
-            f"{share:.0%} of {column} is NULL, more than max_null_share = {bounds.max_null_share:g}"
-        )
+    share, usual = profile.nulls.get(column, 0) / profile.rows, context.usual_null_shares
+    most, broken = bounds.max_null_share, []
+    if most is not None and share > most:
+        broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {most:g}")
     jump = NULL_SHARE_JUMP if bounds.max_null_jump is None else bounds.max_null_jump
-    if usual is not None and share - usual > jump:
-        broken.append(
-            f"{share:.0%} of {column} is NULL, usually {usual:.0%} (max_null_jump = {jump:g})"
-        )
+    if column in usual and share - usual[column] > jump:
+        was = f"usually {usual[column]:.0%} (max_null_jump = {jump:g})"
+        broken.append(f"{share:.0%} of {column} is NULL, {was}")
     return broken
 
 
@@ -239,16 +236,12 @@ def _drift_broken(
 
 
 def _rule(rule: Rule, judged: Judged) -> Finding:
-    broken = judged.found.broken.get(rule.name, 0)
-    message = (
-        f"{broken} {_unit(rule)} break {rule.name} ({rule.expression})"
-        if broken
-        else f"{rule.name} holds"
-    )
-    refuses = bool(broken) and not rule.only_warns
-    return Finding(
-        check_of(rule), judged.day, not broken, refuses, message, {BROKEN + rule.name: broken}
-    )
+    broken, message = judged.found.broken.get(rule.name, 0), f"{rule.name} holds"
+    if broken:
+        unit = f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
+        message = f"{broken} {unit} break {rule.name} ({rule.expression})"
+    refuses, facts = broken > 0 and not rule.only_warns, {BROKEN + rule.name: broken}
+    return Finding(check_of(rule), judged.day, not broken, refuses, message, {**facts})
 
 
 def _reads(judged: Judged) -> Finding:
@@ -263,10 +256,6 @@ def _reads_in_words(contract: Contract) -> str:
         f"The reads of consumers answer with the new rows, before anything is published: {reads}. "
         "Blocks the write."
     )
-
-
-def _unit(rule: Rule) -> str:
-    return f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
 
 
 def _rule_in_words(rule: Rule) -> str:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from backfill_assets.kernel.core.commands import mending
@@ -41,6 +42,8 @@ from backfill_assets.kernel.write.candidate import RebuildRequest, as_profile
 from backfill_assets.kernel.write.gates import Judged, judge
 
 T = TypeVar("T")
+Shares = Mapping[str, float]  # of NULLs, by column
+Histograms = Mapping[str, Histogram]  # by column
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class QualityContext:
     contract: Contract
     settings: GateSettings
     rows: Sequence[tuple[date, int]]
-    null_shares: Sequence[tuple[date, Mapping[str, float]]]
-    histograms: Sequence[tuple[date, Mapping[str, Histogram]]]
+    null_shares: Sequence[tuple[date, Shares]]
+    histograms: Sequence[tuple[date, Histograms]]
     frontier: datetime | None
 
     def judge(
@@ -100,24 +103,28 @@ def quality_context(
     its own profiles only where fewer than a week of receipts lie before its first new day. Row
     counts of new days always count.
     """
-    profiles = computed or {}
-    nullable = contract.nullable_columns
-    earlier = {d: e for d, e in known.items() if e.rows}
-    rows = {d: e.rows for d, e in known.items()} | {d: p.rows for d, p in profiles.items()}
-    rows |= {d: e.rows for d, e in earlier.items()}
-    shares = {d: _null_shares(e) for d, e in earlier.items()}
-    histograms = {d: counted_histograms(e.counts) for d, e in earlier.items()}
-    new = {d: profiles[d] for d in profiles.keys() - known.keys() if profiles[d].rows}
+    rows, shares, histograms = dict[date, int](), dict[date, Shares](), dict[date, Histograms]()
+    for day, entry in known.items():
+        if entry.rows:
+            rows[day], shares[day] = entry.rows, _null_shares(entry)
+            histograms[day] = counted_histograms(entry.counts)
+    new = dict[date, DayProfile]()
+    for day, profile in (computed or {}).items():
+        rows.setdefault(day, profile.rows)
+        if profile.rows and day not in known:
+            new[day] = profile
     first_new = min(new, default=date.max)
-    if sum(1 for d in shares if d < first_new) < MEDIAN_NEEDS_DAYS:
-        shares |= {d: {c: p.nulls.get(c, 0) / p.rows for c in nullable} for d, p in new.items()}
-        histograms |= {d: {c: dict(h) for c, h in p.histograms.items()} for d, p in new.items()}
+    if sum(1 for day in shares if day < first_new) < MEDIAN_NEEDS_DAYS:
+        for day, profile in new.items():
+            nullable = contract.nullable_columns
+            shares[day] = {c: profile.nulls.get(c, 0) / profile.rows for c in nullable}
+            histograms[day] = profile.histograms
     return QualityContext(
         contract,
         settings.gates,
-        sorted((d, n) for d, n in rows.items() if n),
-        sorted(shares.items(), key=lambda dated: dated[0]),
-        sorted(histograms.items(), key=lambda dated: dated[0]),
+        [(day, n) for day, n in sorted(rows.items()) if n],
+        sorted(shares.items(), key=itemgetter(0)),
+        sorted(histograms.items(), key=itemgetter(0)),
         frontier,
     )
 
@@ -136,18 +143,14 @@ def judged_by_receipts(
 ) -> dict[date, list[Finding]]:
     """Findings of written `days`, which have receipts, by these alone, or by the profiles `found`
     in the days now."""
-    entries = {d: r.entry for d, r in states.view.table(contract.name).latest.items()}
-    quality = quality_context(settings, contract, entries, frontier=states.frontier(contract.name))
-    profiles = found or {}
-    return {
-        d: quality.judge(
-            d,
-            profiles.get(d) or as_profile(entries[d]),
-            entries[d].built,
-            states.absent(contract.name, d),
-        )
-        for d in days
-    }
+    name, findings = contract.name, dict[date, list[Finding]]()
+    entries = {d: r.entry for d, r in states.view.table(name).latest.items()}
+    quality = quality_context(settings, contract, entries, frontier=states.frontier(name))
+    for day in days:
+        entry = entries[day]
+        profile = (found or {}).get(day) or as_profile(entry)
+        findings[day] = quality.judge(day, profile, entry.built, states.absent(name, day))
+    return findings
 
 
 def _days_before(dated: Sequence[tuple[date, T]], day: date) -> list[T]:
@@ -192,10 +195,11 @@ def without_refused(
         refuse(request.days)
     except BackfillError as together:
         refused = {d: error for d in request.days if (error := _error_of_day(refuse, d))}
-        if not request.mode.keeps_good_days or len(refused) in (0, len(request.days)):
-            together.by_day = causes_by_day(request.days, (), refused) if refused else {}
-            raise
-        return replace(request, days=some_days({*request.days} - {*refused})), refused
+        some_pass = 0 < len(refused) < len(request.days)
+        if some_pass and request.mode.keeps_good_days:
+            return replace(request, days=some_days({*request.days} - {*refused})), refused
+        together.by_day = causes_by_day(request.days, (), refused) if refused else {}
+        raise
     return request, {}
 
 
@@ -224,23 +228,18 @@ def refusal_of(
     culprits = sorted({*(f.day for f in refusing), *unready})
     parts = _broken_checks(refusing, len(request.days), samples)
     parts += _not_computed(unready, len(request.days))
-    innocent = [d for d in request.days if d not in culprits]
-    if innocent and not others:
-        parts.append(f"nothing is wrong with {ranges(innocent)}, kept back with {ranges(culprits)}")
-    again = culprits if others else [*request.days]
-    table, named = (
-        request.known.states.view.table(contract.name),
-        request.lake_session.lake.settings.pipeline,
-    )
-    can_run = named.definitions is not None
-    return ContractBroken(
-        f"the table {contract.name}",
-        "; ".join(parts),
-        f"{ranges(culprits)} stayed as they were, the other {others} day(s) were made"
-        if others
-        else "Nothing was written, every day keeps its rows",
-        mending(contract, culprits[0], again, is_known=table.version >= 0, can_run=can_run),
-    )
+    if others:
+        again = culprits
+        outcome = f"{ranges(culprits)} stayed as they were, the other {others} day(s) were made"
+    else:
+        again, outcome = [*request.days], "Nothing was written, every day keeps its rows"
+        if innocent := sorted({*request.days} - {*culprits}):
+            kept_with = f"kept back with {ranges(culprits)}"
+            parts.append(f"nothing is wrong with {ranges(innocent)}, {kept_with}")
+    is_known = request.known.states.view.table(contract.name).version >= 0
+    can_run = request.lake_session.lake.settings.pipeline.definitions is not None
+    fix = mending(contract, culprits[0], again, is_known=is_known, can_run=can_run)
+    return ContractBroken(f"the table {contract.name}", "; ".join(parts), outcome, fix)
 
 
 def causes_by_day(
@@ -251,10 +250,12 @@ def causes_by_day(
     faults = defaultdict[date, list[str]](list)
     for day, error in unready.items():
         faults[day].append(error.culprit)
-    for finding in (f for f in findings if f.refuses):
-        faults[finding.day].append(f"{finding.check} fails: {finding.message}")
+    for finding in findings:
+        if finding.refuses:
+            faults[finding.day].append(f"{finding.check} fails: {finding.message}")
+    causes = {day: "; ".join(of_day) for day, of_day in faults.items()}
     innocent = f"nothing is wrong with it; kept back with {ranges(faults)}"
-    return {day: "; ".join(faults[day]) if day in faults else innocent for day in days}
+    return {day: causes.get(day, innocent) for day in days}
 
 
 def never_made(lacking: Mapping[str, Collection[date]]) -> str:
@@ -287,12 +288,13 @@ def _not_computed(unready: Mapping[date, BackfillError], days: int) -> list[str]
 def _broken_checks(refusing: Sequence[Finding], days: int, samples: Sequence[str]) -> list[str]:
     """Each broken check in words: on how many of the `days` of a request, and its first day's
     figures."""
+    by_check, parts = defaultdict[str, list[Finding]](list), []
+    for finding in refusing:
+        by_check[finding.check].append(finding)
     keys = f"; for example {', '.join(samples)}" if samples else ""
-    parts = []
-    for check in dict.fromkeys(f.check for f in refusing):
-        of_check = sorted((f for f in refusing if f.check == check), key=lambda f: f.day)
-        count = f"{len({f.day for f in of_check})} of {days} day(s)"
-        first = of_check[0]
+    for check, findings in by_check.items():
+        first, broken = min(findings, key=attrgetter("day")), {f.day for f in findings}
+        count = f"{len(broken)} of {days} day(s)"
         parts.append(f"{check} fails on {count}, first {first.day}: {first.message}{keys}")
         keys = ""  # they are of the first one alone
     return parts

@@ -11,7 +11,7 @@ computed.
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Protocol
@@ -24,14 +24,13 @@ from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagree
 from backfill_assets.kernel.core.errors import DaysHeld, Superseded
 from backfill_assets.kernel.core.readings import columns_of, lacking_columns
 from backfill_assets.kernel.core.receipts import (
-    Built,
     DayEntry,
     Provenance,
     Receipt,
     shared_mapping,
 )
 from backfill_assets.kernel.core.rooms import added
-from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
@@ -103,48 +102,47 @@ def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Pu
 
 
 def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
-    held = sorted(
-        d
-        for d in write.entries
-        if (r := view.latest.get(d)) is not None and r.entry.built is Built.HELD
-    )
-    if held:
-        raise days_held(write.contract, held)
-    wrote = {
-        d
-        for d in write.entries
-        if (r := view.latest.get(d)) is not None and r.version > write.base_version
-    }
-    asked = set() if write.mode.keeps_standing_rows else wrote
-    inputs = write.provenance.inputs or {}
+    """Raise DaysHeld where a day is held, and Superseded where other rows than these would come of
+    the newest inputs."""
+    refuse_held_days(write.contract, view, write.entries)
+    rewritten = set[date]()
+    for day in write.entries.keys() & view.latest.keys():
+        if view.latest[day].version > write.base_version:
+            rewritten.add(day)
+    is_merge, inputs = write.mode.keeps_standing_rows, write.provenance.inputs or {}
     fences: tuple[Fence, ...] = added("fences")
-    doubts = [doubt for fence in fences if (doubt := fence(lake, inputs))]
+    doubts = [*filter(None, (fence(lake, inputs) for fence in fences))]
+    in_question = set() if is_merge else rewritten
     if doubts:
-        asked = {*write.entries}
-    current = digests_now(asked) if asked else {}
-    behind = {d for d in asked if current[d] != write.entries[d].input_digest} | (
-        wrote if write.mode.keeps_standing_rows else set()
+        in_question = {*write.entries}
+    current = digests_now(in_question) if in_question else {}
+    behind = {d for d in in_question if current[d] != write.entries[d].input_digest}
+    if is_merge:
+        behind |= rewritten
+    if not behind:
+        return
+    why = "were written by another run from newer inputs" if behind & rewritten else doubts[0]
+    raise Superseded(
+        f"the table {write.contract.name}",
+        f"{len(behind)} day(s) from {min(behind)} {why}",
+        "Nothing was written",
+        "Run again: it reads the newest inputs",
     )
-    if behind:
-        why = "were written by another run from newer inputs" if behind & wrote else doubts[0]
-        raise Superseded(
-            f"the table {write.contract.name}",
-            f"{len(behind)} day(s) from {min(behind)} {why}",
-            "Nothing was written",
-            "Run again: it reads the newest inputs",
-        )
 
 
-def days_held(contract: Contract, days: Sequence[date]) -> DaysHeld:
-    """The refusal to write days (ascending) that a rollback put back, with the command that
-    releases them."""
-    return DaysHeld(
+def refuse_held_days(contract: Contract, view: TableView, days: Iterable[date]) -> None:
+    """Raise DaysHeld, with the command that releases them, where a rollback put some of the days
+    back."""
+    asked = {*days}
+    held = [day for day in view.held_days if day in asked]
+    if not held:
+        return
+    raise DaysHeld(
         f"the table {contract.name}",
-        f"{ranges(days)} put back by a rollback and held",
+        f"{ranges(held)} put back by a rollback and held",
         "Nothing was written",
         f"Name days without them, or let them go first: `backfill-assets release {contract.name} "
-        "--from "
-        f"{days[0]} --to {days[-1]}`",
+        f"--from {held[0]} --to {held[-1]}`",
     )
 
 
@@ -152,40 +150,44 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
     """Days whose rows, or the names of whose columns, differ from the receipts, and days of which
     only inputs, code or settings changed."""
     changed, receipt_only = set(), set()
-    code = (write.provenance.code_digest, write.provenance.settings_digest)
     for day, entry in write.entries.items():
         receipt = view.latest.get(day)
-        renamed = receipt is not None and lacking_columns(receipt.entry, _columns(write, entry))
-        if (
-            receipt is None
-            or renamed
-            or day in view.foreign
-            or write.force
-            or receipt.entry.content != entry.content
-        ):
+        may_differ = day in view.foreign or write.force
+        if receipt is None or may_differ or _has_other_rows(write, receipt.entry, entry):
             changed.add(day)
-        elif receipt.entry != entry or (receipt.code_digest, receipt.settings_digest) != code:
+        elif receipt.entry != entry or _code_of(receipt) != _code_of(write.provenance):
             receipt_only.add(day)
     return frozenset(changed), frozenset(receipt_only)
 
 
+def _has_other_rows(write: Write, before: DayEntry, entry: DayEntry) -> bool:
+    """Whether the rows of a day, or the names of their columns, are not what its entry before
+    says."""
+    return before.content != entry.content or bool(lacking_columns(before, _columns(write, entry)))
+
+
+def _code_of(source: Provenance | DayReceipt) -> tuple[str, str]:
+    """The digests of the code and of the settings that made rows."""
+    return source.code_digest, source.settings_digest
+
+
 def _commit(lake: Lake, write: Write, view: TableView) -> Published:
+    """Commit the days that differ from the view, if there are any."""
     changed, receipt_only = _differences(write, view)
     if not (changed or receipt_only or write.always):
         if write.staged is not None:
             write.staged.drop()
         return Published(view.version, "")
     irreproducible = _irreproducible(write, view)
-    days = {
-        d: _with_columns(write, d, view.latest[d].entry if d in receipt_only else None)
-        for d in write.entries
-    }
-    receipt = _receipt(write, {d: days[d] for d in sorted(changed | receipt_only)}, irreproducible)
-    # A day that never had rows needs no data commit: its receipt says that it is empty.
-    had_rows = view.foreign | {
-        d for d, day_receipt in view.latest.items() if day_receipt.entry.rows
-    }
-    with_rows = {d for d in changed if write.entries[d].rows or d in had_rows}
+    days, with_rows = {}, set[date]()
+    for day in sorted(changed | receipt_only):
+        before = view.latest.get(day)
+        days[day] = _with_columns(write, day, None if day in changed else before)
+        # A day that never had rows needs no data commit: its receipt says that it is empty.
+        had_rows = day in view.foreign or (before is not None and before.entry.rows > 0)
+        if day in changed and (had_rows or write.entries[day].rows):
+            with_rows.add(day)
+    receipt = _receipt(write, days, irreproducible)
     version = lake.store.replace_days(
         write.contract, write.staged, with_rows, receipt, view.version
     )
@@ -197,39 +199,36 @@ def _columns(write: Write, entry: DayEntry) -> list[Column]:
     return [c for c in write.contract.columns if entry.columns is None or c.name in entry.columns]
 
 
-def _with_columns(write: Write, day: date, kept: DayEntry | None) -> DayEntry:
+def _with_columns(write: Write, day: date, kept: DayReceipt | None) -> DayEntry:
     """The entry of a day with the columns of its files: the written ones, or the files that stay
-    (`kept`)."""
+    (of the receipt `kept`)."""
     entry = write.entries[day]
     columns = columns_of(write.contract) if entry.columns is None else entry.columns
-    if kept is not None and kept.columns is not None:
-        columns = shared_mapping({n: kind for n, kind in kept.columns.items() if n in columns})
+    if kept is not None and kept.entry.columns is not None:
+        stay = {name: kind for name, kind in kept.entry.columns.items() if name in columns}
+        columns = shared_mapping(stay)
     return replace(entry, columns=columns)
 
 
 def _irreproducible(write: Write, view: TableView) -> frozenset[date]:
     """Days that got other rows than before from the same inputs, code and settings; none for a
     merge or a ledger."""
-    provenance = write.provenance
-    code, engine = (
-        (provenance.code_digest, provenance.settings_digest),
-        (provenance.tags or {}).get(ENGINE, ""),
-    )
     if not (write.mode.gives_what_inputs_say and write.contract.inputs):
         return frozenset()
-    rebuilt = write.entries.keys() & view.latest.keys()
-    return frozenset(
-        d for d in rebuilt if disagreement(view.latest[d], write.entries[d], code, engine)
-    )
+    code, engine = _code_of(write.provenance), (write.provenance.tags or {}).get(ENGINE, "")
+    found = set[date]()
+    for day in write.entries.keys() & view.latest.keys():
+        if disagreement(view.latest[day], write.entries[day], code, engine):
+            found.add(day)
+    return frozenset(found)
 
 
 def _receipt(
     write: Write, days: Mapping[date, DayEntry], irreproducible: Collection[date]
 ) -> Receipt:
-    provenance = write.provenance
-    irreproducible_tags = (
-        {IRREPRODUCIBLE: ",".join(map(str, sorted(irreproducible)))} if irreproducible else {}
-    )
+    provenance, tags = write.provenance, dict(write.provenance.tags or {})
+    if irreproducible:
+        tags[IRREPRODUCIBLE] = ",".join(map(str, sorted(irreproducible)))
     return Receipt(
         write_id=write.staged.write_id if write.staged is not None else uuid.uuid4().hex,
         table=write.contract.name,
@@ -241,7 +240,7 @@ def _receipt(
         settings_digest=provenance.settings_digest,
         frontier=provenance.frontier,
         inputs=provenance.inputs or {},
-        tags={**(provenance.tags or {}), **irreproducible_tags},
+        tags=tags,
         seconds=round(time.monotonic() - provenance.began, 3),
         cpu_seconds=provenance.cpu_seconds,
         start_seconds=provenance.start_seconds,
