@@ -160,13 +160,12 @@ class RebuildRequest:
 def state_tags(contract: Contract, states: States) -> dict[str, str]:
     """Tags of a receipt whose days are made, or made current, in this state: parameters, choices
     against skew, the sources' frontiers."""
-    parameters = parameters_of(contract, states.view).to_json()
-    chosen = {SPREAD: contract.spread} if contract.spread else {}
-    return {
-        **({PARAMETERS: parameters} if parameters else {}),
-        **chosen,
-        **states.frontiers.tags_of(contract.name),
-    }
+    tags = {}
+    if parameters := parameters_of(contract, states.view).to_json():
+        tags[PARAMETERS] = parameters
+    if contract.spread:
+        tags[SPREAD] = contract.spread
+    return {**tags, **states.frontiers.tags_of(contract.name)}
 
 
 class Commits(Protocol):
@@ -214,13 +213,15 @@ def settled_days(request: RebuildRequest, states: States) -> frozenset[date]:
 def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
     """Candidate of the days that need no computing, because by their receipts the same work gave
     the rows they hold (none under `force`); publishing it changes nothing."""
-    name, days, settled = request.table.name, request.days, settled_days(request, states)
+    name, settled = request.table.name, settled_days(request, states)
     before = states.view.table(name)
     entries = {d: before.latest[d].entry for d in settled}
+    profiles: dict[date | None, DayProfile] = dict.fromkeys(request.days, DayProfile())
+    profiles |= {day: as_profile(entry) for day, entry in entries.items()}
     return Candidate(
-        chunk=days,
+        chunk=request.days,
         settled=settled,
-        profiles={d: as_profile(entries[d]) if d in entries else DayProfile() for d in days},
+        profiles=profiles,
         entries=entries,
         before=before,
         frontier=states.frontier(name),
@@ -233,11 +234,13 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
 def as_profile(entry: DayEntry) -> DayProfile:
     """The profile of a day as far as its receipt keeps it: without `duplicates` and `sums`, which
     gates judge by files only, at writes and after chunks."""
-    nulls = {c: n for c, n in counted_nulls(entry.counts).items() if n}
-    broken, histograms = counted_broken(entry.counts), counted_histograms(entry.counts)
-    most = counted_most(entry.counts)
     return DayProfile(
-        entry.rows, entry.fingerprint, nulls, broken=broken, histograms=histograms, most=most
+        entry.rows,
+        entry.fingerprint,
+        {column: nulls for column, nulls in counted_nulls(entry.counts).items() if nulls},
+        broken=counted_broken(entry.counts),
+        histograms=counted_histograms(entry.counts),
+        most=counted_most(entry.counts),
     )
 
 
@@ -259,10 +262,7 @@ def day_facts(
         auditor = _auditor_of(lake_session, table, staged.files)
         _add(facts, auditor.answers(table.contract, table.facts, staged.files, at_once=at_once))
     view = states.view.table(table.name)
-    entries = {d: view.latest[d].entry for d in profiles if d is not None and d in view.latest}
-    changed = [
-        d for d, entry in entries.items() if entry.rows and entry.content != profiles[d].content
-    ]
+    changed = _days_with_other_rows(view, profiles)
     if table.revisions is None or not changed:
         return facts
     try:
@@ -278,6 +278,20 @@ def day_facts(
     return facts
 
 
+def _days_with_other_rows(
+    view: TableView, profiles: Mapping[date | None, DayProfile]
+) -> list[date]:
+    """The days that hold rows, and other ones than these profiles are of."""
+    changed = []
+    for day, profile in profiles.items():
+        if day is None or day not in view.latest:
+            continue
+        entry = view.latest[day].entry
+        if entry.rows and entry.content != profile.content:
+            changed.append(day)
+    return changed
+
+
 def _auditor_of(session: Session, table: Table, files: Sequence[StagedFile]) -> Auditor:
     """Who answers queries over these files; the engine only where its figures are DuckDB's."""
     if table.counts_alike:
@@ -289,5 +303,8 @@ def _add(facts: Facts, found: Iterable[Answer]) -> None:
     """Add the numbers of queries to `facts`. The first column is the day; further names are the
     keys."""
     for (_, *names), rows in found:
-        for day, *figures in (row for row in rows if row[0] is not None):
-            facts[day] |= {n: v for n, v in zip(names, figures, strict=True) if v is not None}
+        for day, *figures in rows:
+            if day is None:
+                continue
+            named = zip(names, figures, strict=True)
+            facts[day] |= {name: figure for name, figure in named if figure is not None}

@@ -24,7 +24,7 @@ from backfill_assets.kernel.core.errors import (
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.rooms import offered
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.view import LakeView
+from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import audit
@@ -49,21 +49,21 @@ def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> 
     request.lake_session.expect(input_rows(states.view, contract, todo))
     frames = []
     for span in spans:
-        chunk = Chunk(
-            span, frontier, None if wanted.issuperset(span) else wanted.intersection(span)
-        )
-        frames.append(
-            _of_its_span(
-                _transformed(request.lake_session, states, table, chunk), contract, span, spans
-            )
-        )
-    # A day whose cutoff is not loaded, or that must be complete and lacks an input, stays empty.
-    empty = {d for d in wanted if states.is_pending(contract, d)}
-    empty |= {d for d in wanted if table.drops_incomplete and states.absent(table.name, d)}
-    unwanted = [d for span in spans for d in span if d not in wanted or d in empty]
-    return _without_days(
-        reduce(lambda one, other: one.unionByName(other), frames), contract, unwanted
-    )
+        chosen = wanted.intersection(span)
+        chunk = Chunk(span, frontier, None if len(chosen) == len(span) else chosen)
+        frame = _transformed(request.lake_session, states, table, chunk)
+        frames.append(_of_its_span(frame, contract, span, spans))
+    rows = reduce(lambda one, other: one.unionByName(other), frames)
+    left_out = {day for span in spans for day in span} - wanted
+    left_out |= {day for day in wanted if _stays_empty(states, table, day)}
+    return _without_days(rows, contract, left_out)
+
+
+def _stays_empty(states: States, table: Table, day: date) -> bool:
+    """Whether the cutoff of a day is not loaded, or the day must be complete and lacks an input."""
+    if states.is_pending(table.contract, day):
+        return True
+    return table.drops_incomplete and bool(states.absent(table.name, day))
 
 
 def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
@@ -71,27 +71,34 @@ def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[Day
     their receipts. Days whose input is deliveries form one, however far apart they are: most of
     them would read the same deliveries."""
     (whole,) = covering(todo, 1)
-    latest = [
-        view.table(name).latest for name in {contract.name, *(i.table for i in contract.inputs)}
-    ]
-    rows = sum(by_day[d].entry.rows for by_day in latest for d in whole if d in by_day)
-    if rows < ROWS_OF_A_PLAN or all(i.kind is InputKind.ARRIVALS for i in contract.inputs):
+    if all(wanted.kind is InputKind.ARRIVALS for wanted in contract.inputs):
         return [whole]
-    return covering(todo, MOST_SPANS)
+    names = {contract.name, *(wanted.table for wanted in contract.inputs)}
+    rows = sum(_rows_on(view.table(name), whole) for name in names)
+    return [whole] if rows < ROWS_OF_A_PLAN else covering(todo, MOST_SPANS)
+
+
+def _rows_on(view: TableView, days: Iterable[date]) -> int:
+    """The rows of these days by their receipts."""
+    return sum(view.latest[day].entry.rows for day in days if day in view.latest)
 
 
 def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
     """Days of the input `wanted` that `days` read; of deliveries the days that the ledger lists."""
+    read = set[date]()
     if wanted.kind is InputKind.ARRIVALS:
         arrivals = view.source(wanted.table).arrivals
-        return {a for d in days for a, _ in arrivals.get(d, ())}
-    return {d for day in days for d in days_of(wanted, day, view)}
+        for day in days:
+            read.update(arrival for arrival, _ in arrivals.get(day, ()))
+        return read
+    for day in days:
+        read.update(days_of(wanted, day, view))
+    return read
 
 
 def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
     """Estimate how many rows the days `todo` read from all inputs, by receipts."""
-    read = ((view.table(i.table).latest, days_read(view, i, todo)) for i in contract.inputs)
-    return sum(latest[d].entry.rows for latest, days in read for d in days if d in latest)
+    return sum(_rows_on(view.table(i.table), days_read(view, i, todo)) for i in contract.inputs)
 
 
 def _of_its_span(
@@ -129,17 +136,21 @@ def _input_frame(lake_session: Session, states: States, wanted: Input, chunk: Ch
     view, upstream = states.view, states.contracts[wanted.table]
     days: Iterable[date] | None
     if wanted.kind is InputKind.ARRIVALS:
-        listed = days_read(view, wanted, chunk.wanted or chunk.days)
-        loaded = view.source(wanted.table).loaded.latest.values()
-        days = (
-            None if len(listed) >= sum(1 for s in loaded if s.entry.rows) else listed
-        )  # None: every day
+        days = _arrival_days(view, wanted, chunk)
     else:
         needed = contiguous(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
         days = DayRange(needed[0].start, needed[-1].end)
     read = lake_session.read(wanted.table, version_read(view, wanted), upstream.day_column, days)
     frame = _with_columns(read, upstream)
     return frame.select(*wanted.columns) if wanted.columns else frame
+
+
+def _arrival_days(view: LakeView, wanted: Input, chunk: Chunk) -> set[date] | None:
+    """The days whose deliveries the chunk reads; None: every day."""
+    listed = days_read(view, wanted, chunk.wanted or chunk.days)
+    loaded = view.source(wanted.table).loaded.latest.values()
+    with_rows = sum(1 for receipt in loaded if receipt.entry.rows)
+    return None if len(listed) >= with_rows else listed
 
 
 def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
@@ -150,11 +161,10 @@ def _with_columns(frame: "DataFrame", contract: Contract) -> "DataFrame":
     present = set(frame.columns)
     if present == set(contract.column_names):
         return frame
-    absent = {
-        c.name: F.lit(None).cast(c.kind.spark) for c in contract.columns if c.name not in present
-    }
-    added = frame.withColumns(absent) if absent else frame  # Spark Connect refuses to add none
-    return added.select(*contract.column_names)
+    absent = [column for column in contract.columns if column.name not in present]
+    if absent:  # Spark Connect refuses to add none
+        frame = frame.withColumns({c.name: F.lit(None).cast(c.kind.spark) for c in absent})
+    return frame.select(*contract.column_names)
 
 
 def version_read(view: LakeView, wanted: Input) -> int:
@@ -203,15 +213,15 @@ def refuse_dependent(
         return
     if _has_passed(states, table.name, staged, len(days)):
         return
-    day, lake_session = days[len(days) // 2], request.lake_session
-    reordered = replace(request, lake_session=lake_session.reordered())
+    day, lake, contract = days[len(days) // 2], request.lake_session.lake, table.contract
+    reordered = replace(request, lake_session=request.lake_session.reordered())
     with request.phases.phase("alone"):
         alone = stage_days(reordered, states, [day])
         try:
-            sides = [_files_of_day(table.contract, rows, day) for rows in (staged, alone)]
-            one, other = (_content_of(lake_session.lake, table.contract, s, day) for s in sides)
+            sides = _files_of_day(contract, staged, day), _files_of_day(contract, alone, day)
+            one, other = (_content_of(lake, contract, files, day) for files in sides)
             if one != other:
-                changes = _changes_in_words(lake_session.lake, table.contract, sides, day)
+                changes = _changes_in_words(lake, contract, sides, day)
                 raise _dependence_error(table.name, day, len(days), changes)
         finally:
             alone.drop()
@@ -253,8 +263,11 @@ def _dependence_error(table: str, day: date, days: int, changes: str) -> Contrac
 def _has_passed(states: States, table: str, staged: Staged, days: int) -> bool:
     """Whether today's code made a present day before, and, for a write of several days that is not
     small, several present days by one write."""
-    codes, latest = states.codes[table], states.view.table(table).latest.values()
-    at_once = max(Counter(s.version for s in latest if codes.are_of(s)).values(), default=0)
+    codes, writes = states.codes[table], Counter[int]()
+    for receipt in states.view.table(table).latest.values():
+        if codes.are_of(receipt):
+            writes[receipt.version] += 1
+    most_at_once = max(writes.values(), default=0)
     if days == 1:
-        return at_once > 0
-    return at_once > 1 and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES
+        return most_at_once > 0
+    return most_at_once > 1 and sum(f.size for f in staged.files) > ALWAYS_ALONE_BYTES

@@ -7,7 +7,7 @@ Not here: any particular table (`pipeline`); a user's own pipeline is a `Pipelin
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from importlib.util import find_spec
@@ -150,52 +150,58 @@ class Pipeline:
         return States(self.contracts, view, self.codes)
 
 
+# Tables whose code counts, with the columns that are read of them.
+Read = list[tuple[Table, Collection[str] | None]]
+
+
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
     """Make a pipeline of these tables (upstream first), reading the source of their transforms
     once; `confs` of Spark SQL from `lake.toml` count as settings of every table."""
     package_at_first()
     ordered = _with_keys(tuple(map(_with_files, tables)))
-    by_name = {t.name: t for t in ordered}
-    codes = {}
+    by_name, codes = {t.name: t for t in ordered}, {}
     for table in ordered:
-        # Rows known at a cut are judged by arrivals, not by rows: the code of that input counts as
-        # part of this one.
-        known = [
-            i
-            for i in table.contract.inputs
-            if i.kind is InputKind.KNOWN_AT_CUT and i.table in by_name
-        ]
-        read: Read = [(table, None), *((by_name[i.table], i.columns) for i in known)]
-        settings = [dict(t.settings) for t, _ in read]
-        further = {f"read by {t.name}": t.settings_read for t, _ in read if t.settings_read} | (
-            {"confs": confs} if confs else {}
-        )
+        read = _tables_that_count(table, by_name)
+        settings: list[object] = [dict(t.settings) for t, _ in read]
+        further: dict[str, object] = {}
+        for counted, _ in read:
+            if counted.settings_read:
+                further[f"read by {counted.name}"] = counted.settings_read
+        if confs:
+            further["confs"] = confs
+        if further:
+            settings.append(further)
         codes[table.name] = Codes(
             _code_digest(read),
-            digest_of(
-                json.loads(json.dumps([*settings, *([further] if further else [])], default=_typed))
-            ),
+            digest_of(json.loads(json.dumps(settings, default=_typed))),
             tuple(map(_code_digest, _as_before(read))),
         )
     return Pipeline(ordered, codes)
 
 
-Read = list[
-    tuple[Table, Collection[str] | None]
-]  # tables whose code counts, with the columns that are read of them
+def _tables_that_count(table: Table, by_name: Mapping[str, Table]) -> Read:
+    """The tables whose code decides the rows of a table: its own, and of an input of rows known at
+    a cut, which is judged by arrivals and not by rows, also that of the input."""
+    read: Read = [(table, None)]
+    for wanted in table.contract.inputs:
+        if wanted.kind is InputKind.KNOWN_AT_CUT and wanted.table in by_name:
+            read.append((by_name[wanted.table], wanted.columns))
+    return read
 
 
 def _code_digest(read: Read) -> str:
     return digest_of([_code(t, columns) for t, columns in read])
 
 
-def _as_before(read: Read) -> list[Read]:
+def _as_before(read: Read) -> Iterator[Read]:
     """Per earlier version of the code of any table: the tables as that version would read them."""
-    versions = dict.fromkeys(v for t, _ in read for v in t.earlier_versions)
-    return [
-        [(replace(t, code_version=v) if v in t.earlier_versions else t, c) for t, c in read]
-        for v in versions
-    ]
+    for version in dict.fromkeys(v for t, _ in read for v in t.earlier_versions):
+        before: Read = []
+        for table, columns in read:
+            is_of_version = version in table.earlier_versions
+            then = replace(table, code_version=version) if is_of_version else table
+            before.append((then, columns))
+        yield before
 
 
 def _typed(value: object) -> list[str]:
@@ -206,58 +212,50 @@ def _typed(value: object) -> list[str]:
 
 def confs_of(lake: Lake) -> dict[str, str]:
     """The settings of Spark SQL in `lake.toml`, which count as settings of every table."""
-    return {
-        name: value
-        for name, value in lake.settings.spark.confs.items()
-        if name.startswith("spark.sql.")
-    }
+    confs = lake.settings.spark.confs
+    return {name: value for name, value in confs.items() if name.startswith("spark.sql.")}
 
 
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
-    pipeline, reads = make_pipeline(tables, confs_of(lake)), lake.settings.gates.reads
-    pipeline = (
-        replace(pipeline, tables=tuple(_with_reads(t, reads) for t in pipeline.tables))
-        if reads
-        else pipeline
-    )
-    gates = lake.settings.gates.tables
-    _refuse_unknown(
-        lake,
-        "[gates.tables]",
-        gates,
-        [t.name for t in pipeline.tables],
-        "the lake has no such table",
-    )
+    pipeline = make_pipeline(tables, confs_of(lake))
+    if reads := lake.settings.gates.reads:
+        with_reads = tuple(_with_reads(table, reads) for table in pipeline.tables)
+        pipeline = replace(pipeline, tables=with_reads)
+    _refuse_unknown_gates(lake, pipeline)
+    return pipeline if lake.shared is None else _without_followers(pipeline, lake.own)
+
+
+def _refuse_unknown_gates(lake: Lake, pipeline: Pipeline) -> None:
+    """Raise SettingsError where `[gates.tables]` names what the pipeline does not have."""
+    gates, contracts = lake.settings.gates.tables, {c.name: c for c in pipeline.contracts}
+    _refuse_unknown(lake, "[gates.tables]", gates, [*contracts], "the lake has no such table")
+    keyed = [c.name for c in pipeline.contracts if c.read_by]
     for name, bounds in gates.items():
-        columns = pipeline.table(name).contract.column_names
         _refuse_unknown(
             lake,
             f"[gates.tables.{name}.columns]",
             bounds.columns,
-            columns,
+            contracts[name].column_names,
             "the table has no such column",
         )
         if bounds.max_key_share is not None:
-            keyed = [t.name for t in pipeline.tables if t.contract.read_by]
             why = "no table groups or joins it by a key (`by` of an input)"
             _refuse_unknown(lake, "[gates.tables] max_key_share", [name], keyed, why)
-    return pipeline if lake.shared is None else _without_followers(pipeline, lake.own)
 
 
 def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
     """Pipeline of a candidate: without the lake's tables that read the candidate's own tables,
     `own`."""
-    made_from_own = set(own)
+    made_from_own, followers = set(own), list[Contract]()
     for contract in pipeline.contracts:
-        if any(i.table in made_from_own for i in contract.inputs):
+        reads_own = any(wanted.table in made_from_own for wanted in contract.inputs)
+        if reads_own and contract.name not in own:
             made_from_own.add(contract.name)
-    tables = tuple(t for t in pipeline.tables if t.name in own or t.name not in made_from_own)
-    return replace(
-        pipeline,
-        tables=tables,
-        followers=tuple(c for c in pipeline.contracts if c.name in made_from_own - own),
-    )
+            followers.append(contract)
+    left_out = made_from_own - own
+    tables = tuple(t for t in pipeline.tables if t.name not in left_out)
+    return replace(pipeline, tables=tables, followers=tuple(followers))
 
 
 def _refuse_unknown(
@@ -282,10 +280,13 @@ def refuse_moved_code(table: Table) -> None:
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files with the code of the table; of raw the loader."""
     modules = (*_loaders(), *table.sources) if table.is_landed else _sources(table)
-    read = (s for s in modules if not (isinstance(s, SourceFile) and s.named_input))
-    return tuple(
-        path for path in map(_path, read) if path.is_file()
-    )  # a table defined in a session has no file
+    paths = [_path(source) for source in modules if not _is_named_input(source)]
+    return tuple(path for path in paths if path.is_file())  # a session's own table has no file
+
+
+def _is_named_input(source: Source) -> bool:
+    """Whether the source is a further input of the code (`Table.code_inputs`)."""
+    return isinstance(source, SourceFile) and bool(source.named_input)
 
 
 def _loaders() -> tuple[str, ...]:
@@ -296,45 +297,48 @@ def _loaders() -> tuple[str, ...]:
 
 def _with_files(table: Table) -> Table:
     """The table with the content of all files of its code outside this package."""
-    files = tuple(
-        s if isinstance(s, SourceFile) or _is_own_source(s) else SourceFile.read(_path(s))
-        for s in _sources(table)
-    )
-    return (
-        table
-        if files == table.sources or all(map(_is_own_source, files))
-        else replace(table, sources=files)
-    )
+    files = tuple(s if _is_own_source(s) else _as_file(s) for s in _sources(table))
+    if files == table.sources or all(map(_is_own_source, files)):
+        return table
+    return replace(table, sources=files)
+
+
+def _as_file(source: Source) -> SourceFile:
+    """The file of a source with its content now, or as it was loaded."""
+    return source if isinstance(source, SourceFile) else SourceFile.read(_path(source))
 
 
 def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
     """The tables with the keys that others group or join them by. Raises SettingsError for a key of
     no column."""
-    contracts = [t.contract for t in tables]
+    contracts, keyed = [t.contract for t in tables], list[Table]()
     try:
-        keys = {c.name: keys_read(contracts, c) for c in contracts}
+        for table in tables:
+            keys = keys_read(contracts, table.contract)
+            contract = replace(table.contract, read_by=keys) if keys else table.contract
+            keyed.append(replace(table, contract=contract))
     except ValueError as error:
         raise SettingsError(
             "the pipeline", str(error), "Nothing was done", "Correct `by` of that input"
         ) from None
-    return tuple(
-        replace(t, contract=replace(t.contract, read_by=k)) if (k := keys[t.name]) else t
-        for t in tables
-    )
+    return tuple(keyed)
 
 
 def _with_reads(table: Table, reads: Iterable[str]) -> Table:
     """The table with the SELECTs that name it. A name in a text or a comment only makes one more
     SELECT be tried."""
     named = tuple(q for q in reads if re.search(rf"\b{table.name}\b", q, re.IGNORECASE))
-    return (
-        replace(table, contract=replace(table.contract, consumer_queries=named)) if named else table
-    )
+    if not named:
+        return table
+    return replace(table, contract=replace(table.contract, consumer_queries=named))
 
 
 def _sources(table: Table) -> tuple[Source, ...]:
-    own = inspect.getmodule(table.transform) if table.transform else None
-    return table.sources or ((own,) if own is not None else ())
+    """The declared sources of a table; without any the module of its transform."""
+    if table.sources or table.transform is None:
+        return table.sources
+    module = inspect.getmodule(table.transform)
+    return () if module is None else (module,)
 
 
 def _is_own_source(source: Source) -> bool:
@@ -345,27 +349,37 @@ def _is_own_source(source: Source) -> bool:
 def _counted_files(table: Table) -> list[SourceFile]:
     """The files that count by content: all but this package's own, for which a version stands, if
     there is one."""
-    counted = (s for s in _sources(table) if not (_version(table) and _is_own_source(s)))
-    return [s if isinstance(s, SourceFile) else SourceFile.read(_path(s)) for s in counted]
+    has_version = bool(_version(table))
+    return [_as_file(s) for s in _sources(table) if not (has_version and _is_own_source(s))]
 
 
 def _version(table: Table) -> str:
-    return table.code_version or (LOADER_VERSION if table.is_landed else "")
+    """The version that stands for the code of this package."""
+    loader = LOADER_VERSION if table.is_landed else ""
+    return table.code_version or loader
 
 
 def _code(table: Table, read: Collection[str] | None) -> list[object]:
     """The parts of the code digest of a table, or of the columns that are read of it."""
-    inputs = [
-        [i.table, i.before, i.after, i.kind.value, *filter(None, [i.mapped])]
-        for i in table.contract.inputs
-    ]
+    inputs = [_input_parts(wanted) for wanted in table.contract.inputs]
     parts = sorted(s.digest for s in _counted_files(table))
     return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
 
 
+def _input_parts(wanted: Input) -> list[object]:
+    """What of an input counts as code; the mapping only where there is one, as before mappings."""
+    parts: list[object] = [wanted.table, wanted.before, wanted.after, wanted.kind.value]
+    return [*parts, wanted.mapped] if wanted.mapped else parts
+
+
 def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
-    counted = (c for c in table.contract.columns if not c.is_later)
-    columns = [[c.name, c.type, c.nullable] for c in counted if read is None or c.name in read]
+    """The digest of what a contract says of the rows, of the columns that are read of it (None:
+    all)."""
+    columns = []
+    for column in table.contract.columns:
+        is_read = read is None or column.name in read
+        if is_read and not column.is_later:
+            columns.append([column.name, column.type, column.nullable])
     return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 
 

@@ -26,6 +26,7 @@ above), steps of Dagster (11, 17, 21) and the look at receipts that comes before
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from operator import attrgetter
 from typing import Protocol
 
 import stamina
@@ -180,16 +181,17 @@ class Rebuild:
     def sample_keys(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding names. Of days kept back they are known after
         the write, too."""
-        place, staged = (finding.check, finding.day), self.ready.staged
-        if staged is None or not any(
-            g.names_rows for g in gates_of(self.table.contract) if g.name == finding.check
-        ):
+        place, staged, contract = (
+            (finding.check, finding.day),
+            self.ready.staged,
+            self.table.contract,
+        )
+        gate = next((g for g in gates_of(contract) if g.name == finding.check), None)
+        if staged is None or gate is None or not gate.names_rows:
             return []
         if place not in self._samples:
-            lake, contract = self.request.lake_session.lake, self.table.contract
-            self._samples[place] = sample_keys(
-                lake, staged.paths, contract, finding.day, finding.check
-            )
+            lake = self.request.lake_session.lake
+            self._samples[place] = sample_keys(lake, staged.paths, contract, finding.day, gate.name)
         return self._samples[place]
 
     def _error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
@@ -204,10 +206,8 @@ class Rebuild:
         while bad := {f.day for f in self.findings if f.refuses}:
             good = {*self.ready.chunk} - bad
             if not good:  # nothing is left to write
-                self.candidate, self.findings = (
-                    candidate,
-                    sorted([*refused, *self.findings], key=lambda f: f.day),
-                )
+                self.candidate = candidate
+                self.findings = sorted([*refused, *self.findings], key=attrgetter("day"))
                 return
             refused += [f for f in self.findings if f.day in bad]
             self.candidate = replace(self.ready, chunk=some_days(good))
@@ -219,20 +219,21 @@ class Rebuild:
             self.kept_back = KeptBack(tuple(refused), candidate.unready, error)
 
     def _refuse_other_days(self) -> None:
-        rows = {
-            d: p.rows for d, p in self.ready.outside_chunk().items() if d not in self.ready.unready
-        }
+        """Raise ContractBroken where rows came that lie on no day of the request."""
+        others = self.ready.outside_chunk()
+        rows = {d: p.rows for d, p in others.items() if d not in self.ready.unready}
         if not rows:
             return
         without_day = rows.pop(None, 0)
-        days = sorted(str(d) for d in rows if d is not None)  # a text for the year 12000
-        span = days[0] if len(days) == 1 else f"{days[0]}..{days[-1]}" if days else ""
-        parts = [f"{sum(rows.values())} row(s) of {span}"] if days else []
-        parts += [f"{without_day} row(s) without a day"] if without_day else []
-        first, last = str(self.days.start), str(self.days.last)
-        advice = (
-            f"run the range {min(days[0], first)}..{max(days[-1], last)}" if days else "correct it"
-        )
+        days = sorted(map(str, rows))  # a text for the year 12000
+        parts, advice = list[str](), "correct it"
+        if days:
+            span = days[0] if len(days) == 1 else f"{days[0]}..{days[-1]}"
+            parts.append(f"{sum(rows.values())} row(s) of {span}")
+            first, last = str(self.days.start), str(self.days.last)
+            advice = f"run the range {min(days[0], first)}..{max(days[-1], last)}"
+        if without_day:
+            parts.append(f"{without_day} row(s) without a day")
         maker = "the asset returned" if self.table.contract.made_by else "the transform gave"
         raise ContractBroken(
             f"the table {self.table.name}",
@@ -242,31 +243,27 @@ class Rebuild:
         )
 
     def _judge(self, days: DayRange) -> list[Finding]:
-        candidate, contract, irreproducible = self.ready, self.table.contract, self.disagreements
+        """The findings of these days, against each other and the days before."""
+        candidate = self.ready
         known = {d: r.entry for d, r in candidate.before.latest.items()}
         profiles = {d: candidate.profiles[d] for d in days}
         settings = self.request.lake_session.lake.settings
-        quality = quality_context(settings, contract, known, profiles, candidate.frontier)
-        failed = self._failed_checks()
-        judged = (
-            quality.judge(
-                d,
-                profiles[d],
-                candidate.entries[d].built,
-                candidate.absent.get(d, ()),
-                () if d in candidate.settled else failed,
-            )
-            for d in days
+        quality = quality_context(
+            settings, self.table.contract, known, profiles, candidate.frontier
         )
-        findings = [finding for findings_of_day in judged for finding in findings_of_day]
-        return [
-            with_warning(f, irreproducible[f.day])
-            if f.check == PROFILE and f.day in irreproducible
-            else f
-            for f in findings
-        ]
+        failed, findings = self._failed_checks(), list[Finding]()
+        for day, profile in profiles.items():
+            built, absent = candidate.entries[day].built, candidate.absent.get(day, ())
+            failed_there = () if day in candidate.settled else failed
+            for finding in quality.judge(day, profile, built, absent, failed_there):
+                disagrees = finding.check == PROFILE and day in self.disagreements
+                findings.append(
+                    with_warning(finding, self.disagreements[day]) if disagrees else finding
+                )
+        return findings
 
     def _failed_checks(self) -> list[str]:
+        """What rooms refuse about the staged rows of the days that are computed."""
         candidate, contract, lake = self.ready, self.table.contract, self.request.lake_session.lake
         if candidate.staged is None:
             return []
@@ -279,16 +276,16 @@ class Rebuild:
         return failed
 
     def _disagreements(self) -> dict[date, str]:
+        """How the rows of days differ from what the same inputs, code and settings gave before."""
         if not self.request.mode.gives_what_inputs_say:
             return {}
         candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
         code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
-        rebuilt = (
-            (d, r)
-            for d in self.days
-            if d not in candidate.settled and (r := candidate.before.latest.get(d))
-        )
-        differences = {
-            d: disagreement(receipt, candidate.entries[d], code, engine) for d, receipt in rebuilt
-        }
-        return {d: text for d, text in differences.items() if text}
+        differences = {}
+        for day in self.days:
+            receipt = candidate.before.latest.get(day)
+            if receipt is None or day in candidate.settled:
+                continue
+            if text := disagreement(receipt, candidate.entries[day], code, engine):
+                differences[day] = text
+        return differences

@@ -7,11 +7,11 @@ Not here: counting what breaks them (`audit`, `auditor`) and what follows from i
 import re
 from typing import TYPE_CHECKING
 
-from backfill_assets.kernel.core.column_types import DECIMAL, WHOLE_DIGITS
+from backfill_assets.kernel.core.column_types import DECIMAL, WHOLE_DIGITS, ColumnType
 from backfill_assets.kernel.core.contracts import Contract, Rule
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.unsteady import UNDECIDED
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_list
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -51,11 +51,11 @@ def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
 
     Raises BackfillError naming a bad rule.
     """
-    by = {r.name: dict.fromkeys((contract.day_column, *r.per)) for r in contract.group_rules}
-    return {
-        r.name: (", ".join(map(quoted, by[r.name])), _broken(contract, r))
-        for r in contract.group_rules
-    }
+    conditions = {}
+    for rule in contract.group_rules:
+        columns = dict.fromkeys((contract.day_column, *rule.per))
+        conditions[rule.name] = (quoted_list(columns), _broken(contract, rule))
+    return conditions
 
 
 def is_judged_alike(contract: Contract, rule: Rule) -> bool:
@@ -69,10 +69,9 @@ def is_judged_alike(contract: Contract, rule: Rule) -> bool:
     compared = {exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between}
     joined = {exp.And, exp.Or, exp.Not, exp.Paren, exp.Is, exp.Neg, exp.Literal, exp.Null}
     named = {exp.Count, exp.Star} if rule.per else {exp.Column, exp.Identifier}
-    comparisons = [n for n in nodes if type(n) in compared]
-    return {*map(type, nodes)} <= compared | joined | named and all(
-        _compares_alike(contract, n) for n in comparisons
-    )
+    if not {*map(type, nodes)} <= compared | joined | named:
+        return False
+    return all(_compares_alike(contract, n) for n in nodes if type(n) in compared)
 
 
 def _compares_alike(contract: Contract, comparison: "exp.Expr") -> bool:
@@ -83,18 +82,19 @@ def _compares_alike(contract: Contract, comparison: "exp.Expr") -> bool:
     kinds = {contract.column(c.name).kind for c in comparison.find_all(exp.Column)}
     literals, negated = list(comparison.find_all(exp.Literal)), list(comparison.find_all(exp.Neg))
     if {k.kind for k in kinds} == {"STRING"}:
-        return not negated and all(n.is_string and PLAIN_TEXT.fullmatch(n.this) for n in literals)
-    is_whole = all(
-        k.kind in ("INT", "BIGINT") or (k.kind == DECIMAL and k.precision <= WHOLE_DIGITS)
-        for k in kinds
-    )
-    plain = all(not n.is_string and PLAIN_NUMBER.fullmatch(n.this) for n in literals)
-    return (
-        len(kinds) <= 1
-        and is_whole
-        and plain
-        and all(isinstance(n.this, exp.Literal) for n in negated)
-    )
+        are_plain = all(n.is_string and PLAIN_TEXT.fullmatch(n.this) for n in literals)
+        return are_plain and not negated
+    if len(kinds) > 1 or not all(map(_is_exact, kinds)):
+        return False
+    are_plain = all(not n.is_string and PLAIN_NUMBER.fullmatch(n.this) for n in literals)
+    return are_plain and all(isinstance(n.this, exp.Literal) for n in negated)
+
+
+def _is_exact(kind: ColumnType) -> bool:
+    """Whether every engine compares numbers of the type exactly."""
+    if kind.kind == DECIMAL:
+        return kind.precision <= WHOLE_DIGITS
+    return kind.kind in ("INT", "BIGINT")
 
 
 def _broken(contract: Contract, rule: Rule) -> str:
@@ -129,18 +129,26 @@ def _parsed(rule: Rule, owner: str) -> "exp.Expr":
         raise _bad_rule(rule, owner, f"it is no expression: {str(error).splitlines()[0]}") from None
     if not isinstance(parsed, exp.Condition):
         raise _bad_rule(rule, owner, "it is not one condition")
-    beyond = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
-    if parsed.find(*beyond, *(() if rule.per else (exp.AggFunc,))) is not None:
-        raise _bad_rule(rule, owner, f"it is not about one {'group' if rule.per else 'row'}")
+    beyond: tuple[type[exp.Expr], ...] = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
+    unit = "group"
+    if not rule.per:
+        beyond, unit = (*beyond, exp.AggFunc), "row"
+    if parsed.find(*beyond) is not None:
+        raise _bad_rule(rule, owner, f"it is not about one {unit}")
     for called in parsed.find_all(exp.Func):
-        name = (called.name if isinstance(called, exp.Anonymous) else called.sql_name()).lower()
-        if (
-            name in UNDECIDED
-            or OF_SESSION.fullmatch(name)
-            or (name == "age" and len(called.expressions) == 1)
-        ):
+        if _is_undecided(called):
             raise _bad_rule(rule, owner, f"{called.sql('spark')} is not decided by the row")
     return parsed
+
+
+def _is_undecided(called: "exp.Func") -> bool:
+    """Whether a function gives what the clock, chance or the session says."""
+    from sqlglot import exp
+
+    name = (called.name if isinstance(called, exp.Anonymous) else called.sql_name()).lower()
+    if name == "age":  # of one instant it is the time until now
+        return len(called.expressions) == 1
+    return name in UNDECIDED or OF_SESSION.fullmatch(name) is not None
 
 
 def _bad_rule(rule: Rule, owner: str, culprit: str) -> BackfillError:
