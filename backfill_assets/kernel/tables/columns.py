@@ -14,7 +14,7 @@ readers cast. Spark 4, delta-rs and DuckDB do so by themselves, without Delta's 
 
 import json
 import uuid
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,11 +72,9 @@ def type_of_arrow(arrow: Any) -> ColumnType | None:
 
     if pa.types.is_list(arrow):
         element = type_of_arrow(arrow.value_type)
-        return (
-            ColumnType(ARRAY, element=element)
-            if element is not None and element.element is None
-            else None
-        )
+        if element is None or element.element is not None:
+            return None
+        return ColumnType(ARRAY, element=element)
     if pa.types.is_decimal(arrow):
         return ColumnType(DECIMAL, arrow.precision, arrow.scale)
     return next((k for k in map(ColumnType, PLAIN_KINDS) if arrow_type(k) == arrow), None)
@@ -111,9 +109,8 @@ def kinds_of(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | No
     """As `column_types`. A day that files are laid out by is a DATE, also where the schema of an
     adopted table has a STRING: folders name both alike."""
     kinds = column_types(opened)
-    if opened.metadata().partition_columns == [day_column] and kinds[day_column] == ColumnType(
-        "STRING"
-    ):
+    is_by_day = opened.metadata().partition_columns == [day_column]
+    if is_by_day and kinds[day_column] == ColumnType("STRING"):
         kinds[day_column] = ColumnType("DATE")
     return kinds
 
@@ -125,40 +122,37 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     Returns whether it wrote. Raises ContractBroken if a column has another type that is not wider,
     or a new one the name of another but for its case. The caller holds the lock.
     """
-    present, types = (
-        {f.name: f for f in opened.schema().fields},
-        kinds_of(opened, contract.day_column),
-    )
+    present = {field.name: field for field in opened.schema().fields}
+    types = kinds_of(opened, contract.day_column)
     wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
-    _refuse_other_types(
-        path, contract, {name: kind for name, kind in types.items() if name not in wider}
-    )
+    _refuse_other_types(path, contract, {n: kind for n, kind in types.items() if n not in wider})
     absent = [c for c in contract.columns if c.name not in present]
     _refuse_other_case(path, absent, present)
-    may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
     if absent:
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
         fields = delta_schema(replace(c, nullable=True) for c in absent).fields
         opened.alter.add_columns(fields, commit_properties=_properties(contract, note))
-    loosened = sorted(n for n, f in present.items() if not f.nullable and n in may_lack)
+    may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
+    loosened = sorted(name for name in may_lack & present.keys() if not present[name].nullable)
     for name in loosened:
         opened.alter.drop_column_not_null(
             name, commit_properties=_properties(contract, f"{name} may be NULL")
         )
     if wider:
         _widen(opened, contract, wider)
-    return keep_log(opened, contract) or bool(absent or loosened or wider)
+    keeps_log = keep_log(opened, contract)
+    return keeps_log or bool(absent or loosened or wider)
 
 
 def keep_log(opened: "DeltaTable", contract: Contract) -> bool:
     """Give a table back the properties by which no program cleans its log, where others took them,
     as a RESTORE to before its adoption does. Returns whether it wrote. The caller holds the
     lock."""
-    there = opened.metadata().configuration
-    lost = {name: value for name, value in KEEPS_LOG.items() if there.get(name) != value}
+    present = opened.metadata().configuration
+    lost = {name: value for name, value in KEEPS_LOG.items() if present.get(name) != value}
     if lost:
-        told = _properties(contract, "keeps its log")
-        opened.alter.set_table_properties(lost, raise_if_not_exists=False, commit_properties=told)
+        noted = _properties(contract, "keeps its log")
+        opened.alter.set_table_properties(lost, raise_if_not_exists=False, commit_properties=noted)
     return bool(lost)
 
 
@@ -192,13 +186,11 @@ def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnT
 def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
     """Contract with the columns of the table's schema, which files of earlier versions fit. Columns
     of types that contracts do not know are left out."""
-    kinds, fields = kinds_of(opened, contract.day_column), opened.schema().fields
-    columns = tuple(
-        Column(f.name, str(kinds[f.name]), "", f.nullable)
-        for f in fields
-        if kinds[f.name] is not None
-    )
-    return replace(contract, columns=columns, key=(), inputs=(), rules=())
+    kinds, columns = kinds_of(opened, contract.day_column), []
+    for field in opened.schema().fields:
+        if (kind := kinds[field.name]) is not None:
+            columns.append(Column(field.name, str(kind), "", field.nullable))
+    return replace(contract, columns=tuple(columns), key=(), inputs=(), rules=())
 
 
 def _properties(contract: Contract, note: str) -> "CommitProperties":
@@ -212,58 +204,60 @@ def _properties(contract: Contract, note: str) -> "CommitProperties":
 def _refuse_other_types(
     path: Place, contract: Contract, types: "dict[str, ColumnType | None]"
 ) -> None:
-    other = [
-        (c, types[c.name]) for c in contract.columns if c.name in types and types[c.name] != c.kind
-    ]
-    if other:
-        wrong = ", ".join(
-            f"{c.name} is {kind or 'of a type that is none of ours'}, not {c.type}"
-            for c, kind in other
-        )
+    """Raise ContractBroken where columns have other types than the contract; `types`: those in the
+    table (None: of a type that no contract has)."""
+    other = [c for c in contract.columns if c.name in types and types[c.name] != c.kind]
+    if not other:
+        return
+    first, wrong = other[0].name, []
+    for column in other:
+        kind = types[column.name] or "of a type that is none of ours"
+        wrong.append(f"{column.name} is {kind}, not {column.type}")
+    fix = (
+        "INT may become BIGINT, and a DECIMAL have more digits. Else give the column its type "
+        f"back, and the new type to a column of another name (e.g. {first}_2, in `select` too): "
+        f"only what reads that one is made again; or move {path} away, as `backfill-assets "
+        "status` says, and make it again with `backfill-assets catch-up`"
+    )
+    if contract.external:
         fix = (
-            "INT may become BIGINT, and a DECIMAL have more digits. Else give the column its type "
-            "back, and the new "
-            f"type to a column of another name (e.g. {other[0][0].name}_2, in `select` too): only "
-            "what reads that one "
-            f"is made again; or move {path} away, as `backfill-assets status` says, and make it "
-            "again with "
-            "`backfill-assets catch-up`"
+            f"Have its owner give the column its type back in {contract.external}, or give the "
+            "table a new name"
         )
-        if contract.external:
-            fix = (
-                f"Have its owner give the column its type back in {contract.external}, or give "
-                "the table a new name"
-            )
-        raise ContractBroken(
-            f"the table {path.name}", f"{wrong}: {OTHER_TYPE}", "Nothing was written", fix
-        )
+    culprit = f"{', '.join(wrong)}: {OTHER_TYPE}"
+    raise ContractBroken(f"the table {path.name}", culprit, "Nothing was written", fix)
 
 
 def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[str]) -> None:
-    known = {name.lower(): name for name in present}
-    if found := [(known[c.name.lower()], c.name) for c in absent if c.name.lower() in known]:
-        was, now = found[0]
+    """Raise ContractBroken where an absent column has the name of one present but for its case."""
+    by_lower = {name.lower(): name for name in present}
+    for column in absent:
+        present_name = by_lower.get(column.name.lower())
+        if present_name is None:
+            continue
         raise ContractBroken(
             f"the table {path.name}",
-            f"its files have the column {was}, the contract {now}: for SQL, names that differ by "
-            "case are one column",
+            f"its files have the column {present_name}, the contract {column.name}: for SQL, names "
+            "that differ by case are one column",
             "Nothing was written",
-            f"Call it {was} again, or give it another name",
+            f"Call it {present_name} again, or give it another name",
         )
 
 
 def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
     """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`,
     and from narrower types, which readers cast; "" if they do not."""
-    columns = {f.name: arrow_name(f.type) for f in schema if f.name != contract.partition_column}
-    needed = (c for c in contract.columns if c.name in columns or c.name not in may_lack)
-    found = {f.name: type_of_arrow(f.type) for f in schema}
-    kinds = {c.name: found[c.name] if c.kind.holds(found.get(c.name)) else c.kind for c in needed}
-    expected = {
-        name: arrow_name(arrow_type(k))
-        for name, k in kinds.items()
-        if k and name != contract.partition_column
-    }
+    found, columns, expected = dict[str, Any](), dict[str, str](), dict[str, str]()
+    for field in schema:
+        if field.name != contract.partition_column:
+            found[field.name] = field.type
+            columns[field.name] = arrow_name(field.type)
+    for column in contract.columns:
+        name = column.name
+        if name == contract.partition_column or (name not in found and name in may_lack):
+            continue
+        is_narrower = name in found and column.kind.holds(type_of_arrow(found[name]))
+        expected[name] = arrow_name(found[name] if is_narrower else arrow_type(column.kind))
     return "" if columns == expected else f"{columns}, not {expected}"
 
 
@@ -310,24 +304,21 @@ def file_statistics(footer: Footer) -> str:
     in the file's own footer."""
     import pyarrow as pa
 
-    metadata, chunks = footer.metadata, defaultdict[str, list[Any]](list)
+    metadata, nulls = footer.metadata, Counter[str]()
+    # Of an array's elements, which have longer paths, statistics say nothing of the column.
     flat = {field.name for field in footer.schema if not pa.types.is_nested(field.type)}
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
-            if (
-                column.path_in_schema in flat
-            ):  # else of an array's elements, which says nothing of the column
-                chunks[column.path_in_schema].append(column.statistics)
-    nulls = {
-        name: sum(s.null_count for s in statistics)
-        for name, statistics in chunks.items()
-        if all(s is not None and s.has_null_count for s in statistics)
-    }
-    return json.dumps(
-        {"numRecords": metadata.num_rows, "nullCount": dict(sorted(nulls.items()))},
-        separators=(",", ":"),
-    )
+            if column.path_in_schema not in flat:
+                continue
+            if column.statistics is None or not column.statistics.has_null_count:
+                flat.remove(column.path_in_schema)
+            else:
+                nulls[column.path_in_schema] += column.statistics.null_count
+    counts = {name: nulls[name] for name in sorted(flat & nulls.keys())}
+    statistics = {"numRecords": metadata.num_rows, "nullCount": counts}
+    return json.dumps(statistics, separators=(",", ":"))
 
 
 def rows_of_files(
@@ -338,5 +329,8 @@ def rows_of_files(
     lacks is NULL."""
     import pyarrow.parquet as pq
 
-    rows = (row for name in files for row in pq.ParquetFile(table.local(name)).read().to_pylist())
-    return [{name: row.get(name) for name in names or row} for row in rows]
+    rows = []
+    for name in files:
+        for row in pq.ParquetFile(table.local(name)).read().to_pylist():
+            rows.append({column: row.get(column) for column in names} if names else row)
+    return rows

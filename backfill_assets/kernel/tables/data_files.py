@@ -27,7 +27,7 @@ from backfill_assets.kernel.tables.folder import LakeFolder
 
 DAY = r"\d{4}-\d\d-\d\d"
 PLAIN_READER = 1  # of Delta's protocol: no deletion vectors, no renamed columns
-GLOB_SIGNS = "*?[]{}\\"  # Spark takes a path with one of them for a pattern
+GLOB_SIGNS = frozenset("*?[]{}\\")  # Spark takes a path with one of them for a pattern
 
 
 def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
@@ -47,12 +47,16 @@ def live_files(opened: "DeltaTable", column: str) -> list[LiveFile]:
             "its days again",
         )
     added = opened.get_add_actions(flatten=True)
-    names = ["path", "size_bytes", *([f"partition.{column}"] if column else [])]
-    rows = zip(*(added.column(n).to_pylist() for n in names), strict=True)
-    parted = ((path, size, value[0] if value else None) for path, size, *value in rows)
-    return [
-        LiveFile(path, None if value is None else str(value), size) for path, size, value in parted
-    ]
+    paths, sizes = (added.column(name).to_pylist() for name in ("path", "size_bytes"))
+    if not column:
+        return [LiveFile(path, None, size) for path, size in zip(paths, sizes, strict=True)]
+    values = map(_value_text, added.column(f"partition.{column}").to_pylist())
+    return list(map(LiveFile, paths, values, sizes))
+
+
+def _value_text(value: object) -> str | None:
+    """A partition value as folders name it; None for NULL."""
+    return None if value is None else str(value)
 
 
 def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
@@ -87,21 +91,21 @@ def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFil
             "judged days back"
         )
         raise Altered(f"the table {table.name}", f"its log {why}", "It was not read", fix)
-    return [
-        (of_path[path], now)
-        for path, now in table.sizes([*of_path]).items()
-        if now != of_path[path].size
-    ]
+    sizes = table.sizes([*of_path])
+    return [(of_path[path], now) for path, now in sizes.items() if now != of_path[path].size]
 
 
 def _strange_file(table: Place, paths: Collection[str]) -> str:
     """What is wrong with a name that others may have written: in a log of an adopted table, or of
     one of others."""
-    led = [path for path in paths if path.startswith(OTHERS) or "://" in path]
-    may_be_theirs = table.is_store or is_adopted_there(
-        table
-    )  # in a store names alone are looked at
-    return file_fault(table, paths if may_be_theirs else led, is_lakes=True)
+    if table.is_store or is_adopted_there(table):  # in a store names alone are looked at
+        return file_fault(table, paths, is_lakes=True)
+    return file_fault(table, [path for path in paths if _is_of_others(path)], is_lakes=True)
+
+
+def _is_of_others(path: str) -> bool:
+    """Whether a log names the file by another table's folder or address."""
+    return path.startswith(OTHERS) or "://" in path
 
 
 def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:
@@ -117,9 +121,10 @@ def damaged(
     path = lake.table_place(contract.name)
     live = files_of_days(files_of(lake, contract), contract, days)
     lost = gone_or_altered(path, live)
-    return lost + [
-        f for f in live if decoded and f not in lost and not _is_readable(path.local(f.path))
-    ]
+    if not decoded:
+        return lost
+    whole = [f for f in live if f not in lost]
+    return lost + [f for f in whole if not _is_readable(path.local(f.path))]
 
 
 def whole_files(
@@ -163,30 +168,22 @@ def refuse_altered_version(
 def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
     """Culprit and remedy for these files, as sentences without their full stops."""
     file, size = altered[0]
+    state = f"was altered: it has {size} bytes, the log says {file.size}"
+    # A vacuum removes files of earlier versions, which nothing brings back.
+    fix = "Make its days again from their inputs"
+    if size is None:
+        state, fix = "is gone", "If the newest version lacks it, make its days"
     more = f", and {len(altered) - 1} more" if len(altered) > 1 else ""
-    state = (
-        "is gone" if size is None else f"was altered: it has {size} bytes, the log says {file.size}"
-    )
     culprit = f"the data file {file.path} {state}{more}"
-    if file.path.startswith(OTHERS) or "://" in file.path:
+    if _is_of_others(file.path):
         return (
             culprit,
             "Others took it away there: `backfill-assets catch-up` follows their newest version",
         )
-    days = sorted(
-        file.partition
-        for file, _ in altered
-        if file.partition and re.fullmatch(DAY, file.partition)
-    )
+    days = sorted(f.partition or "" for f, _ in altered if re.fullmatch(DAY, f.partition or ""))
     if not days:
         return culprit, "Restore it from a backup, then run `backfill-assets verify`"
     span = f"--from {days[0]} --to {days[-1]} --tables {table.name}"
-    # A vacuum removes files of earlier versions, which nothing brings back.
-    fix = (
-        "Make its days again from their inputs"
-        if size is not None
-        else "If the newest version lacks it, make its days"
-    )
     return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
@@ -238,23 +235,17 @@ def plain_files(
     opened = LOGS.opened(table, version)
     kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
-    if (
-        laid_out not in ([day_column], [])
-        or opened.protocol().min_reader_version > PLAIN_READER
-        or len(columns) < len(kinds)
-    ):
+    is_by_day, needs_log = laid_out == [day_column], opened.protocol().min_reader_version
+    if (laid_out and not is_by_day) or needs_log > PLAIN_READER or len(columns) < len(kinds):
         return None
-    day_texts = None if days is None or not laid_out else {str(d) for d in days}
-    chosen = [
-        f
-        for f in live_files(opened, "".join(laid_out))
-        if day_texts is None or f.partition in day_texts
-    ]
+    chosen = live_files(opened, day_column if is_by_day else "")
+    if is_by_day and days is not None:
+        day_texts = {str(day) for day in days}
+        chosen = [f for f in chosen if f.partition in day_texts]
     refuse_altered(table, chosen)
-    paths = tuple(str((path_of or table.local)(f.path)) for f in chosen)
-    foldered = not laid_out or all(
-        f"/{day_column}={f.partition}/" in p for f, p in zip(chosen, paths, strict=True)
-    )
-    if not foldered or any(s in path for path in paths for s in GLOB_SIGNS):
-        return None
-    return PlainFiles(paths, columns, "".join(laid_out))
+    paths = [str((path_of or table.local)(f.path)) for f in chosen]
+    for file, path in zip(chosen, paths, strict=True):
+        in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path
+        if not in_folder or not GLOB_SIGNS.isdisjoint(path):
+            return None
+    return PlainFiles(tuple(paths), columns, day_column if is_by_day else "")

@@ -13,6 +13,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.log.log import LiveFile
+from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name, footer_in
 from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
 from backfill_assets.kernel.tables.embedded import (
@@ -21,7 +22,7 @@ from backfill_assets.kernel.tables.embedded import (
     literal,
     selection,
 )
-from backfill_assets.kernel.tables.fingerprints import on_days, quoted
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted, quoted_list
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.staging import Staged, StagedFile, filling
 
@@ -86,7 +87,7 @@ def _copy_query(
     they are not yet (`Staged.found`)."""
     column = contract.partition_column
     layout = f", PARTITION_BY ({quoted(column)}), OVERWRITE_OR_IGNORE" if column else ""
-    names = ", ".join(map(quoted, contract.column_names))
+    names = quoted_list(contract.column_names)
     target = literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
     with connection(lake) as engine:
         if given is not None:
@@ -106,25 +107,16 @@ def merge_days(
     are dropped with it.
     """
     if staged is None:
-        raise ValueError(
-            f"{contract.name}: days of a table laid out by {contract.partition_column} need a "
-            "staging"
-        )
+        column = contract.partition_column
+        raise ValueError(f"{contract.name}: days of a table laid out by {column} need a staging")
     table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
-    live_rows = selection([str(table.local(f.path)) for f in live], contract)
-    with connection(lake) as engine:
-        column = quoted(contract.partition_column)
-        values = engine.execute(
-            f"SELECT DISTINCT {column} FROM ({live_rows}) WHERE {of_days}"
-        ).fetchall()
-    touched = {f.partition for f in staged.files} | {value for (value,) in values}
-    _refuse_older_days(lake, contract, [f.path for f in live if f.partition in touched], of_days)
+    touched = {f.partition for f in staged.files} | _values_on(lake, contract, live, of_days)
+    replaced = [f for f in live if f.partition in touched]
+    _refuse_older_days(lake, contract, [f.path for f in replaced], of_days)
     adds = []
     for value in sorted(v for v in touched if v is not None):
         name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
-        live_part = selection(
-            [str(table.local(f.path)) for f in live if f.partition == value], contract
-        )
+        live_part = _rows_of_value(table, contract, replaced, value)
         new = selection([f.path for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there
         # twice.
@@ -132,7 +124,23 @@ def merge_days(
         rows = f"{kept} UNION ALL BY NAME SELECT * FROM ({new}) WHERE {of_days}"
         if _write_rows(lake, contract, name, rows):
             adds.append(StagedFile(table, name, value))
-    return adds, [f for f in live if f.partition in touched]
+    return adds, replaced
+
+
+def _values_on(
+    lake: LakeFolder, contract: Contract, live: Sequence[LiveFile], of_days: str
+) -> set[str | None]:
+    """The partition values of the rows in these files that are of some days."""
+    table, column = lake.table_place(contract.name), quoted(contract.partition_column)
+    rows = selection([str(table.local(f.path)) for f in live], contract)
+    with connection(lake) as engine:
+        found = engine.execute(f"SELECT DISTINCT {column} FROM ({rows}) WHERE {of_days}").fetchall()
+    return {value for (value,) in found}
+
+
+def _rows_of_value(table: Place, contract: Contract, live: Sequence[LiveFile], value: str) -> str:
+    """A query for the rows of the files with this partition value."""
+    return selection([str(table.local(f.path)) for f in live if f.partition == value], contract)
 
 
 def _refuse_older_days(
@@ -173,20 +181,20 @@ def keep_rows(
     table = lake.table_place(contract.name)
     live = files_of(lake, contract, version) if version >= 0 else []
     refuse_altered(table, live)
-    same = " AND ".join(
-        f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in map(quoted, contract.key)
-    )
-    kept: dict[date, int] = {}
+    keys = map(quoted, contract.key)
+    same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in keys)
+    with_rows, kept = {f.partition for f in live}, dict[date, int]()
     for day in days:
-        stands = [str(table.local(f.path)) for f in live if f.partition == str(day)]
-        if not stands:
+        value = str(day)
+        if value not in with_rows:
             continue
-        comes = selection([f.path for f in staged.files if f.partition == str(day)], contract)
+        comes = selection([f.path for f in staged.files if f.partition == value], contract)
         lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
         name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
-        rows = f"SELECT * FROM ({selection(stands, contract)}) AS stands WHERE {lacking}"
+        stands = _rows_of_value(table, contract, live, value)
+        rows = f"SELECT * FROM ({stands}) AS stands WHERE {lacking}"
         if count := _write_rows(lake, contract, name, rows):
-            staged.files = (*staged.files, StagedFile(table, name, str(day)))
+            staged.files = (*staged.files, StagedFile(table, name, value))
             kept[day] = count
     return kept
 
@@ -194,12 +202,12 @@ def keep_rows(
 def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> int:
     """Write the rows of a query to a new file, without the partition column and in the order of the
     contract's key; returns how many those are (0: no file)."""
-    table = lake.table_place(contract.name)
-    target = str(table.prepared(name.rpartition("/")[0]) / name.rpartition("/")[2])
-    kept = ", ".join(quoted(n) for n in contract.column_names if n != contract.partition_column)
-    ordered = f"SELECT {kept} FROM ({rows}) ORDER BY {', '.join(map(quoted, contract.key))}"
+    table, (folder, _, file) = lake.table_place(contract.name), name.rpartition("/")
+    columns = quoted_list(n for n in contract.column_names if n != contract.partition_column)
+    ordered = f"SELECT {columns} FROM ({rows}) ORDER BY {quoted_list(contract.key)}"
+    target = literal(str(table.prepared(folder) / file))
     with connection(lake) as engine:
-        copy = f"COPY ({ordered}) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+        copy = f"COPY ({ordered}) TO {target} (FORMAT parquet, COMPRESSION zstd)"
         (written,) = engine.execute(copy).fetchone() or (0,)
     if not written:
         table.delete(name)
