@@ -5,4 +5,4 @@ Not here: what is computed and judged (`kernel.write`). Guide: your-spark.
 
 from backfill_assets.kernel.core.rooms import Room
 
-ROOM = Room(name="engines")
+ROOM = Room(name="engines", settings="engines.settings:EnginesSettings")

@@ -16,6 +16,7 @@ from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.engine_sql import Found as Answered
 from backfill_assets.engines.frame_files import stage_more
+from backfill_assets.engines.settings import audit_of
 from backfill_assets.engines.table_frames import read_plain
 from backfill_assets.kernel.core.column_types import ColumnType, sparks_name
 from backfill_assets.kernel.core.contracts import Contract
@@ -68,7 +69,7 @@ def auditor_of(lake_session: Session, contract: Contract, files: Sequence[Staged
     Raises SettingsError for `engine = "engine"` where only DuckDB can judge the table.
     """
     lake = lake_session.lake
-    if lake.settings.audit.engine == "engine" and (
+    if audit_of(lake.settings).engine == "engine" and (
         why_not := _why_not_by_engine(contract, lake.table_place(contract.name).uri())
     ):
         raise SettingsError(
@@ -129,7 +130,7 @@ class EngineAuditor:
 def is_for_engine(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> bool:
     """Whether the engine, not DuckDB, counts the rows of these files of one table: the choice of
     `auditor_of`."""
-    wanted = lake_session.lake.settings.audit.engine
+    wanted = audit_of(lake_session.lake.settings).engine
     if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table.uri()):
         return False
     return wanted == "engine" or _are_large(lake_session, files)
@@ -140,7 +141,10 @@ def _are_large(lake_session: Session, files: Iterable[StagedFile]) -> bool:
     one."""
     if lake_session.computes_here:
         return False
-    size, least = sum(f.size for f in files), lake_session.lake.settings.audit.engine_from_mib << 20
+    size, least = (
+        sum(f.size for f in files),
+        audit_of(lake_session.lake.settings).engine_from_mib << 20,
+    )
     return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
 
 

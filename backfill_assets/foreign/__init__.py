@@ -22,5 +22,6 @@ ROOM = Room(
             "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
         ),
     },
+    settings="foreign.settings:ForeignSettings",
     sessions=("foreign.located:refuse_moved",),
 )

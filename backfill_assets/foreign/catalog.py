@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from backfill_assets.assets.declared import located, record_located
 from backfill_assets.engines.engine_paths import by_hadoop
 from backfill_assets.foreign.located import described, place_in_catalog, quoted
+from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.write.session import Session
 
@@ -98,7 +99,7 @@ def register_first(lake_session: Session, table: str, before: int) -> str:
     settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
     by the name reads what is published. Returns what was not done and why, as a warning: the commit
     stands, whatever a catalog says."""
-    schema = lake_session.lake.settings.access.register_in
+    schema = registered_schema(lake_session.lake.settings)
     if schema is None or before >= 0 or lake_session.lake.shared is not None:
         return ""
     try:

@@ -12,6 +12,7 @@ from backfill_assets.cli.common import (
     opened,
 )
 from backfill_assets.cli.output import answer
+from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.addresses import CATALOG_NAME
 from backfill_assets.kernel.core.errors import raise_first
 
@@ -36,7 +37,7 @@ def register(schema: str | None) -> None:
     from backfill_assets.foreign.catalog import register as register_tables
 
     lake, pipeline = opened()
-    if not (chosen := schema or lake.settings.access.register_in):
+    if not (chosen := schema or registered_schema(lake.settings)):
         raise click.UsageError(
             "name a schema: --schema NAME, or register_in below [access] in lake.toml"
         )

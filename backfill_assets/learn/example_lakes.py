@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import backfill_assets.learn.examples as package
+from backfill_assets.kernel.core.addresses import address_of, bucket_address
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of, midnight
 from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
-from backfill_assets.kernel.tables.home import refuse_in_bucket
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_model
 from backfill_assets.learn.examples.stories import STORIES
 from backfill_assets.learn.examples.streams import STREAMS
@@ -232,7 +232,7 @@ def make_example(name: str, root: Path) -> None:
     that is not empty."""
     known = examples()
     refuse_unknown("example", [name], known, "Nothing was made")
-    refuse_in_bucket(root, "examples are made as", "Name a folder with --lake")
+    _refuse_in_bucket(root, "examples are made as", "Name a folder with --lake")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(
             f"the lake {root}",
@@ -270,7 +270,7 @@ def sample_settings(days: DayRange) -> LakeSettings:
 
 def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     """Make the sample lake of these days; raises SettingsError for a folder that is not empty."""
-    refuse_in_bucket(root, "samples are made as", "Name a folder with --lake")
+    _refuse_in_bucket(root, "samples are made as", "Name a folder with --lake")
     if root.exists() and any(root.iterdir()):
         raise not_ours(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -312,3 +312,10 @@ def sample_days(root: Path) -> DayRange | None:
             "The lake was left as it is",
             "Remove the lake by hand",
         ) from None
+
+
+def _refuse_in_bucket(root: Path, what: str, fix: str) -> None:
+    """Raise SettingsError where a lake lies in a bucket and `what` works in a folder only."""
+    if bucket_address(root):
+        culprit = f"it lies in a bucket, and {what} a lake in a folder"
+        raise SettingsError(f"the lake {address_of(root)}", culprit, "Nothing was done", fix)

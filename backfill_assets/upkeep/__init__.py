@@ -21,6 +21,7 @@ ROOM = Room(
             "upkeep.doctor_command:maintain", "Keep", "Delete what nothing needs any more."
         ),
     },
+    settings="upkeep.settings:UpkeepSettings",
     dagster="upkeep.in_dagster:definitions",
     offers={
         "inspect_log": "upkeep.inspection:inspect",

@@ -21,6 +21,7 @@ from backfill_assets.dagster.adding import (
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.settings import retention_of
 
 MAINTAIN = "maintain"
 UNNEEDED = "delete_unneeded"
@@ -52,7 +53,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
         with as_failures():
             lake, pipeline = lake_context.open()
             upkeep = maintain(lake, pipeline, act=config.act)
-            lines, days = upkeep.lines(), lake.settings.retention.run_days
+            lines, days = upkeep.lines(), retention_of(lake.settings).run_days
             if days is not None:
                 before = utc_now() - timedelta(days=days)
                 old = superseded_runs(context.instance, lake.address, before)

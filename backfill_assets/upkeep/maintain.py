@@ -45,6 +45,7 @@ from backfill_assets.upkeep.housekeeping import (
     remove_unneeded,
     uneven_files,
 )
+from backfill_assets.upkeep.settings import retention_of
 
 T = TypeVar("T")
 LINKS_STAY = timedelta(days=7)
@@ -107,7 +108,7 @@ def maintain(
     """
     since, chosen = _since(lake), _contracts(lake, pipeline, tables)
     lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
-    size = lake.settings.retention.file_mib * MIB
+    size = retention_of(lake.settings).file_mib * MIB
     layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
     uneven = {name: _days_of(layout) for name, layout in layouts.items() if layout}
     if act:
@@ -156,7 +157,7 @@ def _forget_links(lake: Lake) -> None:
 def _copies(lake: Lake, act: bool) -> tuple[int, int]:
     """The number and bytes of parsed contents that `[retention] copy_days` lets go; with `act` they
     are deleted."""
-    days = lake.settings.retention.copy_days
+    days = retention_of(lake.settings).copy_days
     if days is None:
         return 0, 0
     count, size, before = 0, 0, utc_today() - timedelta(days=days)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.engines.auditor import EngineAuditor, audit_by_engine
 from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
@@ -24,7 +25,6 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.profiles import REST, VALUES_KEPT, kept_counts
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
-from backfill_assets.kernel.tables.settings import AuditSettings
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import Profiles, audit
 from backfill_assets_tests.builders import day

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.engines.lake_session import LakeSession
+from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.tables.settings import AuditSettings
 from backfill_assets.pipeline.transforms.queries import (
     flips,
     lateness_of_deliveries,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.intake import arrival_rows
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.tables.embedded import materialized
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.settings import AuditSettings
 from backfill_assets_tests.engine_choice import wants_spark
 from backfill_assets_tests.engines.test_auditor import KINDS, values
 from backfill_assets_tests.files import bare_lake

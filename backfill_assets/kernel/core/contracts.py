@@ -19,7 +19,6 @@ from backfill_assets.kernel.core.keys import DayKeys, Keys, by_day
 # The tag of a column that a later release brought: days without it are as good, so that it is no
 # part of the code.
 LATER = {"absent": "from days that an earlier release loaded"}
-AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of its copies below
 
 
 @dataclass(frozen=True)

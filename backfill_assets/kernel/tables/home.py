@@ -179,12 +179,5 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
         )
 
 
-def refuse_in_bucket(root: Path, what: str, fix: str) -> None:
-    """Raise SettingsError where a lake lies in a bucket and `what` works in a folder only."""
-    if bucket_address(root):
-        culprit = f"it lies in a bucket, and {what} a lake in a folder"
-        raise SettingsError(f"the lake {address_of(root)}", culprit, "Nothing was done", fix)
-
-
 def _refused(root: Path, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"{address_of(root)}/{FILE_NAME}", culprit, "Nothing was done", fix)

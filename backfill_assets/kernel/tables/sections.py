@@ -286,14 +286,9 @@ class TableSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long (days) replaced data files stay restorable, Dagster's superseded runs stay, and
-    copies of files that the landing folder still has; None: for ever. `maintain` deletes the
-    others, and writes days again in files of about `file_mib` MiB that lie in others."""
+    """How long (days) replaced data files stay restorable."""
 
     rollback_days: PositiveDays = 90
-    run_days: PositiveDays | None = None
-    copy_days: PositiveDays | None = None
-    file_mib: int = Field(default=256, ge=16, le=4096)
 
 
 class SparkSettings(Section):

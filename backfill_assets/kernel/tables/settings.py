@@ -104,12 +104,9 @@ class LatenessSettings(Section):
 
 
 class AccessSettings(Section):
-    """The users of this machine who may read new files of the lake. `register_in`: the schema
-    (`SCHEMA` or `CATALOG.SCHEMA`) of the session's catalog in which a table gets its name with its
-    first commit."""
+    """The users of this machine who may read new files of the lake."""
 
     readers: Literal["owner", "group", "everyone"] = "owner"
-    register_in: str | None = Field(default=None, pattern=r"^\w+(\.\w+)?$")
 
     @property
     def umask(self) -> int:
@@ -128,15 +125,6 @@ class PipelineSettings(Section):
     definitions: str | None = Field(default=None, pattern=r"^[\w./-]+(:[A-Za-z_]\w*)?$")
 
 
-class AuditSettings(Section):
-    """Who counts the rows that a run is to publish: `duckdb`, in the run's process; `engine`, the
-    lake's; `auto`: the lake's engine where it computes on other machines and a table's files have
-    at least `engine_from_mib` MiB, in a bucket a 64th of that."""
-
-    engine: Literal["auto", "duckdb", "engine"] = "auto"
-    engine_from_mib: int = Field(default=1024, ge=0)
-
-
 class LakeSettings(DeliveredSettings):
     """The sections of `lake.toml` that the kernel, or more than one room, reads; `lake_model` has
     those of each room, too. `as_of` (aware): later deliveries are not loaded. `lake_format`: that
@@ -148,7 +136,6 @@ class LakeSettings(DeliveredSettings):
     labels: LabelSettings = LabelSettings()
     lateness: LatenessSettings = LatenessSettings()
     gates: GateSettings = GateSettings()
-    audit: AuditSettings = AuditSettings()
     spark: SparkSettings = SparkSettings()
     retention: RetentionSettings = RetentionSettings()
     access: AccessSettings = AccessSettings()
