@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PARQUET, ZIP, SQLITE, WAL = (
-    b"PAR1",
-    b"PK\x03\x04",
-    b"SQLite format 3\0",
-    (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83"),
-)
+# How files of a kind begin.
+PARQUET = b"PAR1"
+ZIP = b"PK\x03\x04"
+SQLITE = b"SQLite format 3\0"
+WAL = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 PACKED: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda packed: gzip.GzipFile("", "rb", fileobj=packed),
     b"BZh": bz2.BZ2File,
@@ -48,25 +47,32 @@ def is_text(head: bytes) -> bool:
     """Whether a stream that begins so is text: of one byte per sign, UTF-8 or UTF-16."""
     if not CONTROL & {*head}:
         return True
-    least = len(head) * 2 // 5  # of UTF-16 most signs have a byte of zero, all on one side
-    wide = head.count(0) and any(
-        head[side::2].count(0) >= least and head[1 - side :: 2].count(0) == 0 for side in (0, 1)
-    )
-    return bool(wide) or head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return True
+    return b"\0" in head and any(_is_wide(head, side) for side in (0, 1))
+
+
+def _is_wide(head: bytes, zero_side: int) -> bool:
+    """Whether bytes look like UTF-16: of most signs one byte is zero, always the one at `zero_side`
+    (0: the first)."""
+    least = len(head) * 2 // 5
+    zeros, others = head[zero_side::2].count(0), head[1 - zero_side :: 2].count(0)
+    return zeros >= least and others == 0
 
 
 def database_rows(path: Path) -> Iterator[bytes]:
     """Every row of every table of a database, its cells side by side."""
-    with contextlib.closing(
-        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    ) as opened:
-        for (name,) in opened.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table'"
-        ).fetchall():
-            for row in opened.execute(f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'):
-                yield b" ".join(
-                    cell if isinstance(cell, bytes) else str(cell).encode() for cell in row
-                )
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as opened:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        for (name,) in opened.execute(tables).fetchall():
+            quoted = name.replace('"', '""')
+            for row in opened.execute(f'SELECT * FROM "{quoted}"'):
+                yield b" ".join(map(_cell_bytes, row))
+
+
+def _cell_bytes(cell: object) -> bytes:
+    return cell if isinstance(cell, bytes) else str(cell).encode()
 
 
 def unused_values(path: Path) -> Iterator[bytes]:
@@ -74,21 +80,27 @@ def unused_values(path: Path) -> Iterator[bytes]:
     column's name."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as plain:
-        schema = plain.schema
-        texts = [
-            c.path
-            for c in map(schema.column, range(len(schema)))
-            if c.physical_type == "BYTE_ARRAY"
-        ]
+    texts = _text_columns(path)
+    if not texts:
+        return
+    columns = dict.fromkeys(name.partition(".")[0] for name in texts)
     with pq.ParquetFile(path, read_dictionary=texts) as opened:
-        for group in range(opened.num_row_groups if texts else 0):
-            for column in dict.fromkeys(t.partition(".")[0] for t in texts):
+        for group in range(opened.num_row_groups):
+            for column in columns:
                 chunks = opened.read_row_group(group, columns=[column]).column(column).chunks
-                for value in _unused([d for chunk in chunks for d in _dictionaries(chunk)]):
-                    yield json.dumps(
-                        {column: value if isinstance(value, str) else str(value)}
-                    ).encode()
+                arrays = [array for chunk in chunks for array in _dictionaries(chunk)]
+                for value in _unused(arrays):
+                    text = value if isinstance(value, str) else str(value)
+                    yield json.dumps({column: text}).encode()
+
+
+def _text_columns(path: Path) -> list[str]:
+    """The paths of a Parquet file's columns of texts or bytes."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as opened:
+        columns = [opened.schema.column(i) for i in range(len(opened.schema))]
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def _dictionaries(array: Any) -> Iterator["pa.DictionaryArray[Any]"]:
@@ -106,7 +118,8 @@ def _dictionaries(array: Any) -> Iterator["pa.DictionaryArray[Any]"]:
 
 def _unused(arrays: "Collection[pa.DictionaryArray[Any]]") -> set[Any]:
     """The values of dictionaries that no row uses."""
-    known = {value for array in arrays for value in array.dictionary.to_pylist()}
-    return known - {
-        value for array in arrays for value in array.unique().dictionary_decode().to_pylist()
-    }
+    known, used = set[Any](), set[Any]()
+    for array in arrays:
+        known.update(array.dictionary.to_pylist())
+        used.update(array.unique().dictionary_decode().to_pylist())
+    return known - used

@@ -37,26 +37,16 @@ from backfill_assets.reading.kept_files import pins
 
 # Folders of the lake's own whose files go if they hold an entity: not tables, copies of contents,
 # records, databases.
-RECORDS = (
-    *(
-        f
-        for f in OWN_FOLDERS[1:]
-        if f not in (CANDIDATES, SNAPSHOTS, FORGOTTEN, VERSIONS, ".stock")
-    ),
-    ".server",
-    STAGING,
-)
-
-
+NO_RECORDS = (CANDIDATES, SNAPSHOTS, FORGOTTEN, VERSIONS, ".stock")
+RECORDS = (*(f for f in OWN_FOLDERS[1:] if f not in NO_RECORDS), ".server", STAGING)
 DATABASES = (".db", ".db-wal", ".db-shm")
 
 
 def _called(lake: LakeFolder, table: Place, name: str) -> Path:
     """What a search calls a file of a table."""
-    folder = (
-        folder_at(table.uri(), lake.root) if table.is_store else lake.root / TABLES / table.name
-    )
-    return folder / name
+    if table.is_store:
+        return folder_at(table.uri(), lake.root) / name
+    return lake.root / TABLES / table.name / name
 
 
 def erase(search: Search, erasure: Erasure) -> None:
@@ -68,37 +58,51 @@ def erase(search: Search, erasure: Erasure) -> None:
     entity without its name.
     """
     lake = search.lake
-    began = erasure.done["began_versions"]
     for table in tables_of_lake(lake):
         with table_lock(lake.place, table.name):
-            live = {f.path for f in live_files(open_delta(table), "")}
-            old = _replaced(table, began.get(table.name, -1))
-            gone = [
-                name
-                for name in data_names(table)
-                if name not in live and (name in old or search.of(_called(lake, table, name)).held)
-            ]
-            pinned = (
-                pins(lake.place) if gone else {}
-            ) or {}  # None: whoever makes a snapshot now is refused
-            for name in gone:
-                if f"{TABLES}/{table.name}/{name}" not in pinned:
-                    _delete(table, name, table.name, erasure)
-    folders = [
-        folder for name in (*RECORDS, MACHINE) if not (folder := lake.root / name).is_symlink()
-    ]
-    held = (p for p, found in search.below([*folders, *search.copies]).items() if found.held)
-    for path in [p for p in held if p.suffix not in DATABASES]:
-        below = (
-            path.relative_to(lake.root).as_posix()
-            if path.is_relative_to(lake.root)
-            else path.parent.name
-        )
-        place, name = (
-            (Folder(str(path.parent)), path.name) if path.is_file() else (lake.place, below)
-        )
-        _delete(place, name, below.partition("/")[0], erasure)
+            _erase_of_table(search, table, erasure)
+    folders = [lake.root / name for name in (*RECORDS, MACHINE)]
+    own = [folder for folder in folders if not folder.is_symlink()]
+    results = search.below([*own, *search.copies])
+    held = [path for path, result in results.items() if result.held]
+    for path in held:
+        if path.suffix not in DATABASES:
+            _erase_record(lake, path, erasure)
     erasure.keep()
+
+
+def _erase_of_table(search: Search, table: Place, erasure: Erasure) -> None:
+    """Delete the replaced data files of a table that hold the entity, or may, unless a snapshot
+    keeps them."""
+    lake = search.lake
+    live = {f.path for f in live_files(open_delta(table), "")}
+    old = _replaced(table, erasure.done["began_versions"].get(table.name, -1))
+    gone = list[str]()
+    for name in data_names(table):
+        if name in live:
+            continue
+        may_hold = name in old or search.of(_called(lake, table, name)).held
+        if may_hold:
+            gone.append(name)
+    if not gone:
+        return
+    pinned = pins(lake.place) or {}  # None: whoever makes a snapshot now is refused
+    for name in gone:
+        if f"{TABLES}/{table.name}/{name}" not in pinned:
+            _delete(table, name, table.name, erasure)
+
+
+def _erase_record(lake: LakeFolder, path: Path, erasure: Erasure) -> None:
+    """Delete a file, or the object that this machine calls so, below the lake or below a folder of
+    copies."""
+    below = path.parent.name
+    if path.is_relative_to(lake.root):
+        below = path.relative_to(lake.root).as_posix()
+    counted_as = below.partition("/")[0]
+    if path.is_file():
+        _delete(Folder(str(path.parent)), path.name, counted_as, erasure)
+    else:
+        _delete(lake.place, below, counted_as, erasure)
 
 
 def _replaced(table: Place, began: int) -> set[str]:
@@ -124,7 +128,9 @@ def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
 def compact(databases: Collection[Path]) -> None:
     """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a
     database in use stay as they are."""
-    for path in (p for p in databases if not p.is_symlink() and p.is_file()):
+    for path in databases:
+        if path.is_symlink() or not path.is_file():
+            continue
         if Folder(str(path.parent)).ends(path.name, len(SQLITE))[0] != SQLITE:
             continue
         with (

@@ -7,13 +7,13 @@ Not here: the steps' own work (`erasure.landed_files`, `intake.forgotten`) and t
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from backfill_assets.erasure.erasing import erase
-from backfill_assets.erasure.traces import Search, Trace, is_of_log
+from backfill_assets.erasure.traces import Search, SearchResult, Trace, is_of_log
 from backfill_assets.foreign.observing import entity_there, is_entity
 from backfill_assets.intake.forgotten import Erasure
 from backfill_assets.intake.landings import searched_root
@@ -46,6 +46,8 @@ from backfill_assets.reading.whole import WholeFolders
 NOTHING = "Nothing was erased"
 SERVER = ".server"  # of the lake's engine
 DROPS = {SNAPSHOTS: "drop_snapshot", CANDIDATES: "discard_candidate"}  # as rooms offer them
+LOGS_STAY = "Its rows are gone, old versions and logs are kept"
+WAIT = "Wait until it ends; the same command goes on"
 NO_CANDIDATES = "Use an installation with the room `candidates`"
 
 
@@ -58,9 +60,8 @@ class ForgetRequest:
     trace: Trace  # its values
     note: str
     homes: tuple[Path, ...] = ()  # folders of Dagster's instance
-    drops: Collection[
-        str
-    ] = ()  # kinds of copies (of `DROPS`) that may go whole if they hold the entity
+    # kinds of copies (of `DROPS`) that may go whole if they hold the entity
+    drops: Collection[str] = ()
 
     @property
     def search(self) -> Search:
@@ -70,26 +71,33 @@ class ForgetRequest:
     def look(self) -> "FoundFiles":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of
         erasures."""
-        found = self.search.below(
-            [self.lake.root, *self._landings(), *self.homes, *self.search.copies]
-        )
-        # Their columns have other names, so that a short value cannot be recognized by its column's
-        # name.
-        unparsed = [
-            p for p in found if any(map(p.is_relative_to, [*self._landings(), *self._of_assets()]))
-        ]
-        parsed = self._parsed() if unparsed else set()
-        cells = replace(self.search, trace=replace(self.trace, in_cells=True))
-        found |= {p: cells.of(p) for p in unparsed if p not in parsed and not found[p].held}
-        found = {p: f for p, f in found.items() if not p.is_relative_to(self.lake.root / FORGOTTEN)}
+        folders = [self.lake.root, *self._landings(), *self.homes, *self.search.copies]
+        found = self.search.below(folders)
+        found |= self._by_cells(found)
+        records = self.lake.root / FORGOTTEN
+        found = {p: f for p, f in found.items() if not p.is_relative_to(records)}
         holding = [p for p, f in found.items() if f.held]
         mentions = self._of_rows(holding)
-        unread = [
-            p for p, f in found.items() if f.unread and not f.held and not self._is_passing(p)
-        ]
-        encoded = self._parsed(_is_encoded) if unread else set()
-        unread = [p for p in unread if p not in encoded]
+        unread = self._unsearched([p for p, f in found.items() if f.unread and not f.held])
         return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
+
+    def _by_cells(self, found: Mapping[Path, SearchResult]) -> dict[Path, SearchResult]:
+        """The results for landed files and tables of assets that do not hold the entity yet, where
+        a short value counts in any cell: their columns have other names, so that it cannot be
+        recognized by its column's name."""
+        folders = [*self._landings(), *self._of_assets()]
+        unnamed = [p for p in found if any(map(p.is_relative_to, folders))]
+        parsed = self._parsed() if unnamed else set()
+        cells = replace(self.search, trace=replace(self.trace, in_cells=True))
+        return {p: cells.of(p) for p in unnamed if not (p in parsed or found[p].held)}
+
+    def _unsearched(self, unread: Collection[Path]) -> list[Path]:
+        """Those of files that nothing decodes that may hold the entity."""
+        doubtful = [path for path in unread if not self._is_passing(path)]
+        if not doubtful:
+            return []
+        encoded = self._parsed(_is_encoded)
+        return [path for path in doubtful if path not in encoded]
 
     def _of_rows(self, found: Collection[Path]) -> list[Path]:
         """The files that hold it only within longer values of other entities: in rows of tables,
@@ -97,27 +105,28 @@ class ForgetRequest:
         bounds by other programs."""
         own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
         folders = [*own, *self._landings(), *self.search.copies]
-        of_rows = [p for p in found if any(map(p.is_relative_to, folders)) and not is_of_log(p)]
+        of_rows = [p for p in found if any(map(p.is_relative_to, folders))]
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
-        return [p for p in of_rows if not whole.of(p).held]
+        return [p for p in of_rows if not (is_of_log(p) or whole.of(p).held)]
 
     def _parsed(self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True) -> set[Path]:
         """The landed files of wanted sources of which every record was read or is known as
         unreadable. Where an encoding is declared, it is known what their bytes mean."""
-        wanted = [one for one in self.lake.by_source() if is_wanted(one.settings.source)]
-        sources = [(searched_root(o.settings.source, o.root), o) for o in wanted]
-        records = ((root, r) for root, one in sources for r in read_files(one.store, one.source))
-        return {root / r.path for root, r in records if not r.withdrawn and r.refused is None}
+        parsed = set[Path]()
+        for lake in self.lake.by_source():
+            if not is_wanted(lake.settings.source):
+                continue
+            root = searched_root(lake.settings.source, lake.root)
+            loaded = [r for r in read_files(lake.store, lake.source) if r.refused is None]
+            parsed.update(root / r.path for r in loaded if not r.withdrawn)
+        return parsed
 
     def _is_passing(self, path: Path) -> bool:
         """Whether a file that is not decoded holds no values: checksums, and what goes with the
         engine's server or when a database is closed."""
-        is_of_server = path.is_relative_to(self.lake.root / SERVER)
-        return (
-            is_of_server
-            or path.suffix in (".crc", ".db-shm")
-            or path.is_relative_to(self.lake.root / LOCKS)
-        )
+        if path.suffix in (".crc", ".db-shm"):
+            return True
+        return any(path.is_relative_to(self.lake.root / name) for name in (SERVER, LOCKS))
 
     def places(self, found: Collection[Path]) -> dict[str, int]:
         """The number of files per place: a table, another folder of the lake, or a folder
@@ -158,30 +167,43 @@ def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
     """The trace of the entity that these values name, in the order of `[features] entity`; raises
     BackfillError."""
     columns = lake.settings.features.entity
-    if len(values) != len(columns) or not all(v.strip() and v.isprintable() for v in values):
+    if len(values) != len(columns) or not all(map(_is_printable, values)):
         fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
         raise BackfillError(
             "the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix
         )
-    whole = {
-        c.name
-        for s in lake.settings.delivered.values()
-        for c in s.payload_columns
-        if c.type in ("INT", "BIGINT")
-    }
-    for column, value in zip(columns, values, strict=True):
-        if column in whole and not re.fullmatch(r"0|-?[1-9]\d*", value):
-            fix = "Give it in digits, as tables show it"
-            raise BackfillError(
-                "the entity", f"{column} is a whole number, not {value!r}", NOTHING, fix
-            )
-    selects = [s.select for s in lake.settings.delivered.values()]
-    landed = {c: {n for s in selects for n in columns_of(s).get(c, ())} - {c} for c in columns}
-    return Trace(dict(zip(columns, values, strict=True)), landed)
+    named = dict(zip(columns, values, strict=True))
+    sources = lake.settings.delivered.values()
+    whole = {c.name for s in sources for c in s.payload_columns if c.type in ("INT", "BIGINT")}
+    for column, value in named.items():
+        if column in whole:
+            _refuse_no_number(column, value)
+    landed = {column: _landed_columns(sources, column) - {column} for column in columns}
+    return Trace(named, landed)
+
+
+def _is_printable(value: str) -> bool:
+    return bool(value.strip()) and value.isprintable()
+
+
+def _refuse_no_number(column: str, value: str) -> None:
+    if re.fullmatch(r"0|-?[1-9]\d*", value):
+        return
+    raise BackfillError(
+        "the entity",
+        f"{column} is a whole number, not {value!r}",
+        NOTHING,
+        "Give it in digits, as tables show it",
+    )
+
+
+def _landed_columns(sources: Iterable[SourceSettings], column: str) -> set[str]:
+    """The landed columns from which `select` of the sources makes a column."""
+    return {name for source in sources for name in columns_of(source.select).get(column, ())}
 
 
 def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
-    """Yield the obstacles to the erasure, each with the way out."""
+    """Yield the obstacles to the erasure, each with the way out; `found` hold the entity."""
     lake = request.lake
     yield from _unfit(request)
     if request.trace.is_in(request.note.encode()):
@@ -194,47 +216,59 @@ def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[Backf
     if plans := active_plans(lake):
         fix = "Finish or cancel it, see `backfill-assets plan list`"
         yield _obstacle(f"the plan {plans[0].id} is not finished", fix)
-    yield from (_obstacle(str(switch), "Then forget") for switch in unfinished(lake))
+    for switch in unfinished(lake):
+        yield _obstacle(str(switch), "Then forget")
+    yield from _held_days(request)
+    for culprit, fix in entity_there(lake, request.pipeline.contracts, request.trace.values):
+        yield _obstacle(culprit, fix)
+    for folder in DROPS:
+        yield from _copies_in_the_way(request, folder, found)
+
+
+def _held_days(request: ForgetRequest) -> Iterator[BackfillError]:
+    """Yield the tables of which a rollback holds days, which no rebuild changes."""
     for contract in request.pipeline.contracts:
-        if held := lake.store.view(contract.name, contract.day_column).held_days:
+        if held := request.lake.store.view(contract.name, contract.day_column).held_days:
             span = f"--from {held[0]} --to {held[-1]}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
             yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
-    yield from (
-        _obstacle(*told)
-        for told in entity_there(lake, request.pipeline.contracts, request.trace.values)
-    )
-    for folder in DROPS:
-        names = sorted(
-            {*_top_names(request, folder, found)} - {*WholeFolders(lake.place, folder).unfinished()}
-        )
-        if names and offered(DROPS[folder]) is None:
-            yield _obstacle(f"nothing here can drop {', '.join(names)} in {folder}", NO_CANDIDATES)
-        elif names and folder not in request.drops:
-            fix = f"Say --drop {folder.strip('.')} to delete them whole"
-            yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
+
+
+def _copies_in_the_way(
+    request: ForgetRequest, folder: str, found: Collection[Path]
+) -> Iterator[BackfillError]:
+    """Yield that snapshots or candidates below `folder` hold the entity, unless the request drops
+    them whole."""
+    unfinished_copies = {*WholeFolders(request.lake.place, folder).unfinished()}
+    names = sorted({*_top_names(request, folder, found)} - unfinished_copies)
+    if not names:
+        return
+    if offered(DROPS[folder]) is None:
+        yield _obstacle(f"nothing here can drop {', '.join(names)} in {folder}", NO_CANDIDATES)
+    elif folder not in request.drops:
+        fix = f"Say --drop {folder.strip('.')} to delete them whole"
+        yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
 
 
 def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     """Yield why nothing can be erased from this lake at all."""
     lake, columns = request.lake, {*request.trace.values}
-    delivered = ({c.name for c in s.payload_columns} for s in lake.settings.delivered.values())
-    if not any(
-        columns <= names
-        for names in (*delivered, *({*c.column_names} for c in request.pipeline.contracts))
-    ):
+    sources = lake.settings.delivered.values()
+    known = [{c.name for c in source.payload_columns} for source in sources]
+    known += [{*contract.column_names} for contract in request.pipeline.contracts]
+    if not any(columns <= names for names in known):
         named = ", ".join(request.trace.values)
         culprit = f"no source and no table has the column(s) {named}, so nothing finds its rows"
         yield _obstacle(culprit, "Name its columns as `entity` below [features] in lake.toml")
     if lake.shared is not None:
         yield _obstacle("this is a candidate", "Work on the lake itself")
-    for table in (s.table for s in lake.settings.delivered.values() if s.table):
-        fix = (
-            "Have its owner delete the rows and vacuum it, then make a lake anew over what it holds"
-        )
-        yield _obstacle(
-            f"others write the table {table}, and nothing here takes rows out of it", fix
-        )
+    for source in sources:
+        if source.table:
+            yield _obstacle(
+                f"others write the table {source.table}, and nothing here takes rows out of it",
+                "Have its owner delete the rows and vacuum it, then make a lake anew over what it "
+                "holds",
+            )
 
 
 def _obstacle(culprit: str, fix: str) -> BackfillError:
@@ -243,11 +277,8 @@ def _obstacle(culprit: str, fix: str) -> BackfillError:
 
 def _top_names(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
     """The folders below `folder` with one of the files, and the snapshots that pin one."""
-    names = [
-        p.relative_to(request.lake.root).as_posix()
-        for p in found
-        if p.is_relative_to(request.lake.root)
-    ]
+    root = request.lake.root
+    names = [p.relative_to(root).as_posix() for p in found if p.is_relative_to(root)]
     pinning = snapshots_with(request.lake.place, names) if folder == SNAPSHOTS else set()
     return sorted({n.split("/")[1] for n in names if n.startswith(f"{folder}/")} | pinning)
 
@@ -260,9 +291,8 @@ def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
     found = defaultdict[str, list[date]](list)
     for name in states.contracts:
         for day, receipt in states.view.table(name).latest.items():
-            if states.of(name, day) is State.OUTDATED and not states.digests.knows_parameters(
-                receipt
-            ):
+            is_outdated = states.of(name, day) is State.OUTDATED
+            if is_outdated and not states.digests.knows_parameters(receipt):
                 found[name].append(day)
     return found
 
@@ -270,17 +300,18 @@ def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
 def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     """The commands that rebuild the days of which files of the pipeline's tables hold the
     entity."""
+    tables = request.lake.tables
     days = defaultdict[str, set[str]](set)
     for path in held:
-        if path.is_relative_to(request.lake.tables) and (
-            found := DAY_IN_NAME.search(path.as_posix())
-        ):
-            days[path.relative_to(request.lake.tables).parts[0]].add(found[1])
-    return [
-        f"backfill-assets backfill --force --from {min(days[name])} --to {max(days[name])} "
-        f"--tables {name}"
-        for name in (c.name for c in request.pipeline.contracts if c.name in days)
-    ]
+        found = DAY_IN_NAME.search(path.as_posix())
+        if found and path.is_relative_to(tables):
+            days[path.relative_to(tables).parts[0]].add(found[1])
+    commands = list[str]()
+    for contract in request.pipeline.contracts:
+        if of_table := days.get(contract.name):
+            span = f"--from {min(of_table)} --to {max(of_table)}"
+            commands.append(f"backfill-assets backfill --force {span} --tables {contract.name}")
+    return commands
 
 
 def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:
@@ -294,11 +325,13 @@ def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:
 
 def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
     lake, values = request.lake, request.trace.values
-    if not {*values} <= {*contract.column_names} or not lake.store.exists(contract.name):
+    has_entity = {*values} <= {*contract.column_names}
+    if not has_entity or not lake.store.exists(contract.name):
         return {}
     hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
     day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
-    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE ({is_entity(values)}) IS NOT TRUE"
+    is_of_others = f"({is_entity(values)}) IS NOT TRUE"
+    kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE {is_of_others}"
     sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
     with connection(lake) as engine:
         sums_by_day = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
@@ -311,15 +344,13 @@ def differing(
     before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]
 ) -> dict[str, list[str]]:
     """Per table the days on which the rows of others are not what they were."""
-    days = {
-        t: [
-            d
-            for d in sorted({*earlier, *now.get(t, {})})
-            if earlier.get(d) != now.get(t, {}).get(d)
-        ]
-        for t, earlier in before.items()
-    }
-    return {table: found for table, found in days.items() if found}
+    found = dict[str, list[str]]()
+    for table, earlier in before.items():
+        later = now.get(table, {})
+        days = sorted({*earlier, *later})
+        if changed := [day for day in days if earlier.get(day) != later.get(day)]:
+            found[table] = changed
+    return found
 
 
 def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
@@ -330,62 +361,64 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     Raises BackfillError while a write is staged, which may have read what was there before:
     `replace_days` refuses it; and while readers do not see the newest versions yet.
     """
-    lake, kept = request.lake, "Its rows are gone, old versions and logs are kept"
-    places = (
-        lake.place,
-        *(lake.place.at(f"{CANDIDATES}/{name}") for name in sorted(lake.place.names(CANDIDATES))),
-    )
-    if busy := [
-        t if place == lake.place else f"{t} of {place.name}"
-        for place in places
-        for t in writing(place)
-    ]:
-        culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
-        raise BackfillError(
-            "the entity", culprit, kept, "Wait until it ends; the same command goes on"
-        )
+    lake = request.lake
+    _refuse_writing(lake)
     record(lake, request.pipeline.contracts, "forget")  # readers leave the versions whose files go
-    seen = versions_seen(lake) or {}
-    if waiting := [t for t, version in seen.items() if version < lake.store.head(t)]:
-        culprit = f"readers see {', '.join(waiting)} as before it until another run ends"
-        raise BackfillError(
-            "the entity", culprit, kept, "Wait until it ends; the same command goes on"
-        )
+    _refuse_old_readers(lake)
     if behind and CANDIDATES not in request.drops:
         culprit = (
             f"candidate {', '.join(behind)} has days made from its rows, or from others that moved"
         )
         raise BackfillError(
-            "the entity", culprit, kept, "Say --drop candidates to delete them whole"
+            "the entity", culprit, LOGS_STAY, "Say --drop candidates to delete them whole"
         )
     for folder in DROPS:
         WholeFolders(lake.place, folder).sweep()  # also what a command makes now: it is refused
     found = request.look().held
     for folder in request.drops:
-        for name in {
-            *_top_names(request, folder, found),
-            *(behind if folder == CANDIDATES else ()),
-        }:
-            _drop_whole(lake, folder, name, kept)
+        names = {*_top_names(request, folder, found)}
+        if folder == CANDIDATES:
+            names.update(behind)
+        for name in names:
+            _drop_whole(lake, folder, name)
             erasure.done["deleted"][f"{folder}/{name}"] = 1
     erase(request.search, erasure)
 
 
-def _drop_whole(lake: Lake, folder: str, name: str, kept: str) -> None:
-    """Delete a snapshot or a candidate by what a room offers for it; `kept`: what is said if it
-    came after the erasure began and no room does."""
+def _refuse_writing(lake: Lake) -> None:
+    """Raise BackfillError while a write is staged in the lake or in one of its candidates."""
+    candidates = [lake.place.at(f"{CANDIDATES}/{n}") for n in sorted(lake.place.names(CANDIDATES))]
+    busy = list(writing(lake.place))
+    for place in candidates:
+        busy += [f"{table} of {place.name}" for table in writing(place)]
+    if busy:
+        culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
+        raise BackfillError("the entity", culprit, LOGS_STAY, WAIT)
+
+
+def _refuse_old_readers(lake: Lake) -> None:
+    """Raise BackfillError while readers see a table as it was before its newest commit."""
+    seen = versions_seen(lake) or {}
+    if waiting := [t for t, version in seen.items() if version < lake.store.head(t)]:
+        culprit = f"readers see {', '.join(waiting)} as before it until another run ends"
+        raise BackfillError("the entity", culprit, LOGS_STAY, WAIT)
+
+
+def _drop_whole(lake: Lake, folder: str, name: str) -> None:
+    """Delete a snapshot or a candidate by what a room offers for it. Raises BackfillError where no
+    room does, as it came after the erasure began."""
     drop: Callable[[Lake, str], None] | None = offered(DROPS[folder])
     if drop is None:
-        raise BackfillError(f"{folder}/{name}", "nothing here can drop it", kept, NO_CANDIDATES)
+        what = "nothing here can drop it"
+        raise BackfillError(f"{folder}/{name}", what, LOGS_STAY, NO_CANDIDATES)
     drop(lake, name)
 
 
 def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
     """The tables whose logs hold the entity, with the number of these files: in notes of people, or
     as least and greatest values that another program wrote."""
-    inside = (
-        p.relative_to(request.lake.tables) for p in held if p.is_relative_to(request.lake.tables)
-    )
+    tables = request.lake.tables
+    inside = [p.relative_to(tables) for p in held if p.is_relative_to(tables)]
     return dict(sorted(Counter(p.parts[0] for p in inside if is_of_log(p)).items()))
 
 

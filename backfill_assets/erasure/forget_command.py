@@ -6,7 +6,7 @@ order.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from backfill_assets.cli.output import answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
 from backfill_assets.erasure.erasing import compact
+from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.forgotten import begin_erasure, doubts, keeps_versions, rename
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
@@ -97,12 +98,9 @@ def forget(
     if renamed is not None or not entity:
         _rename(lake, entity, renamed or "", note)
         return
-    home = os.environ.get("DAGSTER_HOME")
-    homes = (Path(home) if home else project_root() / DAGSTER_FOLDER,)
     trace = steps.trace_of(lake, entity)
-    request = steps.ForgetRequest(
-        lake, pipeline, trace, note, homes, [KINDS[name] for name in drops]
-    )
+    kinds = [KINDS[name] for name in drops]
+    request = steps.ForgetRequest(lake, pipeline, trace, note, (_dagster_home(),), kinds)
     found = request.look()
     obstacles = list(steps.obstacles(request, found.held))
     if yes and obstacles:
@@ -110,41 +108,68 @@ def forget(
     if yes:
         with table_lock(lake.place, FORGOTTEN):
             found = _erased(request, **flags)
+    _answer_found(request, found, obstacles, yes)
+    if yes and (found.held or found.unread):
+        _advise(request, found)
+        click.get_current_context().exit(1)
+
+
+def _dagster_home() -> Path:
+    """The folder of Dagster's instance."""
+    home = os.environ.get("DAGSTER_HOME")
+    return Path(home) if home else project_root() / DAGSTER_FOLDER
+
+
+def _answer_found(
+    request: steps.ForgetRequest,
+    found: steps.FoundFiles,
+    obstacles: Sequence[BackfillError],
+    done: bool,
+) -> None:
+    """Show how many files hold the entity per place, and what stands in the way of erasing it;
+    where it was `done`, which copies nobody here can delete."""
+    lake = request.lake
     holding, mentions, unread = map(request.places, (found.held, found.mentions, found.unread))
-    lines = [
-        f"{place}: {count} file(s) {'still ' if yes else ''}hold it"
-        for place, count in holding.items()
-    ]
-    within = "hold it only within longer values of others, which stay"
-    lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
-    lines += [
-        f"{plain(called(path))}: not searched, because nothing here decodes it"
-        for path in found.unread
-    ]
-    lines += [] if lines else [f"No file holds it{' any more' if yes else ''}."]
-    where = lake.place.uri(FORGOTTEN)
-    done = (
-        f"The certificate lies in {where}."
-        if yes
-        else "Nothing was done. --yes erases it for good."
-    )
-    document = {"holding": holding, "mentions": mentions, "not_searched": unread}
-    answer({**document, "obstacles": list(map(str, obstacles)), "done": yes}, [*lines, done])
-    if yes and bucket_address(lake.root):
+    document = {
+        "holding": holding,
+        "mentions": mentions,
+        "not_searched": unread,
+        "obstacles": list(map(str, obstacles)),
+        "done": done,
+    }
+    outcome = "Nothing was done. --yes erases it for good."
+    if done:
+        outcome = f"The certificate lies in {lake.place.uri(FORGOTTEN)}."
+    answer(document, [*_found_lines(holding, mentions, found.unread, done), outcome])
+    if done and bucket_address(lake.root):
         remark(
             "Other machines keep copies of the lake's files: delete them in each one's "
             "$BACKFILL_ASSETS_STATE."
         )
-    if yes and keeps_versions(lake):
+    if done and keeps_versions(lake):
         remark(
             "The bucket keeps versions: its owner deletes those from before now, which nothing "
             "here can."
         )
-    for obstacle in () if wants_json() else obstacles:
-        remark(f"Error: {obstacle}")
-    if yes and (holding or unread):
-        _advise(request, found)
-        click.get_current_context().exit(1)
+    if not wants_json():
+        for obstacle in obstacles:
+            remark(f"Error: {obstacle}")
+
+
+def _found_lines(
+    holding: Mapping[str, int], mentions: Mapping[str, int], unread: Sequence[Path], done: bool
+) -> list[str]:
+    """A line for each place with files that hold the entity or mention it, and for each file that
+    was not searched."""
+    verb = "still hold it" if done else "hold it"
+    lines = [f"{place}: {count} file(s) {verb}" for place, count in holding.items()]
+    within = "hold it only within longer values of others, which stay"
+    lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
+    lines += [
+        f"{plain(called(path))}: not searched, because nothing here decodes it" for path in unread
+    ]
+    nothing = "No file holds it any more." if done else "No file holds it."
+    return lines or [nothing]
 
 
 def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str) -> None:
@@ -188,19 +213,21 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
 
 def _refused(lake: Lake) -> dict[Path, str]:
     """The landed files that were refused whole, with the reasons."""
-    each = ((searched_root(one.settings.source, one.root), one) for one in lake.by_source())
-    records = ((root, r) for root, one in each for r in read_files(one.store, one.source))
-    return {
-        root / r.path: r.refused for root, r in records if r.refused is not None and not r.withdrawn
-    }
+    refused = dict[Path, str]()
+    for scoped in lake.by_source():
+        root = searched_root(scoped.settings.source, scoped.root)
+        for record in read_files(scoped.store, scoped.source):
+            if record.refused is not None and not record.withdrawn:
+                refused[root / record.path] = record.refused
+    return refused
 
 
 def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
     """Run every step in order; return what the last search found."""
-    from backfill_assets.cli.dagster_home import instance_of, silenced
     from backfill_assets.erasure.landed_files import forget_landed
 
-    lake, erasure = request.lake, begin_erasure(request.lake, request.trace.values, request.note)
+    lake = request.lake
+    erasure = begin_erasure(lake, request.trace.values, request.note)
     if OTHERS not in erasure.done:
         scan_as_needed(lake)
         settle(request)
@@ -209,64 +236,69 @@ def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.Fo
     forget_landed(LakeSession(lake), request.trace, erasure)
     request = replace(request, trace=replace(request.trace, spellings=erasure.spellings()))
     settle(request)
-    erasure.done[DIFFERING] = steps.differing(
-        erasure.done[OTHERS], steps.fingerprints_of_others(request)
-    )
-    if erasure.done[DIFFERING] and not despite_differences:
-        days = "; ".join(
-            f"{table} {', '.join(changed)}" for table, changed in erasure.done[DIFFERING].items()
-        )
-        raise BackfillError(
-            "the entity",
-            f"rows of others changed, too: {days}",
-            "Its rows are gone, old versions and logs are kept",
-            "Look with `backfill-assets compare`; the same command with --despite-differences "
-            "goes on",
-        )
+    now = steps.fingerprints_of_others(request)
+    erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], now)
+    if not despite_differences:
+        _refuse_differing(erasure.done[DIFFERING])
     statuses = statuses_of_candidates(lake)
     steps.erase_all(request, erasure, [s.name for s in statuses if s.behind or s.error])
-    with silenced(), instance_of(lake) as instance:
-        erasure.done["deleted"]["runs"] = _forget_runs(instance, request)
-    compact(
-        [
-            path
-            for home in (lake.root / DAGSTER_FOLDER, *request.homes)
-            for path in home.rglob("*.db")
-        ]
-    )
+    erasure.done["deleted"]["runs"] = _forget_runs(request)
+    homes = (lake.root / DAGSTER_FOLDER, *request.homes)
+    compact([path for home in homes for path in home.rglob("*.db")])
     found = steps.certify(request, erasure)
     if found.held or found.unread:
-        del erasure.done[
-            OTHERS
-        ]  # what lands from now on is compared with the rows of the next attempt
+        # What lands from now on is compared with the rows of the next attempt.
+        del erasure.done[OTHERS]
         erasure.keep()
     return found
+
+
+def _refuse_differing(differing: Mapping[str, Sequence[str]]) -> None:
+    """Raise BackfillError where rows of others changed, naming the days per table."""
+    if not differing:
+        return
+    days = "; ".join(f"{table} {', '.join(changed)}" for table, changed in differing.items())
+    raise BackfillError(
+        "the entity",
+        f"rows of others changed, too: {days}",
+        steps.LOGS_STAY,
+        "Look with `backfill-assets compare`; the same command with --despite-differences goes on",
+    )
 
 
 def settle(request: steps.ForgetRequest) -> None:
     """Rebuild every day that needs it, and `unknown_days`; exits as `catch-up` does where one
     cannot be rebuilt."""
     done = until_settled(request.lake, request.note, "forget")
-    if done.success and (unknown := steps.unknown_days(request)):
-        for table, days in unknown.items():
-            for span in contiguous(days):
-                asked = Work(span, (table,), note=request.note, reason="forget")
-                done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
-        done = until_settled(request.lake, request.note, "forget") if done.success else done
+    unknown = steps.unknown_days(request) if done.success else {}
+    for table, days in unknown.items():
+        for span in contiguous(days):
+            asked = Work(span, (table,), note=request.note, reason="forget")
+            done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
+    if unknown and done.success:
+        done = until_settled(request.lake, request.note, "forget")
     if not done.success:
         report(done)
 
 
-def _forget_runs(instance: "dg.DagsterInstance", request: steps.ForgetRequest) -> int:
+def _forget_runs(request: steps.ForgetRequest) -> int:
     """Delete Dagster's runs that hold the entity, with their logs; return how many. The next run
     reports their days again, from the receipts."""
-    from dagster import serialize_value
+    from backfill_assets.cli.dagster_home import instance_of, silenced
 
     deleted = 0
-    for run in instance.get_runs():
-        texts = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
-        if any(request.trace.is_in(text.encode()) for text in texts):
-            instance.compute_log_manager.delete_logs(prefix=[run.run_id])
-            instance.delete_run(run.run_id)
-            deleted += 1
+    with silenced(), instance_of(request.lake) as instance:
+        for run in instance.get_runs():
+            if _holds_entity(instance, run, request.trace):
+                instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+                instance.delete_run(run.run_id)
+                deleted += 1
     return deleted
+
+
+def _holds_entity(instance: "dg.DagsterInstance", run: "dg.DagsterRun", trace: Trace) -> bool:
+    """Whether a run of Dagster, or an event of it, holds the entity."""
+    from dagster import serialize_value
+
+    texts = [repr(run), *map(serialize_value, instance.all_logs(run.run_id))]
+    return any(trace.is_in(text.encode()) for text in texts)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +44,9 @@ from backfill_assets.kernel.place.port import Changed, load_lock
 from backfill_assets.kernel.tables.embedded import connection, literal
 from backfill_assets.kernel.tables.fingerprints import quoted
 from backfill_assets.kernel.write.session import Session
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def forget_landed(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
@@ -80,50 +83,62 @@ def _finish(lake_session: Session, erasure: Erasure) -> None:
 
 
 def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
+    """Rewrite the landed files of the session's source that hold the entity, and note their
+    spellings of it."""
     _, listing, records = compared(lake_session)
-    listed, live = (
-        {f.name: f for f in listing.files},
-        [r for r in records if not r.withdrawn and r.refused is None],
-    )
-    ended, stock = (
-        [r for r in records if r.withdrawn and r.refused is None],
-        lake_session.lake.stock,
-    )
-    copies = [
-        f for r in ended if (f := find(stock, r.sha256, r.first_scan, r.home_day)) is not None
-    ]
+    read = [r for r in records if r.refused is None]
+    live = [r for r in read if not r.withdrawn]
     files = stored_contents(lake_session, live)
+    stock, withdrawn = lake_session.lake.stock, [r for r in read if r.withdrawn]
+    found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in withdrawn]
+    copies = [copy for copy in found if copy is not None]
     every = [*{f.sha256: f for f in (*copies, *files)}.values()]
     rows = _rows(lake_session, every)
     spelled = replace(trace, spellings=_spelled(lake_session, every, rows, trace))
     erasure.add_spellings(spelled.spellings)
-    for file in (f for f in files if f.types):
-        rows[file.sha256].update(_unreadable(lake_session, file, spelled))
+    for file in files:
+        if file.types:
+            rows[file.sha256].update(_unreadable(lake_session, file, spelled))
     chosen = [r for r in live if rows[r.sha256]]
-    if declared := [r.path for r in chosen if " " in r.counted_by]:
+    _refuse_declared([r.path for r in chosen if " " in r.counted_by])
+    listed = {f.name: f for f in listing.files}
+    for record in chosen:
+        gone = sorted(rows[record.sha256])
+        _amend_file(lake_session, listed[record.path], record.sha256, gone, erasure)
+    if chosen:
+        follow(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _refuse_declared(paths: Sequence[str]) -> None:
+    """Raise LandingError naming the first of these landed files, whose totals a manifest
+    declares."""
+    if paths:
         raise LandingError(
-            f"the landed file {plain(declared[0])}",
+            f"the landed file {plain(paths[0])}",
             "a manifest declares its totals",
             "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
         )
-    of = landed_source(lake_session.lake.settings.source)
-    for record in chosen:
-        gone, source = sorted(rows[record.sha256]), lake_session.lake.source
-        entry = {
-            "path": record.path,
-            "source": source,
-            "before": record.sha256,
-            "rows": len(gone),
-            "gone": gone,
-        }
-        with amended(listed[record.path], of, gone) as contents:
-            entry |= dict(zip((BYTES_BEFORE, BYTES_AFTER), contents, strict=True))
-            erasure.done["landed"] = [*erasure.done["landed"], entry]
-            # First: a file that was rewritten and not noted would be one that somebody altered.
-            erasure.keep()
-    if chosen:
-        follow(lake_session, chosen, str(erasure.done["note"]))
+
+
+def _amend_file(
+    lake_session: Session, file: LandedFile, digest: str, gone: Sequence[int], erasure: Erasure
+) -> None:
+    """Rewrite one landed file, of this digest, without the rows of these numbers, and note it in
+    the erasure."""
+    source = landed_source(lake_session.lake.settings.source)
+    entry = {
+        "path": file.name,
+        "source": lake_session.lake.source,
+        "before": digest,
+        "rows": len(gone),
+        "gone": gone,
+    }
+    with amended(file, source, gone) as (before, after):
+        entry |= {BYTES_BEFORE: before, BYTES_AFTER: after}
+        erasure.done["landed"] = [*erasure.done["landed"], entry]
+        # First: a file that was rewritten and not noted would be one that somebody altered.
+        erasure.keep()
 
 
 def _discard_copies(lake_session: Session) -> None:
@@ -136,17 +151,11 @@ def _discard_copies(lake_session: Session) -> None:
 def _rows(lake_session: Session, files: Sequence[StoredFile]) -> dict[str, set[int]]:
     """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
     found = defaultdict[str, set[int]](set)
-    is_gone = is_forgotten(lake_session.lake)
-    judged = (
-        read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
-        if files
-        else None
-    )
-    gone = (
-        judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
-        if judged
-        else ()
-    )
+    if not files:
+        return found
+    lake = lake_session.lake
+    judged = read_deliveries(lake_session.spark(), files, lake.settings, is_forgotten(lake))
+    gone = judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
     for row in gone:
         found[row["sha256"]].add(row["row_number"])
     return found
@@ -161,45 +170,52 @@ def _spelled(
     """Per column of the entity the landed texts that `select` makes it of in these rows: of one
     landed column, because a part of a name is no name."""
     source = landed_source(lake_session.lake.settings.source)
-    found = defaultdict[str, set[str]](set)
-    select, dialect = source.select, source.dialect
+    made_of, found = columns_of(source.select), defaultdict[str, set[str]](set)
     with connection(lake_session.lake) as engine:
-        for file in (f for f in files if rows.get(f.sha256)):
-            landed = (
-                f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false, "
-                "file_row_number = true)"
-            )
-            known = {
-                name for name, *_ in engine.execute(f"DESCRIBE SELECT * FROM {landed}").fetchall()
-            }
-            number = ROW_NUMBER if file.types else "file_row_number + 1"
-            for column in trace.values:
-                read = columns_of(select).get(column.lower(), (column,))
-                if len({*read}) == 1 and read[0] in known:
-                    chosen = f"SELECT DISTINCT CAST({quoted(read[0])} AS VARCHAR) FROM {landed}"
-                    texts = engine.execute(
-                        f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*rows[file.sha256]]]
-                    )
-                    spelled = {t for (t,) in texts.fetchall() if t and t.strip()}
-                    found[column] |= {*spelled, *map(dialect.grouped, spelled)} - {
-                        trace.values[column]
-                    }
+        for file in files:
+            numbers = [*rows.get(file.sha256, ())]
+            if not numbers:
+                continue
+            known = _landed_columns(engine, file)
+            for column, value in trace.values.items():
+                read = [*dict.fromkeys(made_of.get(column.lower(), (column,)))]
+                if len(read) == 1 and read[0] in known:
+                    texts = _landed_texts(engine, file, read[0], numbers)
+                    grouped = map(source.dialect.grouped, texts)
+                    found[column] |= {*texts, *grouped} - {value}
     return dict(found)
+
+
+def _landed_rows(file: StoredFile) -> str:
+    """The rows of a stored content in DuckDB, with their places as `file_row_number`."""
+    path = literal(str(file.parquet))
+    return f"read_parquet({path}, hive_partitioning = false, file_row_number = true)"
+
+
+def _landed_columns(engine: "DuckDBPyConnection", file: StoredFile) -> set[str]:
+    described = engine.execute(f"DESCRIBE SELECT * FROM {_landed_rows(file)}").fetchall()
+    return {name for name, *_ in described}
+
+
+def _landed_texts(
+    engine: "DuckDBPyConnection", file: StoredFile, column: str, numbers: Sequence[int]
+) -> set[str]:
+    """The texts, not blank, of a column in the rows of these numbers (from 1)."""
+    number = ROW_NUMBER if file.types else "file_row_number + 1"
+    chosen = f"SELECT DISTINCT CAST({quoted(column)} AS VARCHAR) FROM {_landed_rows(file)}"
+    found = engine.execute(f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*numbers]])
+    return {text for (text,) in found.fetchall() if text and text.strip()}
 
 
 def _unreadable(lake_session: Session, file: StoredFile, trace: Trace) -> list[int]:
     """Numbers of the unreadable records that hold the entity, also as a short cell."""
-    near, looked_for = (
-        " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns),
-        list(trace.patterns),
-    )
-    query = (
-        f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM read_parquet({literal(str(file.parquet))}) WHERE "
-        f"{near}"
-    )
+    near = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns)
+    rows = f"read_parquet({literal(str(file.parquet))})"
+    query = f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM {rows} WHERE {near}"
     with connection(lake_session.lake) as engine:
-        found = engine.execute(query, looked_for).fetchall()
-    return [number for number, text in found if replace(trace, in_cells=True).is_in(text.encode())]
+        found = engine.execute(query, list(trace.patterns)).fetchall()
+    in_cells = replace(trace, in_cells=True)
+    return [number for number, text in found if in_cells.is_in(text.encode())]
 
 
 @contextmanager
@@ -250,12 +266,16 @@ def _put_back(file: LandedFile, part: Path) -> None:
 def _without_lines(
     file: LandedFile, source: LandedSource, part: Path, gone: Collection[int]
 ) -> None:
+    """Write the lines of a text file to `part`, but those of the records of these numbers (from
+    1)."""
     dialect = source.dialect
     parser = PARSERS[source.format](DEFAULT_LIMITS, dialect)
+    lost, dropped = {*gone}, set[int]()
     with file.path.open("rb") as raw:
         spans = parser.spans(dialect.lines(_blocks(raw), file.size, DEFAULT_LIMITS))
-        lost = {*gone}
-        dropped = {line for number, span in enumerate(spans, 1) if number in lost for line in span}
+        for number, span in enumerate(spans, 1):
+            if number in lost:
+                dropped.update(span)
         raw.seek(0)
         is_packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     with (gzip.open if is_packed else open)(file.path, "rb") as lines, part.open("wb") as kept:
@@ -270,30 +290,35 @@ def _blocks(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
+    """Write the rows of a Parquet file to `part`, but those of these numbers (from 1)."""
+    lost = {*gone}
     with pq.ParquetFile(file.path) as source:
-        columns = [source.schema.column(i) for i in range(len(source.schema))]
-        if old := [c.path for c in columns if c.physical_type == "INT96"]:
-            raise _refused(
-                file, f"its column {old[0]} is INT96, which nothing here writes without loss"
-            )
-        plain_schema = pa.schema(
-            [f.with_type(_undictionaried(f.type)) for f in source.schema_arrow]
-        )
-        plain_schema = plain_schema.with_metadata(source.schema_arrow.metadata)
-        codec = (
-            source.metadata.row_group(0).column(0).compression
-            if source.metadata.num_row_groups
-            else "ZSTD"
-        )
-        codec = {"UNCOMPRESSED": "NONE"}.get(codec, codec)
+        _refuse_int96(file, source)
+        # A dictionary would keep the values of the rows that go.
+        fields = [f.with_type(_undictionaried(f.type)) for f in source.schema_arrow]
+        plain_schema = pa.schema(fields).with_metadata(source.schema_arrow.metadata)
         number = 1
-        lost = {*gone}
-        with pq.ParquetWriter(part, plain_schema, compression=codec) as writer:
+        with pq.ParquetWriter(part, plain_schema, compression=_compression_codec(source)) as writer:
             for batch in source.iter_batches():
                 kept = [number + i not in lost for i in range(batch.num_rows)]
-                # A dictionary would keep the values of the rows that go.
                 writer.write_batch(batch.filter(pa.array(kept, pa.bool_())).cast(plain_schema))
                 number += batch.num_rows
+
+
+def _refuse_int96(file: LandedFile, source: pq.ParquetFile) -> None:
+    columns = [source.schema.column(i) for i in range(len(source.schema))]
+    if old := [c.path for c in columns if c.physical_type == "INT96"]:
+        raise _refused(
+            file, f"its column {old[0]} is INT96, which nothing here writes without loss"
+        )
+
+
+def _compression_codec(source: pq.ParquetFile) -> str:
+    """How the values of a Parquet file are compressed, as a writer of one takes it."""
+    if not source.metadata.num_row_groups:
+        return "ZSTD"
+    codec = source.metadata.row_group(0).column(0).compression
+    return "NONE" if codec == "UNCOMPRESSED" else codec
 
 
 def _undictionaried(kind: pa.DataType) -> pa.DataType:

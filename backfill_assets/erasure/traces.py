@@ -108,10 +108,10 @@ class Trace:
         return tuple(found)
 
     def _pattern(self, column: str, *, of_text: bool) -> str:
-        texts = (self.values[column], *self.spellings.get(column, ()))
-        forms = dict.fromkeys(
-            f for t in texts for f in (t, *(unicodedata.normalize(n, t) for n in ("NFC", "NFD")))
-        )
+        forms = dict[str, None]()
+        for text in (self.values[column], *self.spellings.get(column, ())):
+            composed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+            forms |= dict.fromkeys((text, *composed))
         return "|".join("".join(_sign(s, of_text=of_text) for s in form) for form in forms)
 
     def is_in(self, text: bytes) -> bool:
@@ -127,15 +127,20 @@ class Trace:
         for found in pattern.finditer(text):
             before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
             behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
-            is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
-            is_led = bool(
-                lead.search(before) or (self.in_cells and is_cell)
-                if lead
-                else BEFORE.search(before)
-            )
-            if is_led and (is_cell if self.is_whole else BEHIND.match(behind)):
+            if self._stands_alone(before, behind, lead):
                 return True
         return False
+
+    def _stands_alone(self, before: str, behind: str, lead: "re.Pattern[str] | None") -> bool:
+        """Whether what stands between these texts is a value of its own, not a part of a longer
+        one; a short one counts only behind its `lead`, or in a cell where this trace says so."""
+        is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
+        if lead is None:
+            is_led = BEFORE.search(before) is not None
+        else:
+            is_led = lead.search(before) is not None or (self.in_cells and is_cell)
+        is_ended = is_cell if self.is_whole else BEHIND.match(behind) is not None
+        return is_led and is_ended
 
     def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
         """Whether a line of a stream holds the entity; the values of a longer line may lie so far
@@ -145,14 +150,15 @@ class Trace:
             if not held:
                 data = tail + block
                 texts = [data, *(widened(data) if b"\0" in data else ())]
-                held = any(
-                    self.is_in(t) and (len(self.values) == 1 or self._in_a_line(t)) for t in texts
-                )
+                held = any(map(self._is_in_lines, texts))
                 tail = data[-OVERLAP:]
         return held
 
-    def _in_a_line(self, text: bytes) -> bool:
-        return any(map(self.is_in, text.split(b"\n")))
+    def _is_in_lines(self, text: bytes) -> bool:
+        """Whether a line of a text holds all values."""
+        if not self.is_in(text):
+            return False
+        return len(self.values) == 1 or any(map(self.is_in, text.split(b"\n")))
 
     @property
     def is_single_byte(self) -> bool:
@@ -169,22 +175,36 @@ def _sign(sign: str, *, of_text: bool) -> str:
     """A regular expression for a sign in all its forms: for texts, or for bytes (as Latin-1)."""
     if sign.isascii() and sign.isalnum():
         return sign
-    code, utf8 = ord(sign), sign.encode()
-    wide, single = sign.encode("utf-16-be"), sign.encode(SINGLE_BYTE, "ignore")
-    forms = (
-        [_quoted(sign)]
-        if of_text
-        else [_quoted(b.decode("latin-1")) for b in {utf8: 0, single: 0} if b]
-    )
-    forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)] if sign.isascii() else []
+    encodings = [sign.encode()]
+    single = sign.encode(SINGLE_BYTE, "ignore")
+    if single and single not in encodings:
+        encodings.append(single)
+    if of_text:
+        forms = [_quoted(sign)]
+    else:
+        forms = [_quoted(encoded.decode("latin-1")) for encoded in encodings]
+    if sign.isascii():
+        forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)]
+    wide = sign.encode("utf-16-be")
     forms += ["".join(rf"\\{{1,4}}u(?i:{wide[i : i + 2].hex()})" for i in range(0, len(wide), 2))]
-    forms += [rf"&#0{{0,3}}{code};", rf"&#[xX]0{{0,3}}(?i:{code:x});"]
-    forms += {"'": ["&apos;"], " ": [r"\+"]}.get(sign, [])
-    forms += [f"&{codepoint2name[code]};"] if code in codepoint2name else []
-    for raw in dict.fromkeys(b for b in (utf8, single) if b):
-        forms += ["".join(f"%(?i:{byte:02x})" for byte in raw)]
-        forms += ["".join(rf"\\{{1,4}}x(?i:{byte:02x})" for byte in raw)]
+    forms += _html_forms(sign)
+    if sign == " ":
+        forms.append(r"\+")
+    for encoded in encodings:
+        forms.append("".join(f"%(?i:{byte:02x})" for byte in encoded))
+        forms.append("".join(rf"\\{{1,4}}x(?i:{byte:02x})" for byte in encoded))
     return f"(?:{'|'.join(forms)})"
+
+
+def _html_forms(sign: str) -> list[str]:
+    """Regular expressions for a sign as HTML and XML write it."""
+    code = ord(sign)
+    forms = [rf"&#0{{0,3}}{code};", rf"&#[xX]0{{0,3}}(?i:{code:x});"]
+    if sign == "'":
+        forms.append("&apos;")
+    if code in codepoint2name:
+        forms.append(f"&{codepoint2name[code]};")
+    return forms
 
 
 def _quoted(text: str) -> str:
@@ -204,37 +224,30 @@ class Search:
     def copies(self) -> list[Path]:
         """This machine's folders of copies from the buckets that the lake names."""
         settings = self.lake.settings
+        named = [self.lake.address]
+        named += [source.files for source in settings.delivered.values()]
         export_places = offered("export_places")
-        named = [source.files for source in settings.delivered.values()]
-        named += export_places(settings) if export_places is not None else []
+        if export_places is not None:
+            named += export_places(settings)
         named += [table.contract.external for table in declared(self.lake.root)]
         named += [table.place for table in settings.tables.values()]
-        return copies_of_others([self.lake.address, *named])
+        return copies_of_others(named)
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed, but
         those to tables that were adopted. Below this machine's folder of a lake in a bucket these
         are the objects, too."""
-        adopted = [
-            p
-            for p in (self.lake.root / TABLES).glob("*")
-            if p.is_symlink() and self.lake.root in roots
-        ]
-        there = [
-            folder_at(t.place, self.lake.root)
-            for t in self.lake.settings.tables.values()
-            if t.place
-        ]
-        roots = [*roots, *(there if self.lake.root in roots else ())]
-        paths = {
-            p
-            for root in (*roots, *adopted)
-            for p in root.rglob("*")
-            if p.is_file() and not p.is_symlink()
-        }
-        paths |= {
-            root / name for root in roots if is_prefix(root) for name in place_at(root).below()
-        }
+        folders, linked = [*roots], list[Path]()
+        if self.lake.root in roots:
+            placed = [table.place for table in self.lake.settings.tables.values() if table.place]
+            folders += [folder_at(place, self.lake.root) for place in placed]
+            linked = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink()]
+        paths = set[Path]()
+        for folder in (*folders, *linked):
+            paths.update(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+        for folder in folders:
+            if is_prefix(folder):
+                paths.update(folder / name for name in place_at(folder).below())
         return {path: self.of(path) for path in sorted(paths)}
 
     def of(self, path: Path) -> SearchResult:
@@ -270,13 +283,12 @@ class Search:
         budget = Budget.of(path.stat().st_size)
         if head.startswith(ZIP):
             return self._in_zip(path, budget)
-        if head.startswith(WAL) or (head == SQLITE):
-            if not any(
-                named.is_relative_to(home)
-                for home in (self.lake.root / DAGSTER_FOLDER, *self.homes)
-            ):
+        is_database = head == SQLITE
+        if is_database or head.startswith(WAL):
+            homes = (self.lake.root / DAGSTER_FOLDER, *self.homes)
+            if not any(map(named.is_relative_to, homes)):
                 raise Unsearched(path)
-            return head == SQLITE and any(map(self.trace.is_in, database_rows(path)))
+            return is_database and any(map(self.trace.is_in, database_rows(path)))
         with path.open("rb") as opened:
             return self._in_stream(opened, budget)
 

@@ -24,6 +24,5 @@ def controls(names: tuple[str, ...]) -> Output:
     none = (
         "This lake has no controls: see [controls] in the file that `backfill-assets init` writes."
     )
-    return Output(
-        outcomes, [*map(str, outcomes)] or [none], failed=not all(o.holds for o in outcomes)
-    )
+    lines = [*map(str, outcomes)] or [none]
+    return Output(outcomes, lines, failed=not all(o.holds for o in outcomes))

@@ -49,12 +49,13 @@ def control_tables(
 ) -> dict[str, Contract]:
     """The table of each control: the first of the pipeline that its query names; controls of
     ledgers are left out."""
-    named = {name: named_tables(control.query) or frozenset() for name, control in controls.items()}
-    first = {
-        name: next((c for c in pipeline.contracts if c.name in tables), None)
-        for name, tables in named.items()
-    }
-    return {name: contract for name, contract in first.items() if contract is not None}
+    found = dict[str, Contract]()
+    for name, control in controls.items():
+        tables = named_tables(control.query) or frozenset()
+        read = [contract for contract in pipeline.contracts if contract.name in tables]
+        if read:
+            found[name] = read[0]
+    return found
 
 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:

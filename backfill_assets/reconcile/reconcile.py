@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.addresses import with_addresses
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
 from backfill_assets.kernel.core.ownership import whoami
@@ -63,9 +64,8 @@ class ReconcileRequest:
 
     left: str
     right: str
-    key: Sequence[
-        str
-    ] = ()  # columns that identify a row; empty: key and day of the left or right table
+    # columns that identify a row; empty: key and day of the left or right table
+    key: Sequence[str] = ()
     columns: Sequence[str] = ()  # to compare; empty: all that both sides have
     ignore: Sequence[str] = ()  # not compared
     # by column: a number, a share such as `1%`, or of times seconds such as `5s`
@@ -111,22 +111,17 @@ class ReconcileReport:
         """Return the rows that differ beyond tolerance or that one side lacks, and columns of
         another kind or of one side alone: what was not compared is not equal."""
         rows = sum(self.total(kind) for kind in KINDS if kind != WITHIN)
-        return (
-            rows
-            + sum(not c.same_kind for c in self.columns)
-            + sum(map(len, self.unmatched_columns))
-        )
+        of_other_kinds = sum(not c.same_kind for c in self.columns)
+        return rows + of_other_kinds + sum(map(len, self.unmatched_columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        totals = {
-            "rows_left": self.rows[0],
-            "rows_right": self.rows[1],
-            "mismatches": self.mismatches,
-        }
+        rows_left, rows_right = self.rows
         return {
             **{k: json_of(v) for k, v in vars(self).items()},
-            **totals,
+            "rows_left": rows_left,
+            "rows_right": rows_right,
+            "mismatches": self.mismatches,
             **{k: self.total(k) for k in KINDS},
         }
 
@@ -159,17 +154,7 @@ def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> Reco
             open_side(engine, lake, pipeline, text) for text in (request.left, request.right)
         )
         try:
-            if request.grain:
-                left, right = (
-                    by_grain(engine, side, request.grain, request.columns) for side in (left, right)
-                )
-                request = replace(request, key=(request.grain,))
-            matching, unmatched = _matching(engine, left, right, request)
-            with unreadable(
-                f"{left.name} or {right.name}",
-                "Leave the column out (--ignore), or cast it in a query",
-            ):
-                report = _report(matching, (left, right), unmatched, request)
+            report = _match_sides(engine, left, right, request)
         finally:
             for side in (left, right):
                 side.refuse_changed()
@@ -183,6 +168,20 @@ def reconcile(lake: Lake, pipeline: Pipeline, request: ReconcileRequest) -> Reco
         return report
 
 
+def _match_sides(
+    engine: "DuckDBPyConnection", left: Side, right: Side, request: ReconcileRequest
+) -> ReconcileReport:
+    """Match the rows of two sides, or their totals where the request asks for these."""
+    if request.grain:
+        left = by_grain(engine, left, request.grain, request.columns)
+        right = by_grain(engine, right, request.grain, request.columns)
+        request = replace(request, key=(request.grain,))
+    matching, unmatched = _matching(engine, left, right, request)
+    fix = "Leave the column out (--ignore), or cast it in a query"
+    with unreadable(f"{left.name} or {right.name}", fix):
+        return _report(matching, (left, right), unmatched, request)
+
+
 Unmatched = tuple[tuple[str, ...], tuple[str, ...]]  # the columns of each side that the other lacks
 
 
@@ -191,23 +190,14 @@ def _matching(
 ) -> tuple[Matching, Unmatched]:
     """Decide key, day and compared columns; raises BackfillError where a side lacks one."""
     contract = left.contract or right.contract
-    key = tuple(request.key) or tuple(
-        dict.fromkeys((contract.day_column, *contract.key)) if contract else ()
-    )
-    if not key:
-        raise BackfillError(
-            "the reconciliation",
-            "no key is known: neither side is a table of a lake",
-            NOTHING,
-            "Name the columns that identify a row: --key a,b",
-        )
+    key = _matching_key(contract, request)
     day = request.day_column or (contract.day_column if contract else None)
     types = [columns_of(engine, side) for side in (left, right)]
+    key_and_day = [*key, day] if day else key
     for side, present in zip((left, right), types, strict=True):
-        refuse_lacking(side, [*key, *([day] if day else [])], present, "of --key or the day")
-        refuse_lacking(
-            side, [*request.columns, *request.tolerance], present, "of --columns or --tolerance"
-        )
+        refuse_lacking(side, key_and_day, present, "of --key or the day")
+        compared = [*request.columns, *request.tolerance]
+        refuse_lacking(side, compared, present, "of --columns or --tolerance")
     if request.days and not day:
         raise BackfillError(
             "the reconciliation",
@@ -215,15 +205,37 @@ def _matching(
             NOTHING,
             "Name it with --day-column",
         )
-    compared = compared_columns(engine, types, key, request.columns, request.ignore)
-    columns = parse_tolerances(compared, request.tolerance)
-    alone = [
-        tuple(c for c in one if c not in (*two, *request.ignore))
-        for one, two in (types, types[::-1])
-    ]
-    unmatched = ((), ()) if request.columns else (alone[0], alone[1])
+    names = compared_columns(engine, types, key, request.columns, request.ignore)
+    columns = parse_tolerances(names, request.tolerance)
     selects = left.select, right.select
-    return Matching(engine, selects, key, day, columns, request.days, request.seed), unmatched
+    matching = Matching(engine, selects, key, day, columns, request.days, request.seed)
+    return matching, _unmatched_columns(types, request)
+
+
+def _matching_key(contract: Contract | None, request: ReconcileRequest) -> tuple[str, ...]:
+    """The columns that identify a row: those of the request, else day and key of a lake's table
+    with this contract. Raises BackfillError where nobody names any."""
+    if request.key:
+        return tuple(request.key)
+    if contract is None:
+        raise BackfillError(
+            "the reconciliation",
+            "no key is known: neither side is a table of a lake",
+            NOTHING,
+            "Name the columns that identify a row: --key a,b",
+        )
+    return tuple(dict.fromkeys((contract.day_column, *contract.key)))
+
+
+def _unmatched_columns(types: Sequence[Collection[str]], request: ReconcileRequest) -> Unmatched:
+    """The columns of each side that the other lacks; none where the request names what is
+    compared."""
+    if request.columns:
+        return (), ()
+    left, right = types
+    only_left = tuple(c for c in left if c not in (*right, *request.ignore))
+    only_right = tuple(c for c in right if c not in (*left, *request.ignore))
+    return only_left, only_right
 
 
 def _report(
@@ -233,13 +245,11 @@ def _report(
     nulls, doubled = matching.match([statement for side in sides for statement in side.setup])
     days, columns, examples = matching.days(), matching.column_differences(), matching.examples()
     drawn = matching.spot_check(request.sample)
-    digests = tuple(str(rows[0][0]) for rows in matching.digests()) if request.sha256 else ()
-    found = matching.digests('"@day"') if request.sha256 and matching.day else ([], [])
-    left, right = (dict[date | None, str](rows) for rows in found)
-    by_day = {
-        d: (left.get(d, ""), right.get(d, ""))
-        for d in sorted({*left, *right}, key=lambda d: d or date.min)
-    }
+    digests, by_day = None, dict[date | None, tuple[str, str]]()
+    if request.sha256:
+        left, right = matching.digests()
+        digests = str(left[0][0]), str(right[0][0])
+        by_day = _digests_by_day(matching)
     return ReconcileReport(
         sides[0].name,
         sides[1].name,
@@ -251,13 +261,24 @@ def _report(
         unmatched,
         examples,
         drawn,
-        (digests[0], digests[1]) if digests else None,
+        digests,
         with_addresses(";\n".join([*matching.script, ""])),
         by_day,
     )
 
 
+def _digests_by_day(matching: Matching) -> dict[date | None, tuple[str, str]]:
+    """The digests of each day on the left and the right side, rows without a day first; none where
+    no column gives a row's day."""
+    if not matching.day:
+        return {}
+    left, right = (dict[date | None, str](rows) for rows in matching.digests('"@day"'))
+    days = sorted({*left, *right}, key=lambda day: day or date.min)
+    return {day: (left.get(day, ""), right.get(day, "")) for day in days}
+
+
 VALUE, SHOWN = "value", 3
+NO_ROWS = "has no rows with a value"
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
@@ -271,8 +292,8 @@ def judge_controls(
     """
     settings = controls_of(lake.settings)
     refuse_unknown("control", names, settings, "Nothing was judged")
-    chosen = {n: s for n, s in settings.items() if not names or n in names}
-    outcomes = [_judge_control(lake, pipeline, name, control) for name, control in chosen.items()]
+    chosen = [name for name in settings if name in names] if names else [*settings]
+    outcomes = [_judge_control(lake, pipeline, name, settings[name]) for name in chosen]
     if unwritable_folder(lake) is None:
         keep_outcomes(lake, outcomes)
     return outcomes
@@ -289,21 +310,30 @@ def judge_controls_over(
 def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
     """Names of the controls that read one of these tables or a table made from them; and of the
     controls whose tables are unknown."""
-    affected, known = (
-        {*written},
-        {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)},
-    )
+    known = {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)}
+    affected = _affected_tables(lake, pipeline, written, known)
+    names = list[str]()
+    for name, control in controls_of(lake.settings).items():
+        read = tables_read(control)
+        if read is None or read & affected or not read & known:
+            names.append(name)
+    return names
+
+
+def _affected_tables(
+    lake: Lake, pipeline: Pipeline, written: Collection[str], known: Collection[str]
+) -> set[str]:
+    """These tables and all that are made from them, of the `known` ones; with a landed table the
+    ledgers of what landed."""
+    affected = {*written}
     for contract in pipeline.contracts:
-        if lake.writes(contract.name) and any(i.table in affected for i in contract.inputs):
+        is_made_from = any(i.table in affected for i in contract.inputs)
+        if is_made_from and lake.writes(contract.name):
             affected.add(contract.name)
-    if any(c.is_landed and c.name in affected for c in pipeline.contracts):
-        affected |= known - {c.name for c in pipeline.contracts}  # ledgers of what landed
-    tables_of = {name: tables_read(control) for name, control in controls_of(lake.settings).items()}
-    return [
-        name
-        for name, read in tables_of.items()
-        if read is None or read & affected or not read & known
-    ]
+    landed = {c.name for c in pipeline.contracts if c.is_landed}
+    if landed & affected:
+        affected |= {*known} - {c.name for c in pipeline.contracts}
+    return affected
 
 
 def _judge_control(
@@ -313,24 +343,23 @@ def _judge_control(
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
     except BackfillError as error:
-        return ControlOutcome(
-            name, False, error=_unwritten(pipeline, str(error)) or str(error), at=at
-        )
-    if not min(report.rows):
-        lacking = report.rows[1] if not report.rows[0] else 0
-        side = "the query" if not report.rows[0] else "what is expected"
-        return ControlOutcome(name, False, lacking, error=f"{side} has no rows with a value", at=at)
+        words = _unwritten(pipeline, str(error)) or str(error)
+        return ControlOutcome(name, False, error=words, at=at)
+    queried, expected = report.rows
+    if not queried:
+        return ControlOutcome(name, False, expected, error=f"the query {NO_ROWS}", at=at)
+    if not expected:
+        return ControlOutcome(name, False, 0, error=f"what is expected {NO_ROWS}", at=at)
     return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
 
 
 def _unwritten(pipeline: Pipeline, error: str) -> str:
     """The error in words where the query reads a table without any write; else empty."""
-    named = [t.name for t in pipeline.tables if f"Table with name {t.name} does not exist" in error]
-    return (
-        f"nothing was written to {named[0]} yet. Make its days first: `backfill-assets catch-up`"
-        if named
-        else ""
-    )
+    for table in pipeline.tables:
+        if f"Table with name {table.name} does not exist" in error:
+            advice = "Make its days first: `backfill-assets catch-up`"
+            return f"nothing was written to {table.name} yet. {advice}"
+    return ""
 
 
 def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) -> ReconcileRequest:
@@ -349,10 +378,10 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
         return f"{QUERY}SELECT {expected} AS {VALUE}"
     if expected.startswith(LAKE):
         return f"{LAKE}{_path_from_base_lake(lake, expected.removeprefix(LAKE))}"
-    is_side = expected.startswith((QUERY, *DATABASE)) or expected.partition("@")[0] in known_tables(
-        lake, pipeline
-    )
-    return expected if is_side else str(_path_from_base_lake(lake, expected))
+    if expected.startswith((QUERY, *DATABASE)):
+        return expected
+    is_table = expected.partition("@")[0] in known_tables(lake, pipeline)
+    return expected if is_table else str(_path_from_base_lake(lake, expected))
 
 
 def _path_from_base_lake(lake: Lake, path: str) -> Path:
@@ -369,10 +398,17 @@ def _words(report: ReconcileReport) -> str:
         for c in report.columns
         if not c.same_kind
     ]
-    for row in [e for e in report.examples if e.kind != WITHIN][:SHOWN]:
-        where = ", ".join(str(v) for v in row.key.values())
-        left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
-        doubled = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
-        texts.append(f"{where}: {left}, expected {right}{doubled}")
+    differing = [row for row in report.examples if row.kind != WITHIN]
+    texts += map(_row_words, differing[:SHOWN])
     more = report.mismatches - len(texts)
-    return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)
+    if more > 0:
+        texts.append(f"and {more} more")
+    return "; ".join(texts)
+
+
+def _row_words(row: MatchedRow) -> str:
+    """A value that differs from the expected one, behind its key."""
+    where = ", ".join(str(v) for v in row.key.values())
+    left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
+    doubled = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
+    return f"{where}: {left}, expected {right}{doubled}"

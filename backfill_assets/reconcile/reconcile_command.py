@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.reconcile.reconcile_layers import Balance, LayersReport
 
 NAME_CHARS = 60  # a side may be a long query
+SIDES = "left", "right"
 
 
 def _tolerance(text: str) -> tuple[str, str]:
@@ -77,9 +78,10 @@ def reconcile(layers: bool, **options: Any) -> Output:
     "postgresql://…#TABLE". The report and the SQL that ran are kept in the lake. Exit code 1 if
     anything differs beyond tolerance, or a balance does not hold.
     """
-    if layers and (options["left"] or options["right"]):
+    has_sides = bool(options["left"]), bool(options["right"])
+    if layers and any(has_sides):
         raise click.UsageError("--layers and LEFT --with RIGHT exclude each other.")
-    if not layers and not (options["left"] and options["right"]):
+    if not layers and not all(has_sides):
         raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
     by_day = options.pop("by_day")
     options["sha256"] = options["sha256"] or by_day
@@ -93,19 +95,23 @@ def reconcile(layers: bool, **options: Any) -> Output:
     else:
         report = reconcile_of(lake, pipeline, _request(options))
         title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
-        rows = (
-            f"{number(report.rows[0])} row(s) left, {number(report.rows[1])} right, by "
-            f"{', '.join(report.key)}"
-        )
-        verdict = (
-            f"{number(report.mismatches)} mismatch(es)" if report.mismatches else "no mismatch"
-        )
-        lines = [f"{report.left} against {report.right}: {verdict}; {rows}"]
+        lines = [_verdict_line(report)]
         sections = [*(_partitions(report) if by_day else ()), *_sections(report)]
         failed = bool(report.mismatches)
         remark(f"kept {keep_report(lake, report)} and its .sql")
     page = Page("reconcile", title, lake.address, sections, lines)
     return Output(report, [*lines, *sections], failed, {"html": partial(write_page, page=page)})
+
+
+def _verdict_line(report: "ReconcileReport") -> str:
+    """What came out, as one line."""
+    left, right = report.rows
+    count = report.mismatches
+    verdict = f"{number(count)} mismatch(es)" if count else "no mismatch"
+    return (
+        f"{report.left} against {report.right}: {verdict}; {number(left)} row(s) left, "
+        f"{number(right)} right, by {', '.join(report.key)}"
+    )
 
 
 def _request(options: dict[str, Any]) -> "ReconcileRequest":
@@ -125,14 +131,18 @@ def _balances(report: "LayersReport") -> list[PageSection]:
         ("does not balance", report.wrong),
         ("is to be made again", report.waiting),
     ):
-        rows = [
-            (b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in found
-        ]
-        columns = ("balance", "day", "state", "one side", "other side")
-        sections += (
-            [PageSection(title.capitalize(), [TextTable(columns, rows, title)])] if rows else []
-        )
+        if found:
+            sections.append(PageSection(title.capitalize(), [_balance_table(title, found)]))
     return sections
+
+
+def _balance_table(title: str, balances: "Iterable[Balance]") -> TextTable:
+    """A row for each balance, with both of its sides."""
+    columns = ("balance", "day", "state", "one side", "other side")
+    rows = [
+        (b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in balances
+    ]
+    return TextTable(columns, rows, title)
 
 
 def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
@@ -146,65 +156,60 @@ def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
 
 def _sections(report: "ReconcileReport") -> list[PageSection]:
     """The parts of the report that have content."""
-    kinds = [k for k in KINDS if report.total(k)]
-    off = [d for d in report.days if d.kinds]
-    days = [(d.day, d.left, d.right, *(d.kinds.get(k, 0) for k in kinds)) for d in off]
-    columns = [
-        (
-            c.column,
-            c.left_type,
-            c.right_type,
-            c.differing,
-            c.within,
-            [f"{n} {look}" for look, n in c.how.items()],
-        )
-        for c in report.columns
-        if c.differing or c.within or not c.same_kind
-    ]
-    day_names = ("day", "rows left", "rows right", *kinds)
-    column_names = ("column", "left", "right", "differing", "within tolerance", "looks like")
-    examples = ("kind", "key", "left", "right")
+    days, columns = _day_table(report), _column_table(report)
+    cells = ("kind", "key", "left", "right")
+    examples = TextTable(cells, _cells(report.examples), "rows that differ, drawn by --seed")
+    drawn = TextTable(cells, _cells(report.spot_check), "keys drawn by --seed")
     sections = [
-        PageSection(
-            "Days that differ", [TextTable(day_names, days)] if days else [], _remarks(report)
-        ),
-        PageSection("Columns", [TextTable(column_names, columns)] if columns else []),
-        PageSection(
-            "Rows that differ",
-            [TextTable(examples, _cells(report.examples), "rows that differ, drawn by --seed")],
-        ),
-        PageSection(
-            "Spot check", [TextTable(examples, _cells(report.spot_check), "keys drawn by --seed")]
-        ),
+        PageSection("Days that differ", [days] if days.rows else [], _remarks(report)),
+        PageSection("Columns", [columns] if columns.rows else []),
+        PageSection("Rows that differ", [examples]),
+        PageSection("Spot check", [drawn]),
     ]
     shown = [s for s in sections if s.lines or any(t.rows for t in s.tables)]
     return [*shown, PageSection("The SQL that ran", code=report.sql)]
 
 
+def _day_table(report: "ReconcileReport") -> TextTable:
+    """The days that differ, with their rows of each kind that the report has."""
+    kinds = [k for k in KINDS if report.total(k)]
+    off = [d for d in report.days if d.kinds]
+    rows = [(d.day, d.left, d.right, *(d.kinds.get(k, 0) for k in kinds)) for d in off]
+    return TextTable(("day", "rows left", "rows right", *kinds), rows)
+
+
+def _column_table(report: "ReconcileReport") -> TextTable:
+    """The columns that differ, also within tolerance or only in kind."""
+    rows = []
+    for c in report.columns:
+        if c.differing or c.within or not c.same_kind:
+            looks = [f"{n} {look}" for look, n in c.how.items()]
+            rows.append((c.column, c.left_type, c.right_type, c.differing, c.within, looks))
+    names = ("column", "left", "right", "differing", "within tolerance", "looks like")
+    return TextTable(names, rows)
+
+
 def _partitions(report: "ReconcileReport") -> list[PageSection]:
     """Rows and SHA-256 of each day on both sides, also of days that do not differ."""
     rows_of = {d.day: (d.left, d.right) for d in report.days}
-    rows = [
-        (day or "no day", *rows_of[day], left, "the same" if left == right else right)
-        for day, (left, right) in report.digests_by_day.items()
-    ]
-    return [
-        PageSection(
-            "Each day", [TextTable(("day", "left", "right", "SHA-256 left", "SHA-256 right"), rows)]
-        )
-    ]
+    rows = []
+    for day, (left, right) in report.digests_by_day.items():
+        shown = "the same" if left == right else right
+        rows.append((day or "no day", *rows_of[day], left, shown))
+    columns = ("day", "left", "right", "SHA-256 left", "SHA-256 right")
+    return [PageSection("Each day", [TextTable(columns, rows)])]
 
 
 def _remarks(report: "ReconcileReport") -> list[str]:
     """What tables do not show: keys that are no keys, columns that were not compared, digests."""
     remarks = []
-    for title, pair in (
+    for title, (left, right) in (
         ("rows with a NULL in the key", report.null_keys),
         ("keys that repeat", report.doubled_keys),
     ):
-        if any(pair):
-            remarks.append(f"{title}: {number(pair[0])} left, {number(pair[1])} right")
-    for side, names in zip(("left", "right"), report.unmatched_columns, strict=True):
+        if left or right:
+            remarks.append(f"{title}: {number(left)} left, {number(right)} right")
+    for side, names in zip(SIDES, report.unmatched_columns, strict=True):
         if names:
             remarks.append(
                 f"on the {side} only: {', '.join(names)} (--ignore or --columns leaves columns out)"
@@ -213,17 +218,22 @@ def _remarks(report: "ReconcileReport") -> list[str]:
     if types := ", ".join(f"{c.column} ({c.left_type}, {c.right_type})" for c in other_types):
         remarks.append(f"types differ: {types}")
     if report.digests:
-        remarks += [
-            f"SHA-256 {side}: {d}"
-            for side, d in zip(("left", "right"), report.digests, strict=True)
-        ]
+        pairs = zip(SIDES, report.digests, strict=True)
+        remarks += [f"SHA-256 {side}: {digest}" for side, digest in pairs]
     return remarks
 
 
 def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
-    def cells(values: "Mapping[str, str | None]") -> list[str]:
-        return [
-            f"{column}={'NULL' if value is None else value}" for column, value in values.items()
-        ]
+    return [
+        (row.kind, _cell_texts(row.key), _cell_texts(row.left), _cell_texts(row.right))
+        for row in rows
+    ]
 
-    return [(row.kind, cells(row.key), cells(row.left), cells(row.right)) for row in rows]
+
+def _cell_texts(values: "Mapping[str, str | None]") -> list[str]:
+    """A text `COLUMN=VALUE` for each column."""
+    return [f"{column}={_value_text(value)}" for column, value in values.items()]
+
+
+def _value_text(value: str | None) -> str:
+    return "NULL" if value is None else value

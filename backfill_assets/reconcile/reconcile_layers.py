@@ -8,7 +8,7 @@ deliveries by SQL of its own, beside the transform. Not here: matching rows (`re
 account of landed rows by receipts (`account`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -44,21 +44,26 @@ def learning_tables(pipeline: Pipeline) -> LearningTables | None:
     """Return the tables by facts of their contracts; None for a lake without them. Features as
     known now have the same columns and read the same days of the same inputs, by content in place
     of the cut."""
-    known_at_cut = (c for c in pipeline.contracts if reads(c.inputs, InputKind.KNOWN_AT_CUT))
-    as_known = next(known_at_cut, None)
+    contracts = pipeline.contracts
+    as_known = _first_of(c for c in contracts if reads(c.inputs, InputKind.KNOWN_AT_CUT))
     if as_known is None:
         return None
-    others = [c for c in pipeline.contracts if c is not as_known]
+    others = [c for c in contracts if c is not as_known]
     read = {c.name: {i.table for i in c.inputs} for c in others}
     as_now = tuple(replace(i, kind=InputKind.CONTENT) for i in as_known.inputs)
-    now = next(
-        (c for c in others if c.inputs == as_now and c.column_names == as_known.column_names), None
-    )
-    labels = next((c for c in others if as_known.name in read[c.name] and len(c.inputs) > 1), None)
-    learnt = next(
-        (c for c in others if labels and read[c.name] == {as_known.name, labels.name}), None
-    )
-    return LearningTables(as_known, now, labels, learnt) if now and labels and learnt else None
+    alike = [c for c in others if c.column_names == as_known.column_names]
+    now = _first_of(c for c in alike if c.inputs == as_now)
+    labelled = [c for c in others if as_known.name in read[c.name]]
+    labels = _first_of(c for c in labelled if len(c.inputs) > 1)
+    if now is None or labels is None:
+        return None
+    joined = {as_known.name, labels.name}
+    learnt = _first_of(c for c in others if read[c.name] == joined)
+    return None if learnt is None else LearningTables(as_known, now, labels, learnt)
+
+
+def _first_of(contracts: Iterable[Contract]) -> Contract | None:
+    return next(iter(contracts), None)
 
 
 Counts = Mapping[date, int]
@@ -139,9 +144,15 @@ def reconcile_layers(lake: Lake, pipeline: Pipeline, days: DayRange | None = Non
     states = pipeline.states(read_view(lake, pipeline.contracts))
     with own_engine(lake) as engine:
         counting = _Counting(lake, pipeline, engine, states)
-        parts = (counting.landed(), counting.current(), counting.in_window(), counting.learnt())
-        found = (b for part in parts for b in part)
-        return LayersReport(tuple(b for b in found if days is None or b.day in days))
+        found = [
+            *counting.landed(),
+            *counting.current(),
+            *counting.in_window(),
+            *counting.learnt(),
+        ]
+    if days is not None:
+        found = [balance for balance in found if balance.day in days]
+    return LayersReport(tuple(found))
 
 
 @dataclass(frozen=True)
@@ -164,11 +175,10 @@ class _Counting:
                 landed["vanished from dumps"] = vanished
             source = self.states.view.source(raw.name)
             for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
-                yield (
-                    balance
-                    if is_whole(source, balance.day)
-                    else replace(balance, state=State.PENDING)
-                )
+                if is_whole(source, balance.day):
+                    yield balance
+                else:
+                    yield replace(balance, state=State.PENDING)
 
     def current(self) -> Iterator[Balance]:
         """Yield balances per event day and source: current events by raw's deliveries against
@@ -186,30 +196,31 @@ class _Counting:
         """Yield per feature day: entities with an event in the window against rows of both tables
         of features."""
         tables = learning_tables(self.pipeline)
+        if tables is None:
+            return
         hours = self.lake.settings.features.cutoff_grace_hours
-        known = (
-            []
-            if tables is None
-            else [(tables.now, NOW), (tables.as_known, AT_CUT.format(hours=hours))]
+        yield from self._feature_balances(tables.now, NOW)
+        yield from self._feature_balances(tables.as_known, AT_CUT.format(hours=hours))
+
+    def _feature_balances(self, features: Contract, known: str) -> Iterator[Balance]:
+        """Yield the balances of one table of features; `known` is the condition that an event is
+        known to it."""
+        made = sorted(self.states.view.table(features.name).latest)
+        if not made:
+            return
+        staging = features.inputs[0]
+        entity = [f"s.{quoted(k)}" for k in features.key if k != features.day_column]
+        query = IN_WINDOW.format(
+            entity=", ".join(entity),
+            days=", ".join(f"(DATE '{d}')" for d in made),
+            staging=self._table(staging.table),
+            before=staging.before,
+            known=known,
+            named=" AND ".join(f"{column} IS NOT NULL" for column in entity),
         )
-        for features, condition in known:
-            staging, entity = (
-                features.inputs[0],
-                [k for k in features.key if k != features.day_column],
-            )
-            if not (made := sorted(self.states.view.table(features.name).latest)):
-                continue
-            query = IN_WINDOW.format(
-                entity=", ".join(f"s.{quoted(k)}" for k in entity),
-                days=", ".join(f"(DATE '{d}')" for d in made),
-                staging=self._table(staging.table),
-                before=staging.before,
-                known=condition,
-                named=" AND ".join(f"s.{quoted(k)} IS NOT NULL" for k in entity),
-            )
-            one = {f"entities with events in {staging.table}": self._count(query)}
-            rows = {features.name: self._rows(features.name)}
-            yield from self._balances(f"rows of {features.name}", features.name, one, rows)
+        one = {f"entities with events in {staging.table}": self._count(query)}
+        rows = {features.name: self._rows(features.name)}
+        yield from self._balances(f"rows of {features.name}", features.name, one, rows)
 
     def learnt(self) -> Iterator[Balance]:
         """Yield per feature day: rows as known against rows with a mature label and rows without
@@ -235,9 +246,10 @@ class _Counting:
     def _balances(
         self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]
     ) -> Iterator[Balance]:
-        for day in sorted({d for counts in (*one.values(), *other.values()) for d in counts}):
-            sides = [{n: c.get(day, 0) for n, c in side.items()} for side in (one, other)]
-            yield Balance(name, day, sides[0], sides[1], self.states.of(table, day))
+        days = set[date]().union(*one.values(), *other.values())
+        for day in sorted(days):
+            left, right = _counts_on(day, one), _counts_on(day, other)
+            yield Balance(name, day, left, right, self.states.of(table, day))
 
     def _table(self, name: str) -> str:
         contract = self._contract(name)
@@ -255,3 +267,7 @@ class _Counting:
 
     def _count(self, query: str) -> Counts:
         return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())
+
+
+def _counts_on(day: date, side: Mapping[str, Counts]) -> dict[str, int]:
+    return {name: counts.get(day, 0) for name, counts in side.items()}

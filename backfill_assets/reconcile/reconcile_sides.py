@@ -69,11 +69,13 @@ class Side:
 
     def refuse_changed(self) -> None:
         """Raise BackfillError if a file of the side changed since the side was opened."""
-        now = _file_stamps(path for path, *_ in self.files)
-        if now != self.files:
-            gone = {path for path, *_ in self.files} - {path for path, *_ in now}
-            culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
-            raise _refused(self.name, culprit, "Compare again once nothing writes there")
+        paths = [path for path, *_ in self.files]
+        now = _file_stamps(paths)
+        if now == self.files:
+            return
+        gone = {*paths} - {path for path, *_ in now}
+        culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
+        raise _refused(self.name, culprit, "Compare again once nothing writes there")
 
 
 def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str) -> Side:
@@ -131,14 +133,10 @@ def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str)
 
 
 def _snapshot(lake: Lake, table: str, moment: str) -> Side:
-    kept = (
-        SnapshotReader(lake, find_snapshot(lake, moment.removeprefix(SNAPSHOT)))
-        .table(table)
-        .pinned()
-    )
-    return Side(
-        f"{table}@{moment} of {lake.address}", selection(kept.files, kept.contract), kept.contract
-    )
+    snapshot = find_snapshot(lake, moment.removeprefix(SNAPSHOT))
+    kept = SnapshotReader(lake, snapshot).table(table).pinned()
+    rows = selection(kept.files, kept.contract)
+    return Side(f"{table}@{moment} of {lake.address}", rows, kept.contract)
 
 
 def _moment(lake: Lake, table: str, text: str) -> Moment:
@@ -167,11 +165,7 @@ def _query(
     be published. The query is refused if it could write."""
     with unreadable(query, CORRECT):
         refuse_others(engine, query)
-    named = named_tables(query)
-    chosen = [c for n, c in (known or {}).items() if named is None or n in named]
-    lakes = [of for of in (lake, lake and lake.base_lake) if of is not None]
-    there = [c for c in chosen if any(of.store.exists(c.name) for of in lakes)]
-    tables = {c.name: rows_as_published(lakes[0], c) for c in there}
+    tables = {} if lake is None else _queried_tables(query, lake, known or {})
     setup = [f"CREATE TEMP VIEW {quoted(name)} AS {rows}" for name, rows in tables.items()]
     with unreadable(query, "`backfill-assets verify` names damaged files"):
         for statement in setup:
@@ -179,23 +173,34 @@ def _query(
     with unreadable(query, CORRECT):
         refuse_writing(engine, query)
         name, keeping = _materialized(engine, query.rstrip().rstrip(";"))
-    cleanup = [
-        f"DROP VIEW {quoted(n)}" for n in tables
-    ]  # their names are free for the other side's
+    # Their names are free for the other side's.
+    cleanup = [f"DROP VIEW {quoted(table)}" for table in tables]
     for statement in cleanup:
         engine.execute(statement)
-    return Side(
-        QUERY + " ".join(query.split()), f"SELECT * FROM {name}", setup=(*setup, keeping, *cleanup)
-    )
+    title = QUERY + " ".join(query.split())
+    return Side(title, f"SELECT * FROM {name}", setup=(*setup, keeping, *cleanup))
+
+
+def _queried_tables(query: str, lake: Lake, known: Mapping[str, Contract]) -> dict[str, str]:
+    """The rows, as a SELECT, of each of the `known` tables that a query may read and that the lake,
+    or the lake that it is a candidate of, has."""
+    named = named_tables(query)
+    lakes = [lake] if lake.base_lake is None else [lake, lake.base_lake]
+    tables = dict[str, str]()
+    for name, contract in known.items():
+        may_be_read = named is None or name in named
+        if may_be_read and any(of.store.exists(contract.name) for of in lakes):
+            tables[contract.name] = rows_as_published(lake, contract)
+    return tables
 
 
 def _materialized(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
     """Keep the rows of a query as they are now; returns the temporary table and the statement that
     made it."""
-    name = f"side_{engine.execute('SELECT count(*) FROM duckdb_tables()').fetchall()[0][0]}"
-    engine.execute(
-        statement := f"CREATE TEMP TABLE {name} AS {query}\n"
-    )  # the line ends a comment of the query's
+    [(count,)] = engine.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
+    name = f"side_{count}"
+    statement = f"CREATE TEMP TABLE {name} AS {query}\n"  # the line ends a comment of the query's
+    engine.execute(statement)
     return name, statement
 
 
@@ -258,12 +263,15 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
         raise _refused(
             text, "no Delta table lies there", "Copy files out of the bucket, and name their folder"
         )
-    if not (files := data_files_at(str(Path(text).absolute()))):  # the kept SQL runs anywhere
+    files = data_files_at(str(Path(text).absolute()))  # the kept SQL runs anywhere
+    if not files:
         return None
     listed = f"[{', '.join(map(literal, files))}]"
-    is_parquet = all(f.endswith(".parquet") for f in files)
-    read = f"read_parquet({listed}, can_have_nan = true" if is_parquet else f"read_csv({listed}"
-    return Side(text, f"SELECT * FROM {read}, union_by_name = true)", None, _file_stamps(files))
+    if all(f.endswith(".parquet") for f in files):
+        rows = f"read_parquet({listed}, can_have_nan = true, union_by_name = true)"
+    else:
+        rows = f"read_csv({listed}, union_by_name = true)"
+    return Side(text, f"SELECT * FROM {rows}", None, _file_stamps(files))
 
 
 def by_grain(
@@ -271,12 +279,8 @@ def by_grain(
 ) -> Side:
     """Return totals of a side, by the first day of their `day` or `month`, or of `all`; NULL totals
     are left out. A day is a date or text that begins with one, a month also `2024-03`."""
-    refuse_lacking(
-        side,
-        [*columns, *([grain] if grain != ALL else [])],
-        columns_of(engine, side),
-        "of the total",
-    )
+    wanted = [*columns] if grain == ALL else [*columns, grain]
+    refuse_lacking(side, wanted, columns_of(engine, side), "of the total")
     any_value = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
     first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"
     cells = {
@@ -300,23 +304,19 @@ def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        lines = [
-            line.strip()
-            for line in str(error).partition("Please try installing")[0].splitlines()
-            if line.strip()
-        ]
-        fetched = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
-        raise _refused(
-            name, lines[0].rstrip(".! "), fetched if "extension" in lines[0] else fix
-        ) from error
+        text = str(error).partition("Please try installing")[0]
+        lines = [line.strip() for line in text.splitlines()]
+        first = next(line for line in lines if line)
+        if "extension" in first:
+            fix = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
+        raise _refused(name, first.rstrip(".! "), fix) from error
 
 
 def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
     """The types of the side's columns by name, as DuckDB writes them."""
     with unreadable(side.name):
-        return {
-            name: kind for name, kind, *_ in engine.execute(f"DESCRIBE {side.select}").fetchall()
-        }
+        described = engine.execute(f"DESCRIBE {side.select}").fetchall()
+    return {name: kind for name, kind, *_ in described}
 
 
 def refuse_lacking(side: Side, wanted: Collection[str], known: Collection[str], what: str) -> None:

@@ -84,7 +84,7 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     # Asked last: a marker is there before its first file.
     under_way = {*lake.place.names(markers(contract.name))}
     finished = [name for name in data_files if _write_of(name) not in under_way]
-    replaced = _unpinned(lake, contract, [name for name in finished if name in gone])
+    replaced = _unpinned_files(lake, contract, [name for name in finished if name in gone])
     unnamed = [name for name in finished if name not in removed]
     if first_of(table):  # what others left in their table is theirs
         unnamed = [name for name in unnamed if _write_of(name)]
@@ -108,7 +108,7 @@ def _is_older(table: Place, name: str, before: float) -> bool:
     return token is not None and token.changed_at < before
 
 
-def _unpinned(lake: LakeFolder, contract: Contract, replaced: list[str]) -> list[str]:
+def _unpinned_files(lake: LakeFolder, contract: Contract, replaced: list[str]) -> list[str]:
     """Those of a table's replaced files that no snapshot keeps; none while one is being made."""
     if not replaced:
         return []
@@ -214,12 +214,12 @@ def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     then these days are as they were.
     """
     compacted = dict[str, Sequence[LiveFile]]()
-    for batch in _batches(uneven_files(lake, contract, file_bytes)):
+    for batch in _commit_batches(uneven_files(lake, contract, file_bytes)):
         compacted |= _compacted(lake, contract, batch, file_bytes)
     return compacted
 
 
-def _batches(uneven: Layout) -> Iterator[Layout]:
+def _commit_batches(uneven: Layout) -> Iterator[Layout]:
     """The days that one commit rewrites: as many as reach `AT_ONCE_BYTES`."""
     batch, size = dict[str, Sequence[LiveFile]](), 0
     for day, group in uneven.items():
@@ -285,7 +285,7 @@ def _write(
 def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:
     """Raise BackfillError unless the new files hold the rows of the old ones; the columns of each
     are alike."""
-    before, after = (_contents(lake, contract, paths) for paths in (old, new))
+    before, after = (_day_contents(lake, contract, paths) for paths in (old, new))
     if before != after:
         day = next((d for d in before if before[d] != after.get(d)), None)
         raise BackfillError(
@@ -296,7 +296,7 @@ def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequen
         )
 
 
-def _contents(
+def _day_contents(
     lake: Lake, contract: Contract, paths: Sequence[str]
 ) -> dict[date | None, tuple[int, str]]:
     """Rows and fingerprint of each day in some files of a table."""

@@ -128,7 +128,7 @@ def inspect(
     version's."""
     path = lake.table_place(contract.name)
     ended, present = _ended(path), versions(path)
-    lacking = _lacking(first_of(path), present)
+    lacking = _lacking_versions(first_of(path), present)
     torn = tuple(v for v in present if not is_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
@@ -136,7 +136,7 @@ def inspect(
     active = replayed.active
     sizes = {file: path.size(file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
-    lost = [path.size(name) or 0 for name in _nameless(path, replayed.named)]
+    lost = [path.size(name) or 0 for name in _nameless_files(path, replayed.named)]
     newest = active.keys() - altered if read else ()
     earlier = replayed.named.keys() - active.keys() if deep else ()
     return Inspection(
@@ -157,14 +157,14 @@ def inspect(
     )
 
 
-def _lacking(first: int, present: list[int]) -> tuple[int, ...]:
+def _lacking_versions(first: int, present: list[int]) -> tuple[int, ...]:
     """The versions between the first and the last of those in a log that are not there."""
     if not present:
         return ()
     return tuple(sorted({*range(first, present[-1] + 1)} - {*present}))
 
 
-def _nameless(path: Place, named: Collection[str]) -> list[str]:
+def _nameless_files(path: Place, named: Collection[str]) -> list[str]:
     """The data files of a table that its log does not name; of an adopted table only those of our
     own writes."""
     nameless = [name for name in data_names(path) if name not in named]

@@ -4,6 +4,7 @@ Tested here: `erasure.erasing`. Not tested here: the record of erasures (`intake
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,36 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
     assert left == [2, 1], "a day that the erasure did not touch can be put back"
 
 
+def adopt_by_hand(table: Path) -> Path:
+    """Give the one file of day 1 of a table a second name, as `adopt` does; returns the first."""
+    (second,) = table.rglob(f"*={day(1)}/*.parquet")
+    first = table / "first.parquet"
+    first.hardlink_to(second)
+    named = second.rename(second.with_name(first.name)).relative_to(table).as_posix()
+    column, value = second.parent.name.split("=")
+    before = second.relative_to(table).as_posix()
+    partition = {column: value}
+    moves = [
+        {
+            "remove": {"path": before, "partitionValues": partition, "dataChange": False},
+            "commitInfo": {"timestamp": 1},
+        },
+        {"remove": {"path": first.name, "partitionValues": {}, "dataChange": False}},
+        {
+            "add": {
+                "path": named,
+                "partitionValues": partition,
+                "size": first.stat().st_size,
+                "dataChange": False,
+                "modificationTime": 0,
+            }
+        },
+    ]
+    commit = table / "_delta_log" / f"{2:020d}.json"
+    commit.write_text("\n".join(map(json.dumps, moves)))
+    return first
+
+
 def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_day_written_since(
     lake: Lake,
 ) -> None:
@@ -75,32 +106,7 @@ def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_d
         lake, STAGING, [{"entity": "bob", "value": 1, "event_date": day(1)}], digest="old"
     )
     table = lake.table_place("staging").local()
-    (second,) = table.rglob(f"*={day(1)}/*.parquet")
-    first = table / "first.parquet"
-    first.hardlink_to(second)
-    named = second.rename(second.with_name(first.name)).relative_to(table).as_posix()
-    column, value = second.parent.name.split("=")
-    before = second.relative_to(table).as_posix()
-    moves = [
-        {"remove": {"path": before, "partitionValues": {column: value}, "dataChange": False}},
-        {"remove": {"path": first.name, "partitionValues": {}, "dataChange": False}},
-        {
-            "add": {
-                "path": named,
-                "partitionValues": {column: value},
-                "size": first.stat().st_size,
-                "dataChange": False,
-                "modificationTime": 0,
-            }
-        },
-    ]
-    commit = table / "_delta_log" / f"{2:020d}.json"
-    commit.write_text(
-        "\n".join(
-            json.dumps({**m, "commitInfo": {"timestamp": 1}} if not n else m)
-            for n, m in enumerate(moves)
-        )
-    )
+    first = adopt_by_hand(table)
     search = Search(lake, Trace({"entity": "ann-77"}))
     erasure = begin_erasure(lake, search.trace.values, "")
     publish_by_hand(
