@@ -43,21 +43,8 @@ MEANINGS = {
 
 def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
     """Return the page of a lake, with `more` sections at its end."""
-    status, landed = report.status, report.delivered.account
-    lines = [standing(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
-    lines += [f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC."] if status.frontier else []
-    lines += (
-        ["All that landed is loaded."]
-        if status.frontier and not (landed.waiting or landed.surplus)
-        else []
-    )
-    lines += (
-        [f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of)."]
-        if status.as_of
-        else []
-    )
     sections = [
-        _days(status),
+        _days(report.status),
         *_landed(report.delivered),
         _lateness(report),
         _durations(report),
@@ -68,30 +55,39 @@ def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Pag
         _writes(report),
         *more,
     ]
-    return Page(
-        "report",
-        "What the lake holds, and how sure that is",
-        status.lake,
-        sections,
-        [" ".join(lines)],
-    )
+    title = "What the lake holds, and how sure that is"
+    return Page("report", title, report.status.lake, sections, [" ".join(_head_lines(report))])
+
+
+def _head_lines(report: LakeReport) -> list[str]:
+    """Return whether the lake is right, and of which moment the report is, as sentences."""
+    status, landed = report.status, report.delivered.account
+    lines = [standing(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
+    if status.frontier:
+        lines.append(f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC.")
+        is_all_loaded = not landed.waiting and not landed.surplus
+        if is_all_loaded:
+            lines.append("All that landed is loaded.")
+    if status.as_of:
+        lines.append(f"The lake's world stops at {status.as_of:%Y-%m-%d %H:%M} UTC (as_of).")
+    return lines
 
 
 def standing(report: LakeReport) -> str:
     """Return whether the lake is right, as one sentence: its days by state, of all tables, and
     broken controls."""
-    counts = Counter(map(shown_state, report.status))
-    wrong = [
-        f"{number(n)} {state}"
-        for state in MEANINGS
-        if (n := counts[state]) and state not in SETTLED
-    ]
-    broken = sum(not outcome.holds for outcome in report.controls)
-    days = [f"Days of tables that need a look: {', '.join(wrong)}."] if wrong else []
-    controls = [f"{broken} control(s) broken."] if broken else []
     if not any(report.status.tables.values()):
         return "Nothing has landed or been written yet."
-    return " ".join([*days, *controls]) or "Every day that can be is up to date."
+    counts = Counter(map(shown_state, report.status))
+    states = [state for state in MEANINGS if state not in SETTLED]
+    wrong = [f"{number(counts[state])} {state}" for state in states if counts[state]]
+    broken = sum(not outcome.holds for outcome in report.controls)
+    sentences = []
+    if wrong:
+        sentences.append(f"Days of tables that need a look: {', '.join(wrong)}.")
+    if broken:
+        sentences.append(f"{broken} control(s) broken.")
+    return " ".join(sentences) or "Every day that can be is up to date."
 
 
 def _section(
@@ -105,16 +101,14 @@ def _section(
 
 def _days(status: StatusReport) -> PageSection:
     drawn = grid(status)
-    nothing = (
-        "Every day that can be is up to date."
-        if drawn
-        else "Nothing has landed or been written yet."
-    )
     found, left_out = needing(status, MOST_NEEDING)
-    more = (
-        [f"And {number(left_out)} more: `backfill-assets status` has them all."] if left_out else []
-    )
     table = TextTable(("table", "days", "state", "because"), found, "What needs a look")
+    nothing = "Nothing has landed or been written yet."
+    if drawn:
+        nothing = "Every day that can be is up to date."
+    more = []
+    if left_out:
+        more.append(f"And {number(left_out)} more: `backfill-assets status` has them all.")
     return _section("Days", table, nothing, more, drawn)
 
 
@@ -139,27 +133,34 @@ def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str,
 def _landed(delivered: Delivered) -> Iterator[PageSection]:
     """Yield the account of all rows, per source where a lake has several."""
     for name, landed in (delivered.sources or {"": delivered}).items():
-        account, found = landed.account, kinds(landed.quarantine)
-        parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
-        about = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
-        if landed.repeats.rows:
-            about.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
-        if account.wrong:
-            shown = ", ".join(
-                f"{day} {-rows:+d} rows" for day, rows in [*account.wrong.items()][:MOST_WRONG]
-            )
-            days = f"{len(account.wrong)} loaded days, first {shown}"
-            about.append(
-                f"The account does not add up on {days}. `backfill-assets doctor` says what to do."
-            )
-        more = (
-            f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: see "
-            "`report --json`."
-        )
+        found = kinds(landed.quarantine)
         rows = [(count, reason) for reason, count in found.shown]
         tables = [TextTable(("rows", "in quarantine because"), rows)] if rows else []
+        lines = []
+        if found.more_kinds:
+            lines.append(
+                f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: see "
+                "`report --json`."
+            )
         title = f"What landed from {name}" if name else "What landed"
-        yield PageSection(title, tables, [more] if found.more_kinds else [], about)
+        yield PageSection(title, tables, lines, _account_lines(landed))
+
+
+def _account_lines(landed: Delivered) -> list[str]:
+    """Return where the landed rows are, and whether the account adds up, as sentences."""
+    account = landed.account
+    parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
+    lines = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
+    if landed.repeats.rows:
+        lines.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
+    if account.wrong:
+        first = [*account.wrong.items()][:MOST_WRONG]
+        shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in first)
+        lines.append(
+            f"The account does not add up on {len(account.wrong)} loaded days, first {shown}. "
+            "`backfill-assets doctor` says what to do."
+        )
+    return lines
 
 
 def _controls(report: LakeReport) -> Iterator[PageSection]:
@@ -189,14 +190,10 @@ def _lateness(report: LakeReport) -> PageSection:
 
 def _durations(report: LakeReport) -> PageSection:
     columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
-    rows = [
-        (
-            d.table,
-            d.writes,
-            *(f"{s:.2f} s" for s in (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)),
-        )
-        for d in report.durations
-    ]
+    rows = []
+    for d in report.durations:
+        seconds = (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)
+        rows.append((d.table, d.writes, *(f"{s:.2f} s" for s in seconds)))
     line = "A write is one commit of one table, whatever number of days it holds."
     return _section(
         "Durations", TextTable(columns, rows), "No write of this lake was measured.", [line]
@@ -205,69 +202,59 @@ def _durations(report: LakeReport) -> PageSection:
 
 def _checks(report: LakeReport) -> PageSection:
     """Return per table and check how many written days pass, and the days that do not."""
-    rows = [
-        (
-            h.table,
-            h.check,
-            h.days - len(h.found),
-            h.warned,
-            h.failed,
-            ranges([f.day for f in h.found], MOST_RANGES),
-        )
-        for h in report.checks
-        if h.days
-    ]
+    rows = []
+    for history in report.checks:
+        if history.days:
+            passed = history.days - len(history.found)
+            days = ranges([finding.day for finding in history.found], MOST_RANGES)
+            counts = (passed, history.warned, history.failed)
+            rows.append((history.table, history.check, *counts, days))
     columns = ("table", "check", "pass", "warn", "fail", "days that do not pass")
     table = TextTable(
         columns, rows, "written days, judged again by their receipts under the gates of today"
     )
-    figures = [figure for figure in (check_figure(report.checks),) if figure]
-    return replace(
-        _section("Checks", table, "No day is written that a check could judge."), figures=figures
-    )
+    figure = check_figure(report.checks)
+    section = _section("Checks", table, "No day is written that a check could judge.")
+    return replace(section, figures=[figure] if figure else [])
 
 
 def _proofs(report: LakeReport) -> Iterator[PageSection]:
     """Yield the days that were computed again, per table and newest first, where there are any."""
-    if report.proofs:
-        outcomes = dict.fromkeys(p.outcome for p in report.proofs)
-        counts = Counter((p.table, p.outcome) for p in report.proofs)
-        rows = [
-            (t, *(counts[t, o] for o in outcomes))
-            for t in dict.fromkeys(p.table for p in report.proofs)
-        ]
-        newest = [
-            (p.at[:19], p.table, p.day, p.outcome, p.words)
-            for p in report.proofs[: -MOST_RUNS - 1 : -1]
-        ]
-        last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
-        yield PageSection(
-            "Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last]
-        )
+    if not report.proofs:
+        return
+    outcomes = dict.fromkeys(p.outcome for p in report.proofs)
+    counts = Counter((p.table, p.outcome) for p in report.proofs)
+    rows = []
+    for table in dict.fromkeys(p.table for p in report.proofs):
+        rows.append((table, *(counts[table, outcome] for outcome in outcomes)))
+    newest = [
+        (p.at[:19], p.table, p.day, p.outcome, p.words)
+        for p in report.proofs[: -MOST_RUNS - 1 : -1]
+    ]
+    last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
+    yield PageSection(
+        "Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last]
+    )
 
 
 def _runs(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
     rows = []
     for r in runs[:MOST_RUNS]:
-        tables = "all" if len(r.tables) == len(report.status.tables) else ", ".join(r.tables) or "–"
-        rows.append(
-            (
-                r.began,
-                r.days or "",
-                tables,
-                r.reason,
-                r.status,
-                _took(r.seconds),
-                r.cause or "–",
-                r.run_id[:8],
-            )
-        )
+        made = (_tables_of_run(r, report), r.reason, r.status, _took(r.seconds))
+        rows.append((r.began, r.days or "", *made, r.cause or "–", r.run_id[:8]))
     columns = ("began", "days", "tables", "why", "ended", "took", "cause", "run")
     return _section(
         "Runs",
         TextTable(columns, rows, "the newest runs"),
         "Dagster remembers no run on this lake.",
     )
+
+
+def _tables_of_run(run: PastRun, report: LakeReport) -> str:
+    """Return the names of a run's tables; a word where it was for all of the lake's."""
+    if len(run.tables) == len(report.status.tables):
+        return "all"
+    return ", ".join(run.tables) or "–"
 
 
 def _writes(report: LakeReport) -> PageSection:
@@ -329,13 +316,9 @@ def _rectangle(days: Sequence[DayStatus]) -> Markup:
     """Draw days of one state as one rectangle; its title names the days and their rows."""
     first, last = days[0], days[-1]
     state = f"{first.state.value}, {WILL_CHANGE}" if first.will_change else first.state.value
-    title = (
-        f"{from_inclusive(first.day, last.day)}: {state}, "
-        f"{number(sum(d.rows or 0 for d in days))} rows"
-    )
-    x, width = (
-        (first.day.day - 1) * DAY_PX,
-        ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX,
-    )
+    rows = number(sum(d.rows or 0 for d in days))
+    title = f"{from_inclusive(first.day, last.day)}: {state}, {rows} rows"
+    x = (first.day.day - 1) * DAY_PX
+    width = ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
     drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
     return drawn.format(shown_state(first), x, width, HEIGHT_PX, title)
