@@ -18,6 +18,7 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     keep_good_option,
+    names_of,
     overrides,
     say_unusable,
     some_days_options,
@@ -113,27 +114,27 @@ def allowed(days: DayRange, start: date) -> DayRange:
 
 
 def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the named tables in the lake's order; raise click's error for an unknown one."""
-    wanted = {n.strip() for n in named.split(",") if n.strip()} if named is not None else set(known)
-    unknown = sorted(wanted - set(known))
-    if unknown or not wanted:
-        culprit = (
-            f"no table {', '.join(unknown) or 'is named'}. "
-            f"{known_names(''.join(unknown[:1]), known)}"
-        )
-        raise click.BadParameter(culprit, param_hint="--tables")
-    return tuple(n for n in known if n in wanted)
+    """Return the named tables (None: all) in the lake's order; raise click's error for an unknown
+    one, and where there is none."""
+    listed = names_of(named)
+    wanted = set(known if listed is None else listed)
+    if unknown := sorted(wanted - {*known}):
+        culprit, nearest = f"no table {', '.join(unknown)}", unknown[0]
+    elif not wanted:
+        culprit, nearest = "no table is named", ""
+    else:
+        return tuple(name for name in known if name in wanted)
+    advice = known_names(nearest, known)
+    raise click.BadParameter(f"{culprit}. {advice}", param_hint="--tables")
 
 
 def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[str, ...]:
     """Return the named tables in the lake's order (None: all that are made); raise click's error
     for an unknown one, BackfillError for one that others write."""
-    known = [
-        t
-        for t in pipeline.tables
-        if lake.writes(t.name) and (named is not None or not t.contract.external)
-    ]
-    tables = chosen(named, [t.name for t in known])
+    known = [table for table in pipeline.tables if lake.writes(table.name)]
+    if named is None:
+        known = [table for table in known if not table.contract.external]
+    tables = chosen(named, [table.name for table in known])
     for name in tables:
         refuse_external(pipeline.table(name).contract)
     return tables
@@ -153,7 +154,7 @@ def _run_if_needed(known: Known, request: Work) -> RunOutcome:
         return work(known, request, begin=False)
     began = time.perf_counter()
     forecast = foreseen(known, request.tables, request.days, bool(request.force))
-    if forecast.rows is None:
+    if forecast.rows is None:  # a run is needed
         return work(known, request, begin=forecast.needs_engine)
     tables = tuple(
         TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items()
@@ -200,31 +201,46 @@ def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = Tru
     for request, outcome in runs:
         for t in outcome.tables:
             days = request.days if with_span else t.days
-            row = (t.table, days, t.changed, t.days - t.changed, t.rows, f"{t.seconds:.1f} s")
-            rows += [] if t.cause else [row]
+            if not t.cause:
+                took = f"{t.seconds:.1f} s"
+                rows.append((t.table, days, t.changed, t.days - t.changed, t.rows, took))
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
-    for t in (t for _, outcome in runs for t in outcome.tables if t.kept_back):
+    made = [table for _, outcome in runs for table in outcome.tables]
+    for table in made:
+        _note_kept_back(table)
+    for table in made:
+        _note_incomplete(table)
+
+
+def _note_kept_back(made: TableOutcome) -> None:
+    """Name on stderr the days of a table that its gates refused, if there are any."""
+    if made.kept_back:
         remark(
-            f"Note: {t.table} {ranges(t.kept_back)} refused: stayed as they were, the others were "
-            "made"
+            f"Note: {made.table} {ranges(made.kept_back)} refused: stayed as they were, the "
+            "others were made"
         )
-    for t in (t for _, outcome in runs for t in outcome.tables if t.incomplete):
+
+
+def _note_incomplete(made: TableOutcome) -> None:
+    """Name on stderr the days of a table that were made incomplete, if there are any."""
+    if made.incomplete:
         why = "input days are missing, or were made without a column that is read"
         remark(
-            f"Note: {t.table} {ranges(t.incomplete)} incomplete: {why}; `backfill-assets status "
-            "--why`"
+            f"Note: {made.table} {ranges(made.incomplete)} incomplete: {why}; `backfill-assets "
+            "status --why`"
         )
 
 
 def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
-    for t in (t for t in outcome.tables if t.irreproducible):
-        days = ", ".join(map(str, contiguous(t.irreproducible)))
-        say(
-            f"{t.table} {days}: other rows than the same inputs, code and settings gave before: "
-            "see `status`"
-        )
+    for made in outcome.tables:
+        if made.irreproducible:
+            days = ", ".join(map(str, contiguous(made.irreproducible)))
+            say(
+                f"{made.table} {days}: other rows than the same inputs, code and settings gave "
+                "before: see `status`"
+            )
     if not outcome.run_id:
         say(
             "Nothing changed: every day is as its inputs say, so that no run was made (--force "
@@ -233,10 +249,8 @@ def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
         return
     from backfill_assets.cli.dagster_home import lake_words
 
-    verdict, command = (
-        "succeeded" if outcome.success else "failed",
-        f"backfill-assets {lake_words(lake)}ui",
-    )
+    verdict = "succeeded" if outcome.success else "failed"
+    command = f"backfill-assets {lake_words(lake)}ui"
     click.echo(
         f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {command}"
     )
@@ -256,28 +270,41 @@ def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = F
     lake, states = known.lake, known.states
     lands = any(states.contracts[name].is_landed for name in names)
     comparison = landed(LakeSession(lake)) if lands else None
-    to_compute = [
-        name for name in names if force or not all(states.is_settled(name, d) for d in days)
-    ]
-    refused = _is_unsound(states, names) or (comparison is not None and bool(comparison.disputed))
-    if to_compute or refused or not (comparison is None or comparison.is_scanned):
-        counts = comparison is not None and comparison.counts_rows
+    to_compute = [name for name in names if force or not _is_all_settled(states, name, days)]
+    has_disputed_files = comparison is not None and bool(comparison.disputed)
+    if has_disputed_files or _is_unsound(states, names):
+        return Foreseen(None, needs_engine=False)
+    needs_a_scan = comparison is not None and not comparison.is_scanned
+    if to_compute or needs_a_scan:
+        counts_rows = comparison is not None and comparison.counts_rows
         builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
-        return Foreseen(None, not refused and (counts or builds))
+        return Foreseen(None, needs_engine=counts_rows or builds)
     if not all(_would_pass_gates(lake, states, name, days) for name in names):
         return Foreseen(None)
-    latest = {name: states.view.table(name).latest for name in names}
-    return Foreseen({name: sum(latest[name][d].entry.rows for d in days) for name in names})
+    return Foreseen({name: _rows_by_receipts(states, name, days) for name in names})
+
+
+def _is_all_settled(states: States, name: str, days: DayRange) -> bool:
+    """Whether every one of these days of a table is as its inputs say."""
+    return all(states.is_settled(name, day) for day in days)
+
+
+def _rows_by_receipts(states: States, name: str, days: DayRange) -> int:
+    """Return the rows of these written days of a table."""
+    latest = states.view.table(name).latest
+    return sum(latest[day].entry.rows for day in days)
 
 
 def _is_unsound(states: States, names: Sequence[str]) -> bool:
     """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its
     inputs say."""
-    repairs = any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
-    doubted = any(
+    if states.before_start():
+        return True
+    if any(
         source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values()
-    )
-    return repairs or doubted or bool(states.before_start())
+    ):
+        return True
+    return any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:
@@ -289,11 +316,11 @@ def _is_buildable(states: States, name: str, days: DayRange) -> bool:
 
 
 def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+    if not _is_buildable(states, name, days):
+        return False
     gates = lake.settings.gates
-    if name not in gates.tables and gates.incomplete != "refuse":
-        return _is_buildable(
-            states, name, days
-        )  # what was written passed all that no setting moves
-    findings = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
-    refuses = any(finding.refuses for of_day in findings.values() for finding in of_day)
-    return _is_buildable(states, name, days) and not refuses
+    moves_a_gate = name in gates.tables or gates.incomplete == "refuse"
+    if not moves_a_gate:  # what was written passed all that no setting moves
+        return True
+    judged = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
+    return not any(finding.refuses for findings in judged.values() for finding in findings)

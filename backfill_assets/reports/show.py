@@ -6,8 +6,8 @@ in a receipt with the versions of the inputs' days now. Not here: the rule that 
 (`kernel.core.states`).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -35,30 +35,16 @@ from backfill_assets.reading.rejected import refused_rows
 
 def brief(states: States, table: str, day: date, state: State) -> str:
     """Return one short reason; empty for a fresh day."""
-    if state is State.MISSING:
-        return _why_missing(states, table, day)
-    if state is State.STALE:
-        return _why_stale(states, table, day)
-    if state is State.PENDING and states.contracts[table].is_landed:
-        return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
-    if state is State.PENDING:
-        cut, frontier = cut_of(day, states.view.grace), states.frontier(table)
-        until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
-        return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
-    if state is State.INCOMPLETE:
-        return (
-            "input days are missing, or made without a column that is read: "
-            f"{_listed(states, table, day)}"
-        )
-    if state is State.UNPINNED:
-        receipt = states.latest(table, day)
-        named = ", ".join(states.digests.unpinned(receipt)) if receipt is not None else ""
-        return (
-            f"its step also read {named}, which its receipt cannot name: nothing says whether "
-            "that changed since"
-        )
-    if state is State.OUTDATED:
-        return _why_outdated(states, table, day)
+    reasons: dict[State, Callable[[States, str, date], str]] = {
+        State.MISSING: _why_missing,
+        State.STALE: _why_stale,
+        State.PENDING: _why_pending,
+        State.INCOMPLETE: _why_incomplete,
+        State.UNPINNED: _why_unpinned,
+        State.OUTDATED: _why_outdated,
+    }
+    if state in reasons:
+        return reasons[state](states, table, day)
     return "put back by a rollback" if state is State.HELD else ""
 
 
@@ -66,25 +52,29 @@ def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> t
     """Return every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
     reasons = [r for r in (brief(states, table, day, state),) if r]
-    if state is State.HELD and receipt is not None:
-        return (*reasons, *_of_rollback(table, day, receipt))
-    if state is not State.STALE or receipt is None:
+    if receipt is None:
         return tuple(reasons)
-    contract = states.contracts[table]
-    for wanted in states.digests.inputs_of(table, day):
-        reasons += _newer(states, wanted, day, receipt)
-    if receipt.days[day].built is Built.PENDING and cut_has_passed(
-        day, states.view.grace, states.frontier(table)
-    ):
-        reasons.append("its cut has passed since")
-    ripe = contract.matures_after_days
-    if (
-        ripe is not None
-        and is_mature(day, ripe, states.frontier(table))
-        and not is_mature(day, ripe, receipt.frontier)
-    ):
-        reasons.append("its label has become mature since")
+    if state is State.HELD:
+        reasons += _of_rollback(table, day, receipt)
+    if state is State.STALE:
+        for wanted in states.digests.inputs_of(table, day):
+            reasons += _newer(states, wanted, day, receipt)
+        reasons += _time_passed(states, table, day, receipt)
     return tuple(reasons)
+
+
+def _time_passed(states: States, table: str, day: date, receipt: Receipt) -> Iterator[str]:
+    """Name what the frontier reached since the `receipt`: the cut of a pending day, and the
+    maturity of a label."""
+    frontier = states.frontier(table)
+    was_pending = receipt.days[day].built is Built.PENDING
+    if was_pending and cut_has_passed(day, states.view.grace, frontier):
+        yield "its cut has passed since"
+    ripe = states.contracts[table].matures_after_days
+    if ripe is None or is_mature(day, ripe, receipt.frontier):
+        return
+    if is_mature(day, ripe, frontier):
+        yield "its label has become mature since"
 
 
 def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
@@ -97,61 +87,81 @@ def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
 
 def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
     """Name input days that were written after the versions in the receipt."""
-    days, read, view = (
-        input_days(states, wanted, day),
-        receipt.inputs.get(wanted.table),
-        states.view.table(wanted.table),
-    )
-    newer = [
-        d for d in days if read is not None and d in view.latest and view.latest[d].version > read
-    ]
-    if newer:
-        yield (
-            f"{wanted.table} {ranges(newer)} was written after version {read}, from which this "
-            "day was made"
-        )
-    foreign = [d for d in days if d in view.foreign]
-    if foreign:
+    days = input_days(states, wanted, day)
+    view, read = states.view.table(wanted.table), receipt.inputs.get(wanted.table)
+    if read is not None:
+        written = [d for d in days if d in view.latest]
+        if newer := [d for d in written if view.latest[d].version > read]:
+            yield (
+                f"{wanted.table} {ranges(newer)} was written after version {read}, from which this "
+                "day was made"
+            )
+    if foreign := [d for d in days if d in view.foreign]:
         yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
 
 
 def _why_missing(states: States, table: str, day: date) -> str:
-    contract, early = (
-        states.contracts[table],
-        "the day is not over yet (UTC); " if day >= utc_today() else "",
-    )
+    contract, is_over = states.contracts[table], day < utc_today()
+    early = "" if is_over else "the day is not over yet (UTC); "
     if contract.is_landed:
         if landed := states.view.source(table).landed.get(day):
             return f"{early}never loaded; {len(landed.shas)} landed file(s) name it"
         return f"{early}no landed file names it; a backfill of {table} records it as empty"
-    built = [
-        i.table for i in contract.inputs if i.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-    ]
-    absent = [f"{name} {day}" for name in built if day not in states.view.table(name).latest]
-    return f"{early}never built" + (
-        f"; first build {', '.join(absent)}" if absent and not early else ""
-    )
+    absent = _absent_tables(states, contract, day)
+    if absent and is_over:
+        return f"never built; first build {', '.join(absent)}"
+    return f"{early}never built"
+
+
+def _absent_tables(states: States, contract: Contract, day: date) -> list[str]:
+    """Return the built inputs that lack the same day, each as TABLE DAY."""
+    absent = []
+    for read in contract.inputs:
+        is_built = read.kind not in (InputKind.ARRIVALS, InputKind.FILES)
+        if is_built and day not in states.view.table(read.table).latest:
+            absent.append(f"{read.table} {day}")
+    return absent
 
 
 def _why_stale(states: States, table: str, day: date) -> str:
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
     receipt = states.latest(table, day)
-    source = states.view.source(table)
     if states.contracts[table].is_landed and receipt is not None:
-        if receipt.version > source.loaded_version:
-            return "its load ended before the ledger arrivals named it"
-        if source.is_doubted(day):
-            return "a commit that is not ours touched its rows in a ledger"
-        landed, as_of = source.landed.get(day), states.view.as_of
-        files = f"{len(landed.shas) if landed else 0} file(s) name it now"
-        stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
-        return (
-            f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
-        )
+        return _why_load_is_stale(states, table, day, receipt.version)
     if reads(states.contracts[table].inputs, InputKind.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
+
+
+def _why_load_is_stale(states: States, table: str, day: date, version: int) -> str:
+    """Return why a day of a landed table is stale that `version` of the table holds."""
+    source = states.view.source(table)
+    if version > source.loaded_version:
+        return "its load ended before the ledger arrivals named it"
+    if source.is_doubted(day):
+        return "a commit that is not ours touched its rows in a ledger"
+    landed, as_of = source.landed.get(day), states.view.as_of
+    files = f"{len(landed.shas) if landed else 0} file(s) name it now"
+    stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
+    return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
+
+
+def _why_pending(states: States, table: str, day: date) -> str:
+    if states.contracts[table].is_landed:
+        return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
+    cut, frontier = cut_of(day, states.view.grace), states.frontier(table)
+    until = f"{frontier:%Y-%m-%dT%H:%MZ}" if frontier else "not there yet: nothing is loaded"
+    return f"its cut is {cut:%Y-%m-%dT%H:%MZ}, the frontier {until}"
+
+
+def _why_unpinned(states: States, table: str, day: date) -> str:
+    receipt = states.latest(table, day)
+    named = ", ".join(states.digests.unpinned(receipt)) if receipt is not None else ""
+    return (
+        f"its step also read {named}, which its receipt cannot name: nothing says whether "
+        "that changed since"
+    )
 
 
 def _why_outdated(states: States, table: str, day: date) -> str:
@@ -164,15 +174,21 @@ def _why_outdated(states: States, table: str, day: date) -> str:
             f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes "
             "them away"
         )
-    moved = {"code": not today.has_code_of(receipt), "settings": not today.has_settings_of(receipt)}
-    return f"made by other {' and '.join(name for name, is_so in moved.items() if is_so)}"
+    moved = []
+    if not today.has_code_of(receipt):
+        moved.append("code")
+    if not today.has_settings_of(receipt):
+        moved.append("settings")
+    return f"made by other {' and '.join(moved)}"
 
 
-def _listed(states: States, table: str, day: date) -> str:
-    absent = [*states.absent(table, day), *states.lacking(table, day)]
-    names = dict.fromkeys(name for name, _ in absent)
-    listed = [f"{name} {ranges([d for n, d in absent if n == name])}" for name in names]
-    return "; ".join(listed) or "they exist now, or an input is incomplete itself"
+def _why_incomplete(states: States, table: str, day: date) -> str:
+    days_of: dict[str, list[date]] = {}
+    for name, input_day in (*states.absent(table, day), *states.lacking(table, day)):
+        days_of.setdefault(name, []).append(input_day)
+    listed = "; ".join(f"{name} {ranges(days)}" for name, days in days_of.items())
+    known = listed or "they exist now, or an input is incomplete itself"
+    return f"input days are missing, or made without a column that is read: {known}"
 
 
 def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
@@ -181,11 +197,8 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
     of_tables: list[Hold] = []
     for table, days in held.items():
         alone: list[date] = []
-        latest = {
-            d: day_receipt
-            for d in sorted(days)
-            if (day_receipt := states.latest(table, d)) is not None
-        }
+        receipts = ((day, states.latest(table, day)) for day in sorted(days))
+        latest = {day: receipt for day, receipt in receipts if receipt is not None}
         for receipt, dates in writes_of(lake.store, table, latest):
             if receipt is not None and PLAN_TAG in receipt.tags:
                 key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
@@ -193,10 +206,10 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
             else:
                 alone += dates
         of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
-    planned = [
-        Hold({t: tuple(sorted(d)) for t, d in dates.items()}, *key)
-        for key, dates in of_plans.items()
-    ]
+    planned = []
+    for (plan, chunk), days_of in of_plans.items():
+        sorted_days = {table: tuple(sorted(dates)) for table, dates in days_of.items()}
+        planned.append(Hold(sorted_days, plan, chunk))
     return (*planned, *of_tables)
 
 
@@ -234,16 +247,24 @@ class DayWrite:
     def to_dict(self, day: date) -> dict[str, Any]:
         """Return the write with its entry of `day` as JSON values."""
         entry, receipt = self.receipt.days[day], self.receipt
-        write = {"version": self.version, "at": self.at, "days_in_write": len(receipt.days)}
-        write |= {
-            name: getattr(entry, name) for name in ("rows", "fingerprint", "built", "input_digest")
+        write = {
+            "version": self.version,
+            "at": self.at,
+            "days_in_write": len(receipt.days),
+            "rows": entry.rows,
+            "fingerprint": entry.fingerprint,
+            "built": entry.built,
+            "input_digest": entry.input_digest,
+            "reason": receipt.reason,
+            "note": receipt.note,
+            "run_id": receipt.run_id,
+            "write_id": receipt.write_id,
+            "frontier": receipt.frontier,
+            "code": receipt.code_digest,
+            "settings": receipt.settings_digest,
+            "inputs": receipt.inputs,
+            "tags": receipt.tags,
         }
-        write |= {
-            name: getattr(receipt, name)
-            for name in ("reason", "note", "run_id", "write_id", "frontier")
-        }
-        write |= {"code": receipt.code_digest, "settings": receipt.settings_digest}
-        write |= {"inputs": receipt.inputs, "tags": receipt.tags}
         values: dict[str, Any] = json_of(write)
         return values
 
@@ -280,29 +301,35 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
     history = tuple(
         DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None
     )
-    reasons = in_full(states, table, day, history[0].receipt if history else None)
-    inputs = tuple(_inputs(states, contract, day))
-    if not contract.is_landed:
-        changing = following(states, needed := needed_days(states))
-        again = {name: days | changing[name] for name, days in needed.items()}
-        first = first_unready(states, table, day, again, {}) if day in changing[table] else None
-        return DayReport(
-            table,
-            day,
-            states.of(table, day),
-            reasons,
-            inputs,
-            history,
-            will_change=day in changing[table],
-            changes_after=" ".join(map(str, first or ())),
-        )
-    records = [r for r in read_files(lake.store, contract.source) if day in r.days]
-    files = tuple(
-        LandedPart(r.path, r.sha256, *r.days[day][:2], r.withdrawn, r.is_as_declared)
-        for r in records
+    found = DayReport(
+        table,
+        day,
+        states.of(table, day),
+        in_full(states, table, day, history[0].receipt if history else None),
+        tuple(_inputs(states, contract, day)),
+        history,
     )
-    refused = refused_rows(lake, contract.source, day)
-    return DayReport(table, day, states.of(table, day), reasons, inputs, history, files, refused)
+    if contract.is_landed:
+        files = tuple(_landed_parts(lake, contract, day))
+        return replace(found, files=files, quarantine=refused_rows(lake, contract.source, day))
+    needed = needed_days(states)
+    changing = following(states, needed)
+    if day not in changing[table]:
+        return found
+    made_again = {name: days | changing[name] for name, days in needed.items()}
+    first = first_unready(states, table, day, made_again, {})
+    return replace(found, will_change=True, changes_after=" ".join(map(str, first or ())))
+
+
+def _landed_parts(lake: Lake, contract: Contract, day: date) -> Iterator[LandedPart]:
+    """Yield the rows of an arrival day in each landed file that has some."""
+    for record in read_files(lake.store, contract.source):
+        if day in record.days:
+            rows, bad_rows, *_ = record.days[day]
+            is_declared = record.is_as_declared
+            yield LandedPart(
+                record.path, record.sha256, rows, bad_rows, record.withdrawn, is_declared
+            )
 
 
 def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
@@ -319,17 +346,14 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
 
 def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
     frontier = states.frontier(contract.name)
-    required_of = {
-        (wanted.table, d): wanted.kind is InputKind.ARRIVALS or is_required(d, day, frontier)
-        for wanted in states.digests.inputs_of(contract.name, day)
-        for d in input_days(states, wanted, day)
-    }
+    required_of: dict[tuple[str, date], bool] = {}
+    for wanted in states.digests.inputs_of(contract.name, day):
+        is_arrivals = wanted.kind is InputKind.ARRIVALS
+        for d in input_days(states, wanted, day):
+            required_of[wanted.table, d] = is_arrivals or is_required(d, day, frontier)
     days = []
     for (table, d), required in sorted(required_of.items()):
         receipt = states.latest(table, d)
-        days.append(
-            InputDay(
-                table, d, states.of(table, d), receipt.entry.rows if receipt else None, required
-            )
-        )
+        rows = receipt.entry.rows if receipt else None
+        days.append(InputDay(table, d, states.of(table, d), rows, required))
     return days
