@@ -17,7 +17,7 @@ from backfill_assets.engines.loss import failing_alone
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import DayRange, from_inclusive, ranges
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, from_inclusive, ranges
 from backfill_assets.kernel.core.downstream import will_change
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
@@ -44,9 +44,8 @@ class InCell:
     states."""
 
     title: str  # as the line below the table names it
-    text: Callable[
-        [Sequence[Any]], str
-    ]  # of the column's values without None, of which there is one at least
+    # Of the column's values without None, of which there is one at least.
+    text: Callable[[Sequence[Any]], str]
 
 
 def _span(versions: Sequence[int]) -> str:
@@ -75,9 +74,8 @@ class DayStatus:
         InCell("the table's version (v) that wrote them", _span),
     ] = None
     reason: Annotated[str, "why it is in that state; empty where it is fresh"] = ""
-    culprits: tuple[
-        str, ...
-    ] = ()  # input days that made it stale, with `why`; no column of `system.days`
+    # Input days that made it stale, with `why`; no column of `system.days`.
+    culprits: tuple[str, ...] = ()
     will_change: Annotated[
         bool, "right today, and stale once the days that it reads are rebuilt"
     ] = False
@@ -92,21 +90,18 @@ class StatusReport:
     frontier: datetime | None  # the earliest of its sources
     as_of: datetime | None
     tables: Mapping[str, tuple[DayStatus, ...]] = field(default_factory=dict)
-    # changes of the columns of tables with outdated days
+    # Changes of the columns of tables with outdated days.
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    frontiers: Mapping[str, datetime | None] = field(
-        default_factory=dict
-    )  # by source; "": the only one of a lake
+    # By source; "": the only one of a lake.
+    frontiers: Mapping[str, datetime | None] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()  # the held days by the rollback that put them back
     wrong: tuple[str, ...] = ()  # damage for a person to mend, a line each
-    unread: Mapping[str, str] = field(
-        default_factory=dict
-    )  # tables whose days are not known, and why
-    # per table the days that `catch-up` would make, without days of unfinished plans
+    # Tables whose days are not known, and why.
+    unread: Mapping[str, str] = field(default_factory=dict)
+    # Per table the days that `catch-up` would make, without days of unfinished plans.
     needed: Mapping[str, Set[date]] = field(default_factory=dict)
-    planned: Mapping[str, Set[date]] = field(
-        default_factory=dict
-    )  # per table the days of unfinished plans
+    # Per table the days of unfinished plans.
+    planned: Mapping[str, Set[date]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DayStatus]:
         return (day for column in self.tables.values() for day in column)
@@ -114,12 +109,10 @@ class StatusReport:
     def is_wanting(self, day: DayStatus) -> bool:
         """Whether the day is stale, incomplete or unpinned, or missing and `catch-up` or an
         unfinished plan makes it: an arrival day on which no file landed is not."""
-        made = day.day in self.needed.get(day.table, ()) or day.day in self.planned.get(
-            day.table, ()
-        )
-        return day.state in (State.STALE, State.INCOMPLETE, State.UNPINNED) or (
-            day.state is State.MISSING and made
-        )
+        if day.state is State.MISSING:
+            needed, planned = self.needed.get(day.table, ()), self.planned.get(day.table, ())
+            return day.day in needed or day.day in planned
+        return day.state in (State.STALE, State.INCOMPLETE, State.UNPINNED)
 
     def totals(self) -> dict[str, dict[State, int]]:
         """Count the days of each table by state, in the order of the rule."""
@@ -133,33 +126,37 @@ class StatusReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        report = {
+        report: dict[str, Any] = {
             "lake": self.lake,
             "from": self.days.start if self.days else None,
             "to": self.days.last if self.days else None,
             "frontier": self.frontier,
-            **({"frontiers": self.frontiers} if any(self.frontiers) else {}),
+        }
+        has_named_sources = any(self.frontiers)
+        if has_named_sources:
+            report["frontiers"] = self.frontiers
+        report |= {
             "as_of": self.as_of,
             "totals": self.totals(),
             "will_change": self.following(),
             "columns": self.columns,
             "held": self.holds,
             "days": [*self],
-            **({"unread": self.unread} if self.unread else {}),
         }
+        if self.unread:
+            report["unread"] = self.unread
         return {key: json_of(value) for key, value in report.items()}
 
 
 @cache
 def in_cells() -> Mapping[str, InCell]:
     """Return the columns that a cell of `status` shows beside the state, by name."""
-    hints = get_type_hints(DayStatus, include_extras=True)
-    return {
-        name: shown
-        for name, hint in hints.items()
-        for shown in get_args(hint)
-        if isinstance(shown, InCell)
-    }
+    found = {}
+    for name, hint in get_type_hints(DayStatus, include_extras=True).items():
+        for note in get_args(hint):
+            if isinstance(note, InCell):
+                found[name] = note
+    return found
 
 
 def status(
@@ -186,42 +183,54 @@ def status_of(
     lake: Lake, states: States, days: DayRange | None = None, why: bool = False
 ) -> StatusReport:
     """Return `status` of a lake with known states."""
-    view, frontiers, wanted = states.view, states.frontiers, days or known_days(states.view)
+    view, frontiers = states.view, states.frontiers
+    wanted = days or known_days(view)
     tables = day_rows(lake, states, wanted or (), why)
-    outdated = [
-        name for name, column in tables.items() if any(d.state is State.OUTDATED for d in column)
-    ]
-    known = (
-        (c, columns(lake, c.name, c.day_column))
-        for c in map(states.contracts.__getitem__, outdated)
-    )
-    changes = {contract.name: column_changes(contract, there) for contract, there in known}
-    held = {
-        name: [d.day for d in column if d.state is State.HELD] for name, column in tables.items()
-    }
     planned = days_of_active_plans(lake)
+    needed = needed_days(states, utc_today())
+    sources = [(s.name, table) for table, s in view.sources.items() if table in states.contracts]
     return StatusReport(
         lake=lake.address,
         days=wanted,
         frontier=frontiers.least,
         as_of=view.as_of,
         tables=tables,
-        columns={name: found for name, found in changes.items() if found},
-        frontiers={
-            s.name: frontiers.of_source[t] for t, s in view.sources.items() if t in states.contracts
-        },
-        holds=holds(lake, states, held),
-        needed={
-            t: days - planned.get(t, set()) for t, days in needed_days(states, utc_today()).items()
-        },
+        columns=_changes_of_outdated(lake, states, tables),
+        frontiers={name: frontiers.of_source[table] for name, table in sources},
+        holds=holds(lake, states, _days_in_state(tables, State.HELD)),
+        needed={table: days - planned.get(table, set()) for table, days in needed.items()},
         planned=planned,
-        wrong=(
-            *_raised(states),
-            *map(str, unfinished(lake)),
-            *(line for _, line in irreproducible_days(view)),
-            *_altered(lake, states),
-        ),
+        wrong=tuple(_damage_lines(lake, states)),
     )
+
+
+def _days_in_state(
+    tables: Mapping[str, Sequence[DayStatus]], state: State
+) -> dict[str, list[date]]:
+    """Return the days of each table that are in a state."""
+    return {name: [d.day for d in column if d.state is state] for name, column in tables.items()}
+
+
+def _changes_of_outdated(
+    lake: Lake, states: States, tables: Mapping[str, Sequence[DayStatus]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the changes of columns of each table with outdated days that has any."""
+    changes = {}
+    for name, outdated in _days_in_state(tables, State.OUTDATED).items():
+        if outdated:
+            contract = states.contracts[name]
+            written = columns(lake, name, contract.day_column)
+            if found := column_changes(contract, written):
+                changes[name] = found
+    return changes
+
+
+def _damage_lines(lake: Lake, states: States) -> Iterator[str]:
+    """Yield a line per damage for a person to mend."""
+    yield from _raised(states)
+    yield from map(str, unfinished(lake))
+    yield from (line for _, line in irreproducible_days(states.view))
+    yield from _altered(lake, states)
 
 
 def day_rows(
@@ -231,15 +240,14 @@ def day_rows(
     changing = will_change(states)
 
     def row(table: str, day: date) -> DayStatus:
-        state, day_receipt = states.of(table, day), states.latest(table, day)
-        rows, version = (
-            (day_receipt.entry.rows, day_receipt.version) if day_receipt else (None, None)
-        )
+        state, receipt = states.of(table, day), states.latest(table, day)
         reason = brief(states, table, day, state)
         culprits: tuple[str, ...] = ()
-        if why and day_receipt and state is State.STALE:
-            receipt = lake.store.receipt(table, day_receipt.version)
-            culprits = tuple(r for r in in_full(states, table, day, receipt) if r != reason)
+        if why and receipt is not None and state is State.STALE:
+            whole = lake.store.receipt(table, receipt.version)
+            culprits = tuple(r for r in in_full(states, table, day, whole) if r != reason)
+        rows = None if receipt is None else receipt.entry.rows
+        version = None if receipt is None else receipt.version
         return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
 
     return {name: tuple(row(name, d) for d in days) for name in states.contracts}
@@ -284,29 +292,31 @@ def altered_text(lake: Lake, contract: Contract, version: int | None = None) -> 
 def known_days(view: LakeView) -> DayRange | None:
     """Return the days from the lake's first to the last that a receipt or a delivery names; None
     without any. Deliveries at or after `as_of` do not count: they wait until `as_of` is raised."""
-    named = [d for table in view.tables.values() for d in table.latest]
-    due = (d for source in view.sources.values() for d in source.landed if view.is_due(d))
-    arrived = (d for source in view.sources.values() for d in source.arrivals)
-    last = max((*named, *due, *arrived), default=None)
-    return None if last is None or last < view.start else from_inclusive(view.start, last)
+    named = {day for table in view.tables.values() for day in table.latest}
+    for source in view.sources.values():
+        named.update(day for day in source.landed if view.is_due(day))
+        named.update(source.arrivals)
+    last = max(named, default=view.start - ONE_DAY)
+    return None if last < view.start else from_inclusive(view.start, last)
 
 
 def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, ...]:
     """Return what a table with the columns `known` (name: type) gets and loses when it is made
     again, and the columns whose types prevent that; nothing for a table that does not exist yet."""
-    wanted = {c.name: c.type for c in contract.columns}
     if not known:
         return ()
-    gets = [f"gets {name} {kind}" for name, kind in wanted.items() if name not in known]
-    loses = [f"loses {name}" for name in known if name not in wanted]
-    other = [
-        f"widens {c.name} from {known[c.name]} to {c.type}"
-        if _widens(c, known[c.name])
-        else f"{STUCK}{c.name} is {known[c.name]}, not {c.type}"
-        for c in contract.columns
-        if known.get(c.name, c.type) != c.type
-    ]
-    return (*gets, *loses, *other)
+    gets = [f"gets {c.name} {c.type}" for c in contract.columns if c.name not in known]
+    loses = [f"loses {name}" for name in known if name not in contract.column_names]
+    other_types = []
+    for column in contract.columns:
+        kind = known.get(column.name, column.type)
+        if kind == column.type:
+            continue
+        if _widens(column, kind):
+            other_types.append(f"widens {column.name} from {kind} to {column.type}")
+        else:
+            other_types.append(f"{STUCK}{column.name} is {kind}, not {column.type}")
+    return (*gets, *loses, *other_types)
 
 
 def _widens(column: Column, known: str) -> bool:
