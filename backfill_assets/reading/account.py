@@ -4,7 +4,7 @@ The ledger `files` has the parser's counts; receipts of raw, quarantine and `too
 load's. Two origins, so that the account can fail. Not here: printing it (`cli`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -76,19 +76,26 @@ class Account:
         """Return duplicates per 1,000 loaded rows; None where nothing is loaded or a day did not
         count them."""
         loaded = self.raw + self.quarantine + self.too_late + self.duplicates
-        return 1000 * self.duplicates / loaded if loaded and not self.uncounted else None
+        is_known = loaded > 0 and not self.uncounted
+        return 1000 * self.duplicates / loaded if is_known else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values; duplicates are null where a loaded day did not count
         them."""
-        numbers = {
-            name: sum(n.values()) if isinstance(n, Mapping) else n for name, n in vars(self).items()
+        return {
+            "files": self.files,
+            "rows": self.rows,
+            "raw": self.raw,
+            "too_late": self.too_late,
+            "duplicates": None if self.uncounted else self.duplicates,
+            "uncounted": sum(self.uncounted.values()),
+            "waiting": sum(self.waiting.values()),
+            "surplus": sum(self.surplus.values()),
+            "vanished": self.vanished,
+            "quarantined": self.quarantine,
+            "duplicates_per_1000": self.duplicates_per_1000,
+            "wrong_days": {str(day): rows for day, rows in self.wrong.items()},
         }
-        numbers["quarantined"] = numbers.pop(QUARANTINE.name)
-        numbers["duplicates"] = None if self.uncounted else self.duplicates
-        del numbers["wrong"]
-        wrong = {str(day): rows for day, rows in self.wrong.items()}
-        return {**numbers, "duplicates_per_1000": self.duplicates_per_1000, "wrong_days": wrong}
 
 
 def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
@@ -104,42 +111,54 @@ def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Accoun
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed = landed_rows(contents.values())
     loaded = {day: receipt.entry for day, receipt in source.loaded.latest.items()}
-    quarantine, too_late = (
-        {
-            d: r.entry.rows
-            for d, r in lake.store.view(named(name, source.name), "arrival_date").latest.items()
-        }
-        for name in (QUARANTINE.name, TOO_LATE)
-    )
-    duplicates = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
     raw = {day: entry.rows for day, entry in loaded.items()}
+    quarantine = _rows_of_ledger(lake, named(QUARANTINE.name, source.name))
+    too_late = _rows_of_ledger(lake, named(TOO_LATE, source.name))
+    counts = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
+    duplicates = {day: n for day, n in counts.items() if n is not None}
     vanished = vanished_keys(loaded)
-    parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
+    explained = sum_by_key([raw, quarantine, too_late, duplicates])
+    differences = {}
     for day in sorted({*landed, *loaded}):
-        explained = (
-            raw.get(day, 0)
-            + quarantine.get(day, 0)
-            + too_late.get(day, 0)
-            + (duplicates.get(day) or 0)
-        )
-        explained -= vanished.get(day, 0)
-        difference = landed.get(day, 0) - explained
-        if is_whole(source, day):
-            kind = "uncounted" if duplicates[day] is None and difference > 0 else "wrong"
-        else:
-            kind = "waiting" if difference > 0 else "surplus"
-        if difference and (day in loaded or difference > 0):
-            parts[kind][day] = abs(difference) if kind == "surplus" else difference
+        rows = explained.get(day, 0) - vanished.get(day, 0)
+        differences[day] = landed.get(day, 0) - rows
     return Account(
         files=len(contents),
         rows=sum(landed.values()),
         raw=sum(raw.values()),
         quarantine=sum(quarantine.get(day, 0) for day in loaded),
         too_late=sum(too_late.get(day, 0) for day in loaded),
-        duplicates=sum(n or 0 for n in duplicates.values()),
+        duplicates=sum(duplicates.values()),
         vanished=sum(vanished.values()),
-        **parts,
+        **_explained_differences(source, differences, counted={*duplicates}),
     )
+
+
+def _rows_of_ledger(lake: Lake, ledger: str) -> dict[date, int]:
+    """Return the rows of a ledger by arrival day, by its receipts."""
+    latest = lake.store.view(ledger, "arrival_date").latest
+    return {day: receipt.entry.rows for day, receipt in latest.items()}
+
+
+def _explained_differences(
+    source: Source, differences: Mapping[date, int], counted: Set[date]
+) -> dict[str, dict[date, int]]:
+    """Return, by the field of `Account`, the days on which more or fewer rows landed than are
+    accounted for (`differences`: landed minus accounted for). `counted`: the days whose load
+    counted duplicates."""
+    parts: dict[str, dict[date, int]] = {"uncounted": {}, "waiting": {}, "surplus": {}, "wrong": {}}
+    for day, difference in differences.items():
+        lacks_rows, is_loaded_day = difference > 0, day in source.loaded.latest
+        if is_whole(source, day):
+            has_no_count = day not in counted
+            kind = "uncounted" if lacks_rows and has_no_count else "wrong"
+        else:
+            kind = "waiting" if lacks_rows else "surplus"
+        if lacks_rows:
+            parts[kind][day] = difference
+        elif difference and is_loaded_day:
+            parts[kind][day] = abs(difference) if kind == "surplus" else difference
+    return parts
 
 
 def vanished_keys(loaded: Mapping[date, DayEntry]) -> dict[date, int]:
@@ -161,25 +180,20 @@ def landed_rows(records: Iterable[FileRecord]) -> dict[date, int]:
 def is_whole(source: Source, day: date) -> bool:
     """Whether raw holds all that landed for the day so far. Where `as_of` cuts the day in two, the
     later rows wait."""
+    if day not in source.loaded.latest or day in source.loaded.foreign:
+        return False
     as_of = source.view.as_of
     is_cut = as_of is not None and as_of.date() == day and as_of > midnight(day)
-    return (
-        day in source.loaded.latest
-        and not is_cut
-        and day not in source.loaded.foreign
-        and is_loaded(day, source)
-    )
+    return not is_cut and is_loaded(day, source)
 
 
 def sum_of_accounts(parts: Iterable[Account]) -> Account:
     """Return the sum of the accounts of several sources."""
     fields = [vars(account) for account in parts]
-    sums: dict[str, Any] = {
-        name: sum_by_key(a[name] for a in fields)
-        if isinstance(value, Mapping)
-        else sum(a[name] for a in fields)
-        for name, value in vars(Account()).items()
-    }
+    sums: dict[str, Any] = {}
+    for name, empty in vars(Account()).items():
+        values = [of_source[name] for of_source in fields]
+        sums[name] = sum_by_key(values) if isinstance(empty, Mapping) else sum(values)
     return Account(**sums)
 
 
@@ -219,9 +233,12 @@ def repeats_of(lake: Lake, states: States, source: Source, newest: int | None = 
     days = sorted(source.loaded.latest)[-newest if newest else 0 :]
     if not days or source.table not in states.contracts:
         return Repeats()
-    own = [name for name in states.contracts[source.table].column_names if name not in OF_DELIVERY]
-    content = f"SELECT event_key, count(*) AS times FROM t WHERE arrival_date >= DATE '{days[0]}'"
-    content += f" GROUP BY {', '.join(map(quoted, own))}"
+    columns = states.contracts[source.table].column_names
+    own = ", ".join(quoted(name) for name in columns if name not in OF_DELIVERY)
+    content = (
+        "SELECT event_key, count(*) AS times FROM t "
+        f"WHERE arrival_date >= DATE '{days[0]}' GROUP BY {own}"
+    )
     counts = "sum(times) AS n, count(*) AS contents, count(DISTINCT event_key) AS keys"
     query = f"SELECT {counts} FROM ({content})"
     try:
