@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
+from typing import Any
 
 import click
 
@@ -58,13 +59,11 @@ class CaughtUp:
     """What a catch-up did, and what it left."""
 
     runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
-    left: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # per table the days that still need a rebuild
+    # Per table the days that still need a rebuild.
+    left: dict[str, list[str]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)  # per table the reason
-    blocked: Collection[
-        date
-    ] = ()  # days whose landed files are altered or missing: they wait for a person
+    # Days whose landed files are altered or missing: they wait for a person.
+    blocked: Collection[date] = ()
     held_back: Sequence[str] = ()  # a line for each idle plan with days that need a rebuild
     waits: bool = False  # whether all these plans wait as `plan --stop-after` asks
     fruitless: Sequence[str] = ()  # see `Unusable`
@@ -100,20 +99,65 @@ def catch_up(keep_good_days: bool, note: str) -> None:
 
 
 def _look() -> tuple[Known, Needs]:
-    lake, pipeline = (
-        opened()
-    )  # of one reading: lake.toml may change meanwhile, and what makes rows must sign them
+    # Of one reading: lake.toml may change meanwhile, and what makes rows must sign them.
+    lake, pipeline = opened()
     known = Known(lake, pipeline)
     found = needs(known.states, {}, utc_today())
-    if lake.shared is not None:  # a candidate's other tables are the lake's beside it
-        own = {
-            name: days if lake.writes(name) else frozenset[date]()
-            for name, days in found.needed.items()
-        }
-        found = replace(
-            found, needed=own, ready={name: found.ready[name] & days for name, days in own.items()}
-        )
-    return known, found
+    is_candidate = lake.shared is not None
+    return known, _needs_of_candidate(lake, found) if is_candidate else found
+
+
+def _needs_of_candidate(lake: Lake, found: Needs) -> Needs:
+    """Return the needs of the tables that a candidate writes: its other tables are the lake's
+    beside it."""
+    nothing = frozenset[date]()
+    needed = {name: days if lake.writes(name) else nothing for name, days in found.needed.items()}
+    ready = {name: found.ready[name] & days for name, days in needed.items()}
+    return replace(found, needed=needed, ready=ready)
+
+
+@dataclass
+class _Runs:
+    """The runs of one catch-up, and the days that it need not try again."""
+
+    lake: Lake
+    marks: Mapping[str, Any]  # note, reason and tags of every request
+    done: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
+    in_vain: set[Day] = field(default_factory=set)
+    rebuilt: Counter[Day] = field(default_factory=Counter)  # how often each day succeeded
+
+    def run(self, known: Known, found: Work) -> None:
+        """Run a request; after a failure its days in halves."""
+        request = replace(found, **self.marks)
+        outcome = work(known, request)
+        self.done.append((request, outcome))
+        kept_back = {(made.table, day) for made in outcome.tables for day in made.kept_back}
+        self.in_vain |= kept_back
+        tried = [(found.table, day) for day in sorted(found.needed_days)]
+        days = [day for day in tried if day not in kept_back]
+        if outcome.success or outcome.only_kept_back:
+            self._count_rebuilt(days)
+        elif len(days) == 1 or _is_hopeless(found.table, outcome):
+            self.in_vain.update(days)
+        else:
+            self._run_halves(found, days)
+
+    def _count_rebuilt(self, days: Collection[Day]) -> None:
+        """Count days that succeeded; those that did so often enough are not tried again."""
+        self.rebuilt.update(days)
+        attempts = self.lake.settings.lateness.attempts
+        self.in_vain.update(day for day, times in self.rebuilt.items() if times >= attempts)
+
+    def _run_halves(self, found: Work, days: Sequence[Day]) -> None:
+        """Run the earlier and the later half of those of `days` that still need a rebuild."""
+        known, now = _look()
+        still = [day for table, day in days if day in now.needed[table]]
+        half = (len(still) + 1) // 2
+        for part in (still[:half], still[half:]):
+            if part:
+                needed = {str(day): found.needed[str(day)] for day in part}
+                span = from_inclusive(part[0], part[-1])
+                self.run(known, replace(found, days=span, needed=needed, tables=(found.table,)))
 
 
 def until_settled(
@@ -126,44 +170,20 @@ def until_settled(
     """Run one request after the other, with these `tags`, reading the states again after each. Days
     that a run kept back are left. Days of a failed run are tried again in halves, down to days that
     fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
-    done, left_alone, in_vain = CaughtUp(), {*left_alone, *_planned(lake)}, set[Day]()
-    rebuilt = Counter[Day]()
-
-    def run(known: Known, found: Work) -> None:
-        request = replace(found, note=note, reason=reason, tags=tags or {})
-        outcome = work(known, request)
-        done.runs.append((request, outcome))
-        kept_back = {(t.table, day) for t in outcome.tables for day in t.kept_back}
-        in_vain.update(kept_back)
-        days = [day for day in sorted(found.needed_days) if (found.table, day) not in kept_back]
-        if outcome.success or outcome.only_kept_back:
-            rebuilt.update((found.table, day) for day in days)
-            in_vain.update(
-                day for day, times in rebuilt.items() if times >= lake.settings.lateness.attempts
-            )
-        elif len(days) == 1 or _is_hopeless(found.table, outcome):
-            in_vain.update((found.table, day) for day in days)
-        else:
-            known, now = _look()
-            days = [day for day in days if day in now.needed[found.table]]
-            half = (len(days) + 1) // 2
-            for part in filter(None, (days[:half], days[half:])):
-                few = {str(day): found.needed[str(day)] for day in part}
-                span = from_inclusive(part[0], part[-1])
-                run(known, replace(found, days=span, needed=few, tables=(found.table,)))
-
+    runs = _Runs(lake, {"note": note, "reason": reason, "tags": tags or {}})
+    left_alone = {*left_alone, *_planned(lake)}
     known, still = _look()
-    while requests := _requests(known.states, still, {*left_alone, *in_vain}):
-        run(known, requests[0])
+    while requests := _requests(known.states, still, {*left_alone, *runs.in_vain}):
+        runs.run(known, requests[0])
         known, still = _look()
     if unwritable_folder(lake) is None:
         record(lake, known.pipeline.contracts, reason)  # also what a killed run left
+    done = CaughtUp(runs.done)
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
+            tried = [day for day in left if (name, day) in runs.in_vain]
             done.left[name] = list(map(str, left))
-            done.why[name] = _why_remaining(
-                still, name, [day for day in left if (name, day) in in_vain]
-            )
+            done.why[name] = _why_remaining(still, name, tried)
     done.held_back, done.waits = _held_back(lake, still)
     return done
 
@@ -171,12 +191,15 @@ def until_settled(
 def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
     """Whether the table's code or contract was refused whatever the rows: fewer days would fail
     alike."""
-    causes = [failed.cause for failed in outcome.tables if failed.table == table]
-    return any(
-        any(text in cause for text in (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE))
-        or ("the transform of" in cause and PLANNING.search(cause))
-        for cause in causes
-    )
+    return any(_is_refusal(made.cause) for made in outcome.tables if made.table == table)
+
+
+def _is_refusal(cause: str) -> bool:
+    """Whether a run failed of the code or the contract, and not of rows."""
+    refusals = (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE)
+    if any(text in cause for text in refusals):
+        return True
+    return "the transform of" in cause and PLANNING.search(cause) is not None
 
 
 def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
@@ -228,16 +251,15 @@ def report(done: CaughtUp) -> None:
     """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit
     code 1 if a run failed or a day is left."""
     runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
-    found = (
-        [partial(draw_outcomes, done.runs)] if done.runs or done.held_back or done.unscanned else []
-    )
+    is_idle = not (done.runs or done.held_back or done.unscanned)
+    drawn = [] if is_idle else [partial(draw_outcomes, done.runs)]
     document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
     answer(
-        document, found, "Nothing to do: every day before today (UTC) that can be is up to date."
+        document, drawn, "Nothing to do: every day before today (UTC) that can be is up to date."
     )
-    failed = [(request, cause) for request, outcome in done.runs for cause in outcome.causes]
-    for request, cause in failed:
-        remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
+    for request, outcome in done.runs:
+        for cause in outcome.causes:
+            remark(f"Error: {', '.join(request.tables)} {request.days}: {cause}")
     for name, days in done.left.items():
         why = f": {done.why[name]}" if done.why.get(name) else ""
         remark(f"Error: {name}: {len(days)} day(s) from {days[0]} still need making{why}")
