@@ -66,10 +66,10 @@ class TextTable:
     @cached_property
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only, which are aligned to the right."""
-        return [
-            bool(self.rows) and all(_is_number(row[i]) for row in self.cells)
-            for i in range(len(self.columns))
-        ]
+        if not self.rows:
+            return [False] * len(self.columns)
+        by_column = zip(*self.cells, strict=True)
+        return [all(_is_number(cell) for cell in column) for column in by_column]
 
     @staticmethod
     def is_prose(cell: str) -> bool:
@@ -124,26 +124,30 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     )
     if title:
         say(title)
-    widths, room = (
-        [max(map(len, column)) for column in zip(table.columns, *table.cells, strict=True)],
-        line_width(),
-    )
-    if room is not None:
-        prose = [any(table.is_prose(row[i]) for row in table.cells) for i in range(len(widths))]
-        fixed = sum(w for w, is_prose in zip(widths, prose, strict=True) if not is_prose)
-        share = max(
-            (room - fixed - len(GAP) * (len(widths) - 1)) // max(sum(prose), 1), NARROWEST_PROSE
-        )
-        cells = zip(table.columns, *table.cells, strict=True)
-        words = [max(map(len, " ".join(column).split()), default=0) for column in cells]
-        widths = [
-            min(w, max(share, word)) if p else w
-            for w, word, p in zip(widths, words, prose, strict=True)
-        ]
+    room = line_width()
+    widths = _widths(table, room)
     for number, part in enumerate(_parts(widths, room)):
         if number:
             click.echo()
         _draw_part(table, part, widths)
+
+
+def _widths(table: TextTable, room: int | None) -> list[int]:
+    """Return the width of each column in characters: that of its longest cell, or of a sentence its
+    share of what other columns leave of the line (`room`; None: any length fits)."""
+    texts = [*zip(table.columns, *table.cells, strict=True)]
+    widths = [max(map(len, column)) for column in texts]
+    if room is None:
+        return widths
+    prose = [any(map(table.is_prose, column[1:])) for column in texts]
+    fixed = sum(width for width, is_prose in zip(widths, prose, strict=True) if not is_prose)
+    gaps = len(GAP) * (len(widths) - 1)
+    share = max((room - fixed - gaps) // max(sum(prose), 1), NARROWEST_PROSE)
+    for i, column in enumerate(texts):
+        if prose[i]:
+            longest_word = max(map(len, " ".join(column).split()), default=0)
+            widths[i] = min(widths[i], max(share, longest_word))
+    return widths
 
 
 def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
@@ -151,30 +155,39 @@ def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
     parts: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
         width = sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i]
-        if room is not None and width > room and parts[-1] != [0]:
+        is_too_wide = room is not None and width > room
+        if is_too_wide and parts[-1] != [0]:
             parts.append([0])
         parts[-1].append(i)
     return parts
 
 
 def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> None:
-    for row in (table.columns, *table.cells):
-        wrapped = [_wrapped(row[i], widths[i], 0) for i in part]
-        for texts in zip_longest(*wrapped, fillvalue=""):
-            line = []
-            for text, i in zip(texts, part, strict=True):
-                style = (
-                    {"bold": True}
-                    if row is table.columns
-                    else STYLES.get(row[i].split(" ")[0].rstrip("*"), {})
-                )
-                padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
-                line.append(
-                    click.style(padded.rstrip() if i == part[-1] else padded, **style)
-                    if style and text
-                    else padded
-                )
-            click.echo(GAP.join(line).rstrip())
+    """Draw the columns of these indexes below each other's names."""
+    bold = {"bold": True}
+    _draw_row(table, table.columns, [bold for _ in part], part, widths)
+    for row in table.cells:
+        styles = [STYLES.get(row[i].split(" ")[0].rstrip("*"), {}) for i in part]
+        _draw_row(table, row, styles, part, widths)
+
+
+def _draw_row(
+    table: TextTable,
+    row: Sequence[str],
+    styles: Sequence[Mapping[str, Any]],
+    part: Sequence[int],
+    widths: Sequence[int],
+) -> None:
+    """Draw some cells of a row, each in its style; a broken cell makes several lines."""
+    wrapped = [_wrapped(row[i], widths[i], 0) for i in part]
+    for texts in zip_longest(*wrapped, fillvalue=""):
+        line = []
+        for text, i, style in zip(texts, part, styles, strict=True):
+            padded = text.rjust(widths[i]) if table.numeric[i] else text.ljust(widths[i])
+            if i == part[-1]:
+                padded = padded.rstrip()
+            line.append(click.style(padded, **style) if style and text else padded)
+        click.echo(GAP.join(line).rstrip())
 
 
 def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
@@ -188,8 +201,10 @@ def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
+    if cell in ("", "-"):
+        return True
     digits, _, unit = cell.replace(",", "").partition(" ")
-    return cell in ("", "-") or (digits.replace(".", "", 1).isdigit() and unit in ("", "s", *UNITS))
+    return digits.replace(".", "", 1).isdigit() and unit in ("", "s", *UNITS)
 
 
 def number(value: int | None) -> str:
@@ -201,9 +216,12 @@ def size(value: int | None) -> str:
     """Write bytes for people, e.g. `512 B`, `81 kB`, `1.2 MB`; `-` for an unknown size."""
     if value is None:
         return "-"
-    step = next((n for n in range(len(UNITS) - 1) if value < 999.5 * 1000**n), len(UNITS) - 1)
+    step = 0
+    while step < len(UNITS) - 1 and value >= 999.5 * 1000**step:
+        step += 1
     scaled = value / 1000**step
-    return f"{scaled:.{1 if step > 1 and scaled < 9.95 else 0}f} {UNITS[step]}"
+    has_decimal = step > 1 and scaled < 9.95
+    return f"{scaled:.{int(has_decimal)}f} {UNITS[step]}"
 
 
 def percent(share: float) -> str:
@@ -212,7 +230,9 @@ def percent(share: float) -> str:
     text = f"{share * 100:.2f}"
     if text == "0.00" and share > 0:
         return "<0.01 %"
-    return ">99.99 %" if text == "100.00" and share < 1 else f"{text} %"
+    if text == "100.00" and share < 1:
+        return ">99.99 %"
+    return f"{text} %"
 
 
 def percent_as_typed(share: float) -> str:
@@ -321,9 +341,8 @@ def write_whole(file: Path, text: str, umask: int | None = None) -> None:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
             opened_file.write(text)
         os.umask(ours := os.umask(0o077))
-        Path(name).chmod(
-            0o666 & ~(ours if umask is None else umask)
-        )  # mkstemp gives the owner only
+        taken_away = ours if umask is None else umask
+        Path(name).chmod(0o666 & ~taken_away)  # mkstemp gives the owner only
         Path(name).replace(file)
     except OSError as error:
         raise click.ClickException(
