@@ -186,9 +186,11 @@ def _days(first: date | None, last: date | None, span: DayRange | None) -> DayRa
     contradict each other."""
     if span is not None and (first or last):
         raise click.UsageError("--days says the days already: leave --from and --to away.")
-    if last and not first:
+    if first:
+        return inclusive(first, last or first)
+    if last:
         raise click.UsageError("--to is the last day; the first one is missing: --from DAY.")
-    return inclusive(first, last or first) if first else span
+    return span
 
 
 @contextlib.contextmanager
@@ -245,7 +247,6 @@ def overrides() -> Overrides:
 
 def named_lake() -> "Lake":
     """Open the chosen lake; raises SettingsError if there is none."""
-
     return open_lake(lake_root())
 
 
@@ -326,7 +327,10 @@ def _landed(lake: "Lake") -> bool:
 
 def names_of(listed: str | None) -> list[str] | None:
     """Return the names in a comma-separated list; None for None."""
-    return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
+    if listed is None:
+        return None
+    names = (name.strip() for name in listed.split(","))
+    return [name for name in names if name]
 
 
 def provenance() -> Provenance:

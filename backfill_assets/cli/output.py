@@ -118,41 +118,43 @@ def options_of(
 
 def given_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of `model` that a person gave, by the names of the fields."""
-    found = {name: options[name] for name in model.model_fields if name in options}
-    values = {
-        name: [*value] if isinstance(value, tuple) else value for name, value in found.items()
-    }
-    return {
-        name: value
-        for name, value in values.items()
-        if not (value is None or value is False or value == [])
-    }
+    given = {}
+    for name in model.model_fields:
+        value = options.get(name)
+        if isinstance(value, tuple):
+            value = [*value]
+        is_left_out = value is None or value is False or value == []
+        if not is_left_out:
+            given[name] = value
+    return given
 
 
 def _option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
-    extra: Mapping[str, Any] = (
-        field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    )
+    extra: Mapping[str, Any] = {}
+    if isinstance(field.json_schema_extra, dict):
+        extra = field.json_schema_extra
     spelled = [f"--{extra.get('option', name.replace('_', '-'))}", *extra.get("aliases", ())]
     of, default = _plain(field.annotation), extra.get("default", field.default)
-    shown = (
-        ""
-        if default is None or default is False or default in ("", [])
-        else f"  [default: {default}]"
-    )
+    has_no_default = default is None or default is False or default in ("", [])
+    shown = "" if has_no_default else f"  [default: {default}]"
     words: dict[str, Any] = {
         "help": f"{field.description or ''}{shown}",
         "metavar": extra.get("metavar"),
     }
     if of is bool:
         return click.option(*spelled, name, is_flag=True, **words)
-    if kind is None and get_origin(of) is Literal:
-        kind = click.Choice(get_args(of))
-    elif kind is None and "range" in extra:
-        kind = RANGES[of](*extra["range"])
-    elif kind is None and get_origin(of) is None:
-        kind = of
+    if kind is None:
+        kind = _type_of_option(of, extra)
     return click.option(*spelled, name, type=kind, multiple=get_origin(of) is list, **words)
+
+
+def _type_of_option(of: Any, extra: Mapping[str, Any]) -> Any:
+    """Return click's type for the annotation of a field; None for a list."""
+    if get_origin(of) is Literal:
+        return click.Choice(get_args(of))
+    if "range" in extra:
+        return RANGES[of](*extra["range"])
+    return of if get_origin(of) is None else None
 
 
 def _plain(annotation: Any) -> Any:

@@ -68,13 +68,11 @@ def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
     table that keeps good days fails its step, which would end the later steps of a run: it gets a
     run of its own."""
     given = {d.contract.name for d in declared(lake.root)}
-    mode, gates = request.mode, lake.settings.gates
     for are_given, group in groupby(request.tables, lambda name: name in given):
         tables = tuple(group)
-        alone = isinstance(request.days, SomeDays) or any(
-            mode.with_default(gates.bounds(t).on_bad_days).keeps_good_days for t in tables
-        )
-        if not (are_given and alone):
+        has_gaps = isinstance(request.days, SomeDays)
+        run_apart = are_given and (has_gaps or _keep_good_days(lake, request, tables))
+        if not run_apart:
             yield replace(request, tables=tables), are_given
             continue
         for table in tables:
@@ -82,18 +80,24 @@ def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
                 yield replace(request, tables=(table,), days=days), are_given
 
 
+def _keep_good_days(lake: Lake, request: Work, tables: Sequence[str]) -> bool:
+    """Whether one of these tables is written without its bad days, by the request or its gates."""
+    bounds = lake.settings.gates.bounds
+    modes = (request.mode.with_default(bounds(table).on_bad_days) for table in tables)
+    return any(mode.keeps_good_days for mode in modes)
+
+
 def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutcome:
     """One run; `are_given`: of assets of a project, which look by themselves."""
     lake, began, run_id = known.lake, time.perf_counter(), str(uuid.uuid4())
-    listener, naming = _Listener(lines), Naming.named_by(os.environ)
+    listener = _Listener(lines)
     with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
         if are_given:
             job, listener.steps = job_of(lake, request.tables)
-            listener.look = _GivenTables(
-                lake, request.days, run_id, {t: _view(lake, t) for t in request.tables}
-            ).outcome
+            before = {table: _view(lake, table) for table in request.tables}
+            listener.look = _GivenTables(lake, request.days, run_id, before).outcome
         else:
-            looks = replace(ALONE, naming=naming)
+            looks = replace(ALONE, naming=Naming.named_by(os.environ))
             opened = Opened(
                 lake, known.pipeline, by=whoami(), appearance=looks, known_by={run_id: known}
             )
@@ -128,47 +132,46 @@ class _GivenTables:
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
         """Of one table. `made`: the days that Dagster heard of, where the step failed for the
         others, which were kept back; None: all of them."""
-        before, now = self.before[name], _view(self.lake, name)
-        there = {d: now.latest[d].entry for d in self.days if d in now.latest}
-        wrote = {d for d in there if now.latest[d].run_id == self.run_id}
-        same = {
-            d
-            for d in wrote
-            if d in before.latest and before.latest[d].entry.content == there[d].content
-        }
-        kept_back = tuple(d for d in self.days if made is not None and d not in made)
+        latest = _view(self.lake, name).latest
+        entries = {day: latest[day].entry for day in self.days if day in latest}
+        wrote = {day for day in entries if latest[day].run_id == self.run_id}
+        before = self.before[name].latest
+        again = {day for day in wrote if day in before}
+        same = {day for day in again if before[day].entry.content == entries[day].content}
+        kept_back = [] if made is None else [day for day in self.days if day not in made]
+        incomplete = [day for day, entry in entries.items() if entry.built is Built.INCOMPLETE]
         return TableOutcome(
             name,
             len(self.days) - len(kept_back),
             len(wrote - same),
-            sum(e.rows for e in there.values()),
+            sum(entry.rows for entry in entries.values()),
             0.0,
             rewritten=len(same),
-            kept_back=kept_back,
-            incomplete=tuple(d for d, e in there.items() if e.built is Built.INCOMPLETE),
+            kept_back=tuple(kept_back),
+            incomplete=tuple(incomplete),
         )
 
 
 def _view(lake: Lake, name: str) -> TableView:
-    day_column = next(
-        (d.contract.day_column for d in declared(lake.root) if d.contract.name == name), ""
-    )
-    return lake.store.view(name, day_column)
+    contracts = (d.contract for d in declared(lake.root) if d.contract.name == name)
+    contract = next(contracts, None)
+    return lake.store.view(name, contract.day_column if contract is not None else "")
 
 
 def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """Describe the days of these tables that a run which ended early has written, by their
     receipts. It may have written ledgers, too."""
-    found_days = []
+    found = []
     for name in names:
-        found = (c.receipt for c in lake.store.commits(name) if c.receipt is not None)
-        days = {d for receipt in found if receipt.run_id == run_id for d in receipt.days}
-        found_days += [f"{name} {ranges(days)}"] if days else []
-    return (
-        f"written before that: {'; '.join(found_days)}; no other day"
-        if found_days
-        else "no day was written"
-    )
+        days = set[date]()
+        for commit in lake.store.commits(name):
+            if commit.receipt is not None and commit.receipt.run_id == run_id:
+                days.update(commit.receipt.days)
+        if days:
+            found.append(f"{name} {ranges(days)}")
+    if not found:
+        return "no day was written"
+    return f"written before that: {'; '.join(found)}; no other day"
 
 
 @dataclass
@@ -176,17 +179,15 @@ class _Listener:
     """The tables of one run: steps by its events, days and rows by what was published."""
 
     lines: Lines
-    steps: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the table of each step of an asset of a project
+    # The table of each step of an asset of a project.
+    steps: Mapping[str, str] = field(default_factory=dict)
     look: Look | None = None  # what the run did to such a table, once its step ended and wrote
     ended: list[TableOutcome] = field(default_factory=list)
     cause: str = ""
     _began: dict[str, float] = field(default_factory=dict)
     _published: dict[str, TableOutcome] = field(default_factory=dict)
-    _made: dict[str, set[date]] = field(
-        default_factory=lambda: defaultdict(set)
-    )  # as Dagster heard of it
+    # The days as Dagster heard of them.
+    _made: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))
 
     def published(self, rebuild: Rebuild, published: Published) -> None:
         """Keep the days of a published table, the days whose content changed, and its rows."""
@@ -210,29 +211,31 @@ class _Listener:
         event = entry.dagster_event
         if event is None:
             return
-        step = event.step_key or ""
-        kind, name = event.event_type_value, self.steps.get(step) or table_made_by(step)
-        if kind == dg.DagsterEventType.RUN_FAILURE.value and not self.cause:
+        if event.event_type is dg.DagsterEventType.RUN_FAILURE and not self.cause:
             self.cause = (event.message or "the run failed").splitlines()[0]
-        if name is None:
-            # Of the run itself, or of a standing check of a table, which Dagster shows: it makes
-            # nothing.
-            return
-        if kind == dg.DagsterEventType.STEP_START.value:
+        step = event.step_key or ""
+        # Other events are of the run itself, or of a standing check of a table, which Dagster
+        # shows: it makes nothing.
+        if name := self.steps.get(step) or table_made_by(step):
+            self._on_event_of_table(name, event)
+
+    def _on_event_of_table(self, name: str, event: dg.DagsterEvent) -> None:
+        kind = event.event_type
+        if kind is dg.DagsterEventType.STEP_START:
             self._began[name] = time.perf_counter()
             self.lines.started(name)
-        elif (
-            kind == dg.DagsterEventType.ASSET_MATERIALIZATION.value and event.partition is not None
-        ):
-            self._made[name].add(parse_day(event.partition))
-        elif kind == dg.DagsterEventType.STEP_SUCCESS.value:
+        elif kind is dg.DagsterEventType.ASSET_MATERIALIZATION:
+            if event.partition is not None:
+                self._made[name].add(parse_day(event.partition))
+        elif kind is dg.DagsterEventType.STEP_SUCCESS:
             self._end(name, "", None)
-        elif kind == dg.DagsterEventType.STEP_FAILURE.value:
-            cause, is_own = cause_of(event), not names_kept_back(event)
+        elif kind is dg.DagsterEventType.STEP_FAILURE:
+            cause = cause_of(event)
             self.cause = self.cause or cause
-            self._end(
-                name, cause if is_own else "", self._made[name]
-            )  # else made, and fails the run for others
+            # A step that names days that it kept back has made its table, and fails the run for
+            # these days.
+            was_made = names_kept_back(event)
+            self._end(name, "" if was_made else cause, self._made[name])
 
     def _end(self, name: str, cause: str, made: Collection[date] | None) -> None:
         if self.look is not None and not cause:
@@ -258,12 +261,7 @@ def job_of(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mappi
         if d.contract.name in tables
     }
     defs = definitions_of(lake, sorted(keys))
-    made = {
-        key: asset
-        for asset in defs.assets or ()
-        if isinstance(asset, dg.AssetsDefinition)
-        for key in asset.keys
-    }
+    made = _assets_by_key(defs)
     if lacking := sorted(name for name, key in keys.items() if key not in made):
         raise SettingsError(
             str(lake.settings.pipeline.definitions),
@@ -276,6 +274,15 @@ def job_of(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mappi
     )
     whole = dg.Definitions.merge(defs, dg.Definitions(jobs=[job]))
     return whole.resolve_job_def(JOB), {made[key].op.name: name for name, key in keys.items()}
+
+
+def _assets_by_key(defs: dg.Definitions) -> dict[dg.AssetKey, dg.AssetsDefinition]:
+    """The definitions of assets that make something, by each key that they make."""
+    made: dict[dg.AssetKey, dg.AssetsDefinition] = {}
+    for asset in defs.assets or ():
+        if isinstance(asset, dg.AssetsDefinition):
+            made |= dict.fromkeys(asset.keys, asset)
+    return made
 
 
 def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
@@ -291,13 +298,8 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
             "example "
             '[pipeline] definitions = "shop.definitions"',
         )
-    place, _, name = named.partition(":")
     try:
-        found = getattr(
-            _module(lake.root / place) if place.endswith(".py") else import_module(place),
-            name or "defs",
-        )
-        found = found if isinstance(found, dg.Definitions) or not callable(found) else found()
+        found = _loaded_definitions(lake, named)
     except BackfillError:
         raise
     except Exception as error:
@@ -315,6 +317,17 @@ def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         NOTHING,
         "Name a dagster.Definitions",
     )
+
+
+def _loaded_definitions(lake: Lake, named: str) -> object:
+    """What MODULE or FILE.py holds under `defs`, or under NAME of MODULE:NAME; a function is
+    called. Raises what loading raises."""
+    place, _, name = named.partition(":")
+    module = _module(lake.root / place) if place.endswith(".py") else import_module(place)
+    found = getattr(module, name or "defs")
+    if isinstance(found, dg.Definitions) or not callable(found):
+        return found
+    return found()
 
 
 def _module(path: Path) -> ModuleType:
