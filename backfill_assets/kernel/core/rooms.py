@@ -84,8 +84,10 @@ def rooms() -> tuple[Room, ...]:
 def offered(name: str) -> Any | None:
     """Import and return what a room offers to others under a name; None where no room of this
     installation does."""
-    references = [room.offers[name] for room in rooms() if name in room.offers]
-    return resolve(references[0]) if references else None
+    for room in rooms():
+        if name in room.offers:
+            return resolve(room.offers[name])
+    return None
 
 
 @cache

@@ -28,9 +28,8 @@ def mark_of(version: int) -> str:
 def first_version(names: Iterable[str]) -> int:
     """The version with which a table's history begins, by the names in its log: 0 unless the table
     was adopted."""
-    return max(
-        (int(name.removeprefix(MARK)) for name in names if WHOLE_MARK.fullmatch(name)), default=0
-    )
+    marks = [name for name in names if WHOLE_MARK.fullmatch(name)]
+    return max((int(mark.removeprefix(MARK)) for mark in marks), default=0)
 
 
 def second_name(path: str) -> str:
@@ -44,20 +43,18 @@ def files_before(uri: str, version: int) -> Iterator[dict[str, Any]]:
     from deltalake import DeltaTable
 
     added = DeltaTable(uri, version=version).get_add_actions(flatten=True)
-    columns = {name: added.column(name).to_pylist() for name in added.schema.names}
-    rows = columns.get("num_records", [None] * added.num_rows)
-    laid_out = {
-        n.removeprefix("partition."): values
-        for n, values in columns.items()
-        if n.startswith("partition.")
-    }
-    for number, (path, size) in enumerate(zip(columns["path"], columns["size_bytes"], strict=True)):
-        values = {n: None if of[number] is None else str(of[number]) for n, of in laid_out.items()}
-        stats = {} if rows[number] is None else {"numRecords": rows[number]}
+    for file in added.to_struct_array().to_pylist():
+        values = {
+            name.removeprefix("partition."): None if value is None else str(value)
+            for name, value in file.items()
+            if name.startswith("partition.")
+        }
+        rows = file.get("num_records")
+        stats = {} if rows is None else {"numRecords": rows}
         yield {
             "add": {
-                "path": path,
-                "size": size,
+                "path": file["path"],
+                "size": file["size_bytes"],
                 "partitionValues": values,
                 "dataChange": False,
                 "stats": json.dumps(stats),

@@ -27,16 +27,18 @@ def name_of(named: str) -> str:
     """The name of a file below its table's folder, as a log writes it (quoted once). Raises
     ValueError, saying why, for one that no file of the table has."""
     name = unquote(named)
-    if why := name_fault(name):
-        raise ValueError(f"names the file {shown(named)}, {why}")
+    fault = name_fault(name)
+    if fault:
+        raise ValueError(f"names the file {shown(named)}, {fault}")
     return name
 
 
 def name_fault(name: str) -> str:
     """Why no file of a table has this name, which is not quoted; "" if one may have it."""
+    parts = name.split("/")
     if name.startswith("/") or ":/" in name:
         return "which lies elsewhere"
-    if not {"", ".", ".."}.isdisjoint(name.split("/")):
+    if not {"", ".", ".."}.isdisjoint(parts):
         return "which leads out of its folder, or has a part without a name"
     if CONTROL.search(name):
         return "whose name has control signs"
@@ -46,7 +48,9 @@ def name_fault(name: str) -> str:
         name.encode()
     except UnicodeEncodeError:
         return "whose name is not UTF-8"
-    return "which lies in its log" if name.split("/")[0] == LOG else ""
+    if parts[0] == LOG:
+        return "which lies in its log"
+    return ""
 
 
 def file_fault(table: Place, names: Iterable[str], *, is_lakes: bool = False) -> str:
@@ -55,23 +59,35 @@ def file_fault(table: Place, names: Iterable[str], *, is_lakes: bool = False) ->
     files of others by what it wrote itself: an address in a bucket, or a link that begins a name;
     not in a table that was adopted."""
     for name in names:
-        begin, _, below = name.partition("/")
-        address, is_link = ADDRESS.fullmatch(name), begin.startswith(OTHERS) and bool(below)
-        place: Place | None = table
-        own = name
-        if is_lakes and (address or is_link) and not is_adopted_there(table):
-            place, own = (
-                (None, address[2].partition("/")[2]) if address else (table.at(begin), below)
-            )
-        if why := name_fault(own) or (place.file_fault(own) if place is not None else ""):
-            return f"names the file {shown(name)}, {why}"
+        fault = _fault_of_lakes_file(table, name) if is_lakes else _fault_in(table, name)
+        if fault:
+            return f"names the file {shown(name)}, {fault}"
     return ""
+
+
+def _fault_of_lakes_file(table: Place, name: str) -> str:
+    """Why a file that a log of the lake names is none; "" if it is one, or is gone."""
+    address = ADDRESS.fullmatch(name)
+    link, _, below = name.partition("/")
+    is_behind_link = link.startswith(OTHERS) and bool(below)
+    leads_away = address is not None or is_behind_link
+    if not leads_away or is_adopted_there(table):
+        return _fault_in(table, name)
+    if address:
+        return name_fault(address[2].partition("/")[2])
+    return _fault_in(table.at(link), below)
+
+
+def _fault_in(place: Place, name: str) -> str:
+    return name_fault(name) or place.file_fault(name)
 
 
 def is_adopted_there(table: Place) -> bool:
     """Whether others made the table's own folder: then no name in its log is one that the lake
     wrote to lead away."""
-    return _is_listed_once(table) if table.is_store else _is_marked(table)
+    if table.is_store:
+        return _is_listed_once(table)
+    return _is_marked(table)
 
 
 def _is_marked(table: Place) -> bool:

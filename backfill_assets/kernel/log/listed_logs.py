@@ -7,6 +7,7 @@ the place of another is noticed by the token of its newest known commit.
 """
 
 import hashlib
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -60,9 +61,9 @@ class ListedLogs:
         on."""
         known = self._of(table)
         found = _listed(table, known.head)
-        if (
-            known.head >= 0 and found.get(name := _name(known.head)) != known.names[name]
-        ):  # another log
+        name = _name(known.head)
+        is_another_log = known.head >= 0 and found.get(name) != known.names[name]
+        if is_another_log:
             self._known.pop(table, None)
             known = self._of(table)
             found = _listed(table, -1)
@@ -73,21 +74,27 @@ class ListedLogs:
     def known_head(self, table: Place) -> int:
         """The newest version that this process has listed or read; else by a listing."""
         known = self._of(table)
-        read = known.newest[0].version if known.newest else -1
-        return max(known.head, read) if known.head >= 0 else self.head(table)
+        if known.head < 0:
+            return self.head(table)
+        if known.newest is None:
+            return known.head
+        return max(known.head, known.newest[0].version)
 
     def token(self, table: Place, version: int) -> Token | None:
         """The token of a commit; of one that was listed without asking again."""
         listed = self._of(table).names.get(_name(version))
-        return listed or (table.token(commit_name(version)) if version >= 0 else None)
+        if listed is not None or version < 0:
+            return listed
+        return table.token(commit_name(version))
 
     def commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
         """The commits with a version greater than `after`, up to the last one; raises as
         `log.commits` does."""
         if self._of(table).head < last:
             self.head(table)
-        names = self._of(table).names
-        yield from (self.read(table, v)[0] for v in unbroken(table, names, after) if v <= last)
+        for version in unbroken(table, self._of(table).names, after):
+            if version <= last:
+                yield self.read(table, version)[0]
 
     def read(self, table: Place, version: int) -> tuple[Commit, str]:
         """A commit with the digest of its bytes; raises Gone."""
@@ -102,10 +109,10 @@ class ListedLogs:
     def find_write(self, table: Place, write_id: str, after: int) -> int | None:
         """The version behind an existing one whose receipt names `write_id`, or None."""
         with suppress(Gone):
-            while True:
-                commit, _ = self.read(table, after := after + 1)
-                if commit.receipt is not None and commit.receipt.write_id == write_id:
-                    return after
+            for version in itertools.count(after + 1):
+                commit, _ = self.read(table, version)
+                if commit.is_of_write(write_id):
+                    return version
         return None
 
     def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
@@ -116,7 +123,9 @@ class ListedLogs:
         if known.opened is not None and known.opened.version() == last:
             known.readers.add(threading.get_ident())
             return known.opened
-        found = self._moved_on(table, last) or open_delta(table, last if last >= 0 else None)
+        found = self._moved_on(table, last)
+        if found is None:
+            found = open_delta(table, last if last >= 0 else None)
         if known.opened is None or known.opened.version() < last:
             known.opened, known.readers = found, {threading.get_ident()}
         return found
@@ -127,10 +136,12 @@ class ListedLogs:
 
         known = self._of(table)
         behind, known.behind = known.behind, None
+        if behind is None:
+            return None
         with suppress(DeltaError, OSError):
-            if behind is not None and behind.version() < version:
+            if behind.version() < version:
                 behind.update_incremental()
-        return behind if behind is not None and behind.version() == version else None
+        return behind if behind.version() == version else None
 
     def take(self, table: Place) -> "DeltaTable":
         """The table, at the newest version that this process knows, for one commit; nobody else
@@ -157,9 +168,10 @@ def _name(version: int) -> str:
 
 def _listed(table: Place, first: int) -> dict[str, Token]:
     """The names in a log, from a commit on (-1: all), without folders in it."""
-    found = table.tokens(LOG, commit_name(first)[:-1] if first >= 0 else "")
-    return {
-        name: token
-        for path, token in found.items()
-        if "/" not in (name := path.removeprefix(f"{LOG}/"))
-    }
+    after = commit_name(first)[:-1] if first >= 0 else ""
+    found = {}
+    for path, token in table.tokens(LOG, after).items():
+        name = path.removeprefix(f"{LOG}/")
+        if "/" not in name:
+            found[name] = token
+    return found

@@ -5,6 +5,7 @@ Not here: the table state folded from it (`log_state`), what a damaged table mea
 and writing (`kernel.tables.committer`). Every commit stays in the log for ever.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -37,6 +38,7 @@ FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
 MAGIC = b"PAR1"  # first and last bytes of a whole Parquet file
 HINT = "_last_checkpoint"
+CHECKPOINT = re.compile(r"([0-9]+)\.checkpoint\.parquet")
 COMMIT = re.compile(r"([0-9]{1,20})\.json")  # not by `isdigit`, which takes `²`, too
 
 
@@ -58,6 +60,10 @@ class Commit:
     def names(self, day: date) -> bool:
         """Whether its receipt names the day."""
         return self.receipt is not None and day in self.receipt.days
+
+    def is_of_write(self, write_id: str) -> bool:
+        """Whether its receipt is of that write."""
+        return self.receipt is not None and self.receipt.write_id == write_id
 
 
 @dataclass(frozen=True)
@@ -83,9 +89,9 @@ def versions(table: Place, *, whole: bool = False) -> list[int]:
 
 def versions_in(names: Collection[str], first: int) -> list[int]:
     """The versions from the `first` on among the names in a log, ascending."""
-    return sorted(
-        v for n in names if (found := COMMIT.fullmatch(n)) and (v := int(found[1])) >= first
-    )
+    matches = [COMMIT.fullmatch(name) for name in names]
+    found = [int(match[1]) for match in matches if match]
+    return sorted(version for version in found if version >= first)
 
 
 def data_names(table: Place) -> list[str]:
@@ -103,7 +109,8 @@ def commits(table: Place, after: int = -1) -> Iterator[Commit]:
 
     Raises BackfillError if the log has a gap or its newest commit is torn.
     """
-    yield from (read_commit(table, version) for version in unbroken(table, table.names(LOG), after))
+    for version in unbroken(table, table.names(LOG), after):
+        yield read_commit(table, version)
 
 
 def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
@@ -143,19 +150,19 @@ def is_whole(table: Place, version: int) -> bool:
     """
     count, infos, expected = 0, 0, None
     try:
-        for action in map(json.loads, table.lines(commit_name(version))):
+        for line in table.lines(commit_name(version)):
+            action = json.loads(line)
             if not isinstance(action, dict):
                 return False
             count, infos = count + 1, infos + ("commitInfo" in action)
             info = action.get("commitInfo")
-            expected = (
-                info.get(ACTIONS) if expected is None and isinstance(info, dict) else expected
-            )
+            if expected is None and isinstance(info, dict):
+                expected = info.get(ACTIONS)
+        return count > 0 and (expected is None or count - infos == int(expected))
     except BackfillError:  # a store that does not answer says nothing of a commit
         raise
     except (ValueError, TypeError, RecursionError, OSError):
         return False
-    return count > 0 and (expected is None or count - infos == int(expected))
 
 
 def read_commit(table: Place, version: int, content: Iterable[bytes] | None = None) -> Commit:
@@ -189,10 +196,11 @@ def actions(
 ) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line
     that is none."""
+    if content is None:
+        content = table.lines(commit_name(version))
     try:
-        for action in map(
-            json.loads, table.lines(commit_name(version)) if content is None else content
-        ):
+        for line in content:
+            action = json.loads(line)
             if not isinstance(action, dict):
                 raise _torn(table, version)
             yield action
@@ -215,12 +223,15 @@ class FileChange:
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; the one that adopted a table brings the
     files that it had. Raises BackfillError at a torn line, and for a change that is none."""
-    found = [*actions(table, version)]
-    is_adoption = any(ADOPTION in (action.get("commitInfo") or ()) for action in found)
-    for action in files_before(table.uri(), version) if is_adoption else found:
-        if change := action.get("add") or action.get("remove"):
+    found: Iterable[Mapping[str, Any]] = [*actions(table, version)]
+    if any(ADOPTION in (action.get("commitInfo") or ()) for action in found):
+        found = files_before(table.uri(), version)
+    for action in found:
+        added = action.get("add")
+        change = added or action.get("remove")
+        if change:
             try:
-                yield _file_change(change, is_added=action.get("add") is not None)
+                yield _file_change(change, is_added=added is not None)
             except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
                 raise _torn(table, version) from None
 
@@ -251,16 +262,17 @@ def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
     """The version whose receipt names `write_id`, or None: the answer to 'did my commit
     happen?'."""
     following = commits(table) if after < 0 else _following(table, after)
-    return next(
-        (c.version for c in following if c.receipt and c.receipt.write_id == write_id), None
-    )
+    for commit in following:
+        if commit.is_of_write(write_id):
+            return commit.version
+    return None
 
 
 def _following(table: Place, after: int) -> Iterator[Commit]:
     """Commits after an existing version, without listing the log."""
     with suppress(Gone):
-        while True:
-            yield read_commit(table, after := after + 1)
+        for version in itertools.count(after + 1):
+            yield read_commit(table, version)
 
 
 def commit_digest(table: Place, version: int) -> str:
@@ -290,9 +302,10 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
     BackfillError, too, for a table that others made and whose log delta-rs must not read; else the
     error of delta-rs.
     """
-    if is_adopted_there(table) and (why := log_fault(table, version)):
+    fault = log_fault(table, version) if is_adopted_there(table) else ""
+    if fault:
         fix = "Have its owner take that out of its log, or restore the log from a backup"
-        raise BackfillError(f"the table {table.name}", why, "It was not read", fix)
+        raise BackfillError(f"the table {table.name}", fault, "It was not read", fix)
     try:
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
@@ -329,17 +342,23 @@ def sync_log(table: Place, version: int) -> None:
 def torn_checkpoints(table: Place) -> list[str]:
     """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole
     commit; and of a hint that names such a checkpoint or a missing one."""
-    named = [(n, n.removesuffix(".checkpoint.parquet")) for n in sorted(table.names(LOG))]
     first = first_of(table)  # checkpoints before it are others'
-    file_of = {
-        int(v): n for n, v in named if n != v and v.isascii() and v.isdigit() and int(v) >= first
-    }
-    whole = {
-        v for v, n in file_of.items() if table.ends(f"{LOG}/{n}", len(MAGIC)) == (MAGIC, MAGIC)
-    }
-    whole = {v for v in whole if is_whole(table, v)}
-    torn = [name for v, name in file_of.items() if v not in whole]
+    torn, whole = list[str](), set[int]()
+    for name in sorted(table.names(LOG)):
+        found = CHECKPOINT.fullmatch(name)
+        version = int(found[1]) if found else -1
+        if version < first:
+            continue
+        if _is_whole_checkpoint(table, name, version):
+            whole.add(version)
+        else:
+            torn.append(name)
     hint = table.read_json(f"{LOG}/{HINT}")  # readers ignore one that they cannot read
-    return (
-        [*torn, HINT] if hint.get("version", -1) >= first and hint["version"] not in whole else torn
-    )
+    if hint.get("version", -1) >= first and hint["version"] not in whole:
+        torn.append(HINT)
+    return torn
+
+
+def _is_whole_checkpoint(table: Place, name: str, version: int) -> bool:
+    is_parquet = table.ends(f"{LOG}/{name}", len(MAGIC)) == (MAGIC, MAGIC)
+    return is_parquet and is_whole(table, version)

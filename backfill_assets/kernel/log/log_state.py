@@ -71,8 +71,8 @@ class LogCache:
         if table.is_store:
             return self._in_stores.head(table)
         known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
-        is_there = token is not None and table.token(commit_name(known)) == token
-        if is_there and not table.exists(commit_name(known + 1)):
+        is_same_log = token is not None and table.token(commit_name(known)) == token
+        if is_same_log and not table.exists(commit_name(known + 1)):
             return known
         newest = max(versions(table), default=-1)
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
@@ -81,7 +81,9 @@ class LogCache:
     def _token(self, table: Place, version: int) -> Token | None:
         if table.is_store:
             return self._in_stores.token(table, version)
-        return table.token(commit_name(version)) if version >= 0 else None
+        if version < 0:
+            return None
+        return table.token(commit_name(version))
 
     def _commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
         """The commits with a version greater than `after`, up to the last one."""
@@ -91,11 +93,15 @@ class LogCache:
 
     def find_write(self, table: Place, write_id: str, after: int) -> int | None:
         """As `log.find_write`, behind an existing version."""
-        return (self._in_stores if table.is_store else log).find_write(table, write_id, after)
+        if table.is_store:
+            return self._in_stores.find_write(table, write_id, after)
+        return log.find_write(table, write_id, after)
 
     def read(self, table: Place, version: int) -> tuple[Commit, str]:
         """A commit and its digest; the newest one that was read without asking a store again."""
-        return (self._in_stores.read if table.is_store else commit_with_digest)(table, version)
+        if table.is_store:
+            return self._in_stores.read(table, version)
+        return commit_with_digest(table, version)
 
     def value(
         self,
@@ -113,9 +119,11 @@ class LogCache:
         last = self.head(table) if version is None else version
         token = self._token(table, last)
         known, known_token, value = self._kept.pop((table, name), (-1, None, None))
-        is_whole = known_token is not None and self._token(table, known) == known_token
-        if known != last or token is None or token != known_token:
-            value = read(cast("T", value) if is_whole and known < last else None, last)
+        is_same_log = known_token is not None and self._token(table, known) == known_token
+        is_newest = known == last and token is not None and token == known_token
+        if not is_newest:
+            before = cast("T", value) if is_same_log and known < last else None
+            value = read(before, last)
         while len(self._kept) >= KEPT_VALUES:
             self._kept.pop(next(iter(self._kept)), None)
         self._kept[table, name] = last, token, value
@@ -126,11 +134,12 @@ class LogCache:
         does."""
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
-            first, known = before if before is not None and before[0] <= after else (after, [])
-            return first, [
-                *known,
-                *self._commits(table, known[-1].version if known else first, last),
-            ]
+            """The version after which commits are known, and these."""
+            first, known = after, list[Commit]()
+            if before is not None and before[0] <= after:
+                first, known = before
+            newest = known[-1].version if known else first
+            return first, [*known, *self._commits(table, newest, last)]
 
         first, found = self.value(table, COMMITS, read)
         if first > after:  # fewer were wanted before
@@ -143,23 +152,30 @@ class LogCache:
         the newest kept state; raises as `log.commits` does."""
 
         def read(before: TableView | None, last: int) -> TableView:
-            start = before or TableView()
-            is_far = last >= KEEP_EVERY - 1 and (
-                last - start.version >= KEEP_EVERY or before is None
-            )
-            if is_far and (kept := newest_state(table, day_column, start.version, last)):
-                start, self._states[table, day_column] = kept, kept.version
-            return _fold(
-                start,
-                table,
-                day_column,
-                self._commits(table, start.version, last) if last >= 0 else (),
-            )
+            """The state at the version `last`, from an earlier one or from a kept one."""
+            if last < 0:
+                return TableView()
+            start = self._start_of_fold(table, day_column, before, last)
+            return _fold(start, table, day_column, self._commits(table, start.version, last))
 
-        kind = (
-            "state" if version is None else "earlier state"
-        )  # readers may stay behind writers, who look more often
+        # Readers may stay behind writers, who look more often.
+        kind = "state" if version is None else "earlier state"
         return self.value(table, f"{kind} by {day_column}", read, version)
+
+    def _start_of_fold(
+        self, table: Place, day_column: str, before: TableView | None, last: int
+    ) -> TableView:
+        """The state from which commits up to `last` are folded: `before`, or a kept one where that
+        saves many commits."""
+        start = before or TableView()
+        is_near = before is not None and last - start.version < KEEP_EVERY
+        if is_near or last < KEEP_EVERY - 1:
+            return start
+        kept = newest_state(table, day_column, start.version, last)
+        if kept is None:
+            return start
+        self._states[table, day_column] = kept.version
+        return kept
 
     def opened(self, table: Place, version: int | None = None) -> "DeltaTable":
         """The table at a version (None: the newest), for reading only; raises as `open_delta` does.
@@ -167,10 +183,15 @@ class LogCache:
         The newest is kept: opening reads the log whole, and a step looks several times."""
         if table.is_store:
             return self._in_stores.opened(table, version)
-        newest: DeltaTable = self.value(
-            table, "opened", lambda _, last: open_delta(table, last if last >= 0 else None)
-        )
-        return newest if version in (None, newest.version()) else open_delta(table, version)
+
+        def read(_: "DeltaTable | None", last: int) -> "DeltaTable":
+            """The table as opened at its newest version."""
+            return open_delta(table, last if last >= 0 else None)
+
+        newest = self.value(table, "opened", read)
+        if version in (None, newest.version()):
+            return newest
+        return open_delta(table, version)
 
     def opened_to_write(self, table: Place) -> "DeltaTable":
         """The newest version of a table for one commit, which changes the object: nobody else gets
@@ -192,12 +213,15 @@ class LogCache:
         and the next commit tries again."""
         with suppress(OSError, BackfillError):
             last = self._in_stores.known_head(table) if table.is_store else self.head(table)
-            is_near = 0 <= last - self._states.get((table, day_column), -KEEP_EVERY) < KEEP_EVERY
-            if last >= KEEP_EVERY - 1 and not is_near:
-                kept = newest_state(table, day_column, last - KEEP_EVERY, last)
-                if kept is None:
-                    keep_state(table, day_column, kept := self.state(table, day_column))
-                self._states[table, day_column] = kept.version
+            kept_version = self._states.get((table, day_column), -KEEP_EVERY)
+            is_near = 0 <= last - kept_version < KEEP_EVERY
+            if is_near or last < KEEP_EVERY - 1:
+                return
+            kept = newest_state(table, day_column, last - KEEP_EVERY, last)
+            if kept is None:
+                kept = self.state(table, day_column)
+                keep_state(table, day_column, kept)
+            self._states[table, day_column] = kept.version
 
 
 LOGS = LogCache()  # of this process
@@ -208,14 +232,15 @@ def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[
 
     Raises as `log.commits` does. Versions that the log does not have are left out.
     """
-    found = {
-        v: LOGS.state(table, day_column, v) if v >= 0 else TableView() for v in sorted(versions)
-    }
-    return {
-        version: state
-        for version, state in found.items()
-        if state.version == version or version < 0
-    }
+    found = {}
+    for version in sorted(versions):
+        if version < 0:
+            found[version] = TableView()
+            continue
+        state = LOGS.state(table, day_column, version)
+        if state.version == version:
+            found[version] = state
+    return found
 
 
 def false_states(table: Place, day_column: str) -> list[str]:
@@ -224,7 +249,8 @@ def false_states(table: Place, day_column: str) -> list[str]:
     state, history, found = TableView(), commits(table), list[str]()
     for version in kept_versions(table):
         state = _fold(state, table, day_column, _up_to(version, history))
-        found += [state_name(version)] if is_false(table, day_column, state) else []
+        if is_false(table, day_column, state):
+            found.append(state_name(version))
     return found
 
 
@@ -245,14 +271,16 @@ def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Co
     for commit in history:
         version, receipt = commit.version, commit.receipt
         if receipt is None:
-            if changes := [c for c in file_changes(table, version) if c.moves_rows]:
+            changes = [c for c in file_changes(table, version) if c.moves_rows]
+            if changes:
                 others.append(version)
                 foreign |= _days_touched(changes, day_column, latest)
             continue
         latest.update(_day_receipts(receipt, version))
         foreign.difference_update(receipt.days)
         inputs.update(receipt.inputs)
-        releases += [receipt.tags] if receipt.reason == REPLAY else []
+        if receipt.reason == REPLAY:
+            releases.append(receipt.tags)
         if receipt.frontier is not None:
             frontier = max(frontier or receipt.frontier, receipt.frontier)
         for source, moment in frontiers_in(receipt.tags).items():
@@ -263,18 +291,16 @@ def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Co
 
 def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
     irreproducible = receipt.tags.get(IRREPRODUCIBLE, "").split(",")
-    code, settings = receipt.code_digest, receipt.settings_digest
-    parameters, engine = receipt.tags.get(PARAMETERS, ""), receipt.tags.get(ENGINE, "")
     return {
         day: DayReceipt(
             entry,
             version,
             receipt.write_id,
-            code,
-            settings,
+            receipt.code_digest,
+            receipt.settings_digest,
             receipt.run_id,
-            parameters,
-            engine,
+            receipt.tags.get(PARAMETERS, ""),
+            receipt.tags.get(ENGINE, ""),
             receipt.frontier,
             str(day) in irreproducible,
         )
@@ -297,13 +323,14 @@ def _days_touched(
 
 def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
     """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for
-    `x_date`)."""
+    `x_date`); None where it names none."""
     month = values.get(f"{day_column.removesuffix('_date')}_month")
+    named = values.get(day_column) if month is None else f"{month}-01"
     try:
-        if month is None:
-            return {date.fromisoformat(values.get(day_column) or "")}
-        first = date.fromisoformat(f"{month}-01")
+        first = date.fromisoformat(named or "")
     except ValueError:
         return None
+    if month is None:
+        return {first}
     days = (first + ONE_DAY * n for n in range(31))
     return {day for day in days if day.month == first.month}

@@ -82,15 +82,19 @@ def _show(
     beat: Callable[[], None],
     end: Callable[[], None] = lambda: None,
 ) -> None:
+    """Give a sign of life again and again in a thread, until the marker is gone."""
+
     def show() -> None:
-        while True:
+        is_over = False
+        while not is_over:
             threading.Event().wait(every)
             with suppress(OSError):  # a place that does not answer now may do so at the next turn
-                if not place.exists(name):
+                if place.exists(name):
+                    beat()
+                else:
                     end()
                     place.delete(name + BEAT)
-                    return
-                beat()
+                    is_over = True
 
     threading.Thread(target=show, name=f"sign of life of {place.uri(name)}", daemon=True).start()
 
@@ -111,13 +115,12 @@ def process_of(place: Place, name: str) -> PlacedProcess | None:
 
 def markers(place: Place) -> dict[str, str]:
     """The names of all markers of a lake, by the ids of their runs."""
-    folders = [f"{RUNS}/{instance}" for instance in place.names(RUNS)]
-    return {
-        run: f"{folder}/{run}"
-        for folder in folders
-        for run in place.names(folder)
-        if "." not in run
-    }
+    found = {}
+    for instance in place.names(RUNS):
+        for run in place.names(f"{RUNS}/{instance}"):
+            if "." not in run:
+                found[run] = f"{RUNS}/{instance}/{run}"
+    return found
 
 
 def live_runs(place: Place, but: Collection[str] = ()) -> frozenset[str]:
@@ -149,7 +152,9 @@ def _known_life(place: Place, name: str) -> Life | None:
     process, here = process_of(place, name), PlacedProcess.this()
     if process is None or process.is_gone(here):
         return Life.GONE  # also where a power cut left the marker empty
-    return Life.LIVES if process.is_seen_from(here) and not process.is_stopped() else None
+    if process.is_seen_from(here) and not process.is_stopped():
+        return Life.LIVES
+    return None
 
 
 def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
@@ -158,26 +163,30 @@ def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
     try:
         held = place.held(name + BEAT for name in beating)
     except OSError:  # this process may not ask the place for its time
-        return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
-    lately = {name for name in {*names} - beating if _silent_seconds(place, name) <= UNSEEN_SECONDS}
-    return frozenset(name for name in beating if name + BEAT in held) | lately
+        return _not_silent(place, names)
+    shown = frozenset(name for name in beating if name + BEAT in held)
+    return shown | _not_silent(place, set(names) - beating)
+
+
+def _not_silent(place: Place, names: Iterable[str]) -> frozenset[str]:
+    """Those of the markers that may be of a run that lives, by this machine's clock."""
+    return frozenset(name for name in names if _silent_seconds(place, name) <= UNSEEN_SECONDS)
 
 
 def _silent_seconds(place: Place, name: str) -> float:
     """How long ago a marker was shown or made, by this machine's clock; endless for one that is
     gone."""
     token = place.token(name + BEAT) or place.token(name)
-    return utc_now().timestamp() - token.changed_at if token is not None else inf
+    if token is None:
+        return inf
+    return utc_now().timestamp() - token.changed_at
 
 
 def forget_over(place: Place, seconds: float, but: Collection[str] = ()) -> None:
     """Drop the markers, without those named `but`, of runs that do not live and showed nothing for
     so many seconds: whoever would have dropped them was killed, too."""
-    old = (
-        name
-        for name in markers(place).values()
-        if name not in but and _silent_seconds(place, name) > seconds
-    )
+    names = set(markers(place).values()).difference(but)
+    old = [name for name in names if _silent_seconds(place, name) > seconds]
     for name, life in lives_of(place, old).items():
         if life is not Life.LIVES:
             forget(place, name)

@@ -8,6 +8,7 @@ commits (`log_state`), and when a state is kept (`kernel.tables.committer`).
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.receipts import SCHEMA, Built, DayEntry, shared_mapping
+from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
 from backfill_assets.kernel.place.port import AlreadyThere, Place
@@ -32,6 +34,7 @@ FORM = digest_of(
     ]
 )
 SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
+STATE_NAME = re.compile(rf"([0-9]+){re.escape(SUFFIX)}")
 KEPT = 2  # the newest, and one more for readers that found it before the newest was there
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
 Content = dict[str, Any]  # of a state file, as JSON values
@@ -44,12 +47,8 @@ def state_name(version: int) -> str:
 
 def kept_versions(table: Place) -> list[int]:
     """The versions whose state is kept in the form of this release, ascending."""
-    stems = (
-        name.removesuffix(SUFFIX)
-        for name in table.names(f"{LOG}/{FOLDER}")
-        if name.endswith(SUFFIX)
-    )
-    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+    names = [STATE_NAME.fullmatch(name) for name in table.names(f"{LOG}/{FOLDER}")]
+    return sorted(int(found[1]) for found in names if found)
 
 
 def newest_state(table: Place, day_column: str, after: int, last: int) -> TableView | None:
@@ -67,16 +66,16 @@ def keep_state(table: Place, day_column: str, state: TableView) -> None:
     """Keep the state of the newest version, unless it is kept already, and delete all other files
     except the newest ones. The caller holds the table's lock. Raises OSError."""
     text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
+    packed = gzip.compress(text.encode(), mtime=0)
     with suppress(AlreadyThere):
-        table.write(
-            state_name(state.version), gzip.compress(text.encode(), mtime=0), if_absent=True
-        )
-    fitting = [
-        version for version in kept_versions(table) if version <= state.version
-    ]  # others are of another log
+        table.write(state_name(state.version), packed, if_absent=True)
+    # Later versions are of another log.
+    fitting = [version for version in kept_versions(table) if version <= state.version]
     newest = {state_name(version) for version in fitting[-KEPT:]}
-    for name in {f"{LOG}/{FOLDER}/{name}" for name in table.names(f"{LOG}/{FOLDER}")} - newest:
-        table.delete(name)  # also what killed writers left
+    for name in table.names(f"{LOG}/{FOLDER}"):
+        path = f"{LOG}/{FOLDER}/{name}"
+        if path not in newest:
+            table.delete(path)  # also what killed writers left
 
 
 def is_false(table: Place, day_column: str, state: TableView) -> bool:
@@ -99,13 +98,13 @@ def content_of(table: Place, day_column: str, state: TableView) -> Content:
         "version": state.version,
         "commit": commit_digest(table, state.version),
         "days": {str(day): _packed(receipt, writes) for day, receipt in state.latest.items()},
-        "writes": [list(write) for write in writes],
-        "inputs": dict(state.inputs),
-        "frontier": state.frontier.isoformat() if state.frontier else None,
-        "frontiers": {name: moment.isoformat() for name, moment in state.frontiers.items()},
-        "foreign": sorted(map(str, state.foreign)),
-        "others": list(state.others),
-        "releases": [dict(tags) for tags in state.releases],
+        "writes": json_of(tuple(writes)),
+        "inputs": json_of(state.inputs),
+        "frontier": json_of(state.frontier),
+        "frontiers": json_of(state.frontiers),
+        "foreign": json_of(state.foreign),
+        "others": json_of(state.others),
+        "releases": json_of(state.releases),
     }
 
 
@@ -121,13 +120,12 @@ def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any
         receipt.run_id,
         receipt.parameters,
         receipt.engine,
-        receipt.frontier.isoformat() if receipt.frontier else None,
+        receipt.frontier,
     )
-    columns = None if entry.columns is None else dict(entry.columns)
     return [
         writes.setdefault(write, len(writes)),
         receipt.irreproducible,
-        columns,
+        None if entry.columns is None else dict(entry.columns),
         dict(entry.counts),
         dict(entry.parts),
         entry.rows,
@@ -149,32 +147,45 @@ def _fitting(table: Place, day_column: str, version: int) -> Content:
 
 
 def _state_of(content: Content) -> TableView:
-    shared: dict[
-        tuple[tuple[str, int], ...], Mapping[str, int]
-    ] = {}  # equal counts are one mapping: it saves memory
-    writes: list[tuple[Any, ...]]
-    writes = [
-        (*write, datetime.fromisoformat(end) if end else None) for *write, end in content["writes"]
-    ]  # frontiers
+    writes = [(*write, _instant_of(frontier)) for *write, frontier in content["writes"]]
     latest = dict[date, DayReceipt]()
-    for day, values in content["days"].items():
-        number, irreproducible, columns, counts, parts, rows, fingerprint, digest, built, scheme = (
-            values
-        )
-        counted = shared.setdefault(tuple(counts.items()), counts)
-        known = None if columns is None else shared_mapping(columns)
-        entry = DayEntry(rows, fingerprint, digest, Built(built), counted, scheme, parts, known)
+    for day, (number, irreproducible, *values) in content["days"].items():
+        entry = _entry_of(*values)
         latest[date.fromisoformat(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
-    frontier = content["frontier"]
+    frontiers = content["frontiers"].items()
     return TableView(
         version=content["version"],
         latest=latest,
         inputs=content["inputs"],
-        frontier=datetime.fromisoformat(frontier) if frontier else None,
-        foreign=frozenset(map(date.fromisoformat, content["foreign"])),
-        frontiers={
-            name: datetime.fromisoformat(moment) for name, moment in content["frontiers"].items()
-        },
+        frontier=_instant_of(content["frontier"]),
+        foreign=frozenset(date.fromisoformat(day) for day in content["foreign"]),
+        frontiers={name: datetime.fromisoformat(moment) for name, moment in frontiers},
         others=tuple(content["others"]),
         releases=tuple(content["releases"]),
     )
+
+
+def _entry_of(  # noqa: PLR0913 - each is a value of the list
+    columns: Mapping[str, str] | None,
+    counts: Mapping[str, int],
+    parts: Mapping[str, str],
+    rows: int,
+    fingerprint: str,
+    input_digest: str,
+    built: str,
+    scheme: int,
+) -> DayEntry:
+    return DayEntry(
+        rows,
+        fingerprint,
+        input_digest,
+        Built(built),
+        shared_mapping(counts),
+        scheme,
+        parts,
+        None if columns is None else shared_mapping(columns),
+    )
+
+
+def _instant_of(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

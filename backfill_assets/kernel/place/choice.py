@@ -29,12 +29,12 @@ def place_at(root: Path) -> Place:
 def copies_of_others(named: Iterable[str]) -> list[Path]:
     """This machine's folders of copies from the buckets of these addresses (others are passed
     over), of what lies outside of lakes; they may be deleted."""
-    tops = {
-        "/".join(address.split("/")[:3])
-        for address in named
-        if address.partition("://")[0] in SCHEMES
-    }
-    return [local_root(top) / THEIRS for top in sorted(tops)]
+    buckets = set[str]()
+    for address in named:
+        scheme, _, rest = address.partition("://")
+        if scheme in SCHEMES:
+            buckets.add(f"{scheme}://{rest.partition('/')[0]}")
+    return [local_root(bucket) / THEIRS for bucket in sorted(buckets)]
 
 
 def prefix_at(address: str, called: str = "") -> Place:
@@ -48,4 +48,6 @@ def prefix_at(address: str, called: str = "") -> Place:
 def others_at(named: str) -> Place:
     """The place of what others write: a prefix in a bucket by its address, or a folder. Opens
     nothing."""
-    return prefix_at(named) if "://" in named else Folder(named)
+    if "://" in named:
+        return prefix_at(named)
+    return Folder(named)

@@ -60,7 +60,9 @@ class Folder(Place):
         return type(self)(self._path(name))
 
     def _path(self, name: str) -> str:
-        return f"{self.path}/{name}" if name else self.path
+        if not name:
+            return self.path
+        return f"{self.path}/{name}"
 
     def _made(self, name: str) -> str:
         """The path of a file, in a folder that exists."""
@@ -81,11 +83,12 @@ class Folder(Place):
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says."""
-        return {
-            name: token
-            for name in self.below(folder)
-            if name > after and (token := self.token(name))
-        }
+        found = {}
+        for name in self.below(folder):
+            token = self.token(name) if name > after else None
+            if token is not None:
+                found[name] = token
+        return found
 
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""

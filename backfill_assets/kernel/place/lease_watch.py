@@ -40,13 +40,18 @@ class LeaseWatch:
             return token
         now, is_first = time.monotonic(), self.token is None
         self.token, self.body = token, self.place.read_json(self.name)
-        age = 0.0
-        if is_first:
-            self.clock = place_time(self.place) if self.clock is None else self.clock
-            age = max(0.0, self.clock - token.changed_at)
+        age = self._age(token) if is_first else 0.0
         seconds = self.body.get("seconds", self.SHOWN_SECONDS)
-        self._over_at = now + (seconds + self.SLACK_SECONDS - age if seconds else 0)
+        self._over_at = now
+        if seconds:
+            self._over_at += seconds + self.SLACK_SECONDS - age
         return token
+
+    def _age(self, token: Token) -> float:
+        """Seconds since the file was written, by the place's clock."""
+        if self.clock is None:
+            self.clock = place_time(self.place)
+        return max(0.0, self.clock - token.changed_at)
 
     def is_over(self) -> bool:
         """Whether its holder gave it up, or has not shown itself for its time."""

@@ -81,9 +81,10 @@ class OddKeys(StoreRefused):
     odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
 
     def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
-        """The error with the keys of a whole listing, without their first characters."""
-        self.odd = tuple(key[cut:] for key in found if ODD_KEY.search(key))
-        self.good = {key[cut:]: token for key, token in found.items() if not ODD_KEY.search(key)}
+        """The error with the keys of a whole listing, without their first characters (`cut`)."""
+        odd = {key for key in found if ODD_KEY.search(key)}
+        self.odd = tuple(key[cut:] for key in found if key in odd)
+        self.good = {key[cut:]: token for key, token in found.items() if key not in odd}
         return self
 
 
@@ -305,10 +306,14 @@ class Place(Protocol):
         """Bytes of files, as `size` gives them; of many in a store by one listing of what they have
         in common."""
         folder = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071  # an address keeps both its slashes
-        if len(names) <= FEW or not (top := self.at(folder)).is_store:
+        if len(names) <= FEW or not self.at(folder).is_store:
             return {name: self.size(name) for name in names}
-        found, cut = top.tokens(), len(folder) + 1 if folder else 0
-        return {name: found[name[cut:]].size if name[cut:] in found else None for name in names}
+        tokens = self.at(folder).tokens()
+        sizes = dict[str, int | None]()
+        for name in names:
+            token = tokens.get(name.removeprefix(f"{folder}/"))
+            sizes[name] = None if token is None else token.size
+        return sizes
 
     def read(self, name: str) -> bytes:
         """The bytes of a small file; raises Gone."""

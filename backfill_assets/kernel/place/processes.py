@@ -56,9 +56,8 @@ class Process:
 
     def age_seconds(self) -> float:
         """Seconds since it was created."""
-        return (
-            time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()
-        ) - self.created
+        now = time.clock_gettime(time.CLOCK_BOOTTIME) if self.boot else time.time()
+        return now - self.created
 
     def memory_bytes(self) -> int | None:
         """Its resident memory; None if it is gone."""
@@ -122,19 +121,16 @@ class PlacedProcess:
         """Whether it certainly ended, as seen from the process `here`: a reboot of its host has
         ended it, and a process elsewhere is never judged by a local number."""
         if self.is_seen_from(here):
-            return not Process(
-                self.pid, self.started, self.boot if self.since_boot else ""
-            ).is_alive()
+            boot = self.boot if self.since_boot else ""
+            return not Process(self.pid, self.started, boot).is_alive()
         return self.host == here.host and self.boot != here.boot
 
     def is_stopped(self) -> bool:
         """Whether it was stopped by a signal or a debugger, and does nothing until it is told to go
         on; of a process that is seen from here."""
+        stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
         with suppress(psutil.Error):
-            return psutil.Process(self.pid).status() in (
-                psutil.STATUS_STOPPED,
-                psutil.STATUS_TRACING_STOP,
-            )
+            return psutil.Process(self.pid).status() in stopped
         return False
 
     def is_seen_from(self, here: "PlacedProcess") -> bool:

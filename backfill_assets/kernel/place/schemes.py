@@ -41,7 +41,9 @@ def _maker_of(scheme: str) -> PlaceMaker:
 def place_maker(scheme: str, installed: Iterable[Room]) -> PlaceMaker:
     """What makes places of a scheme (`s3`), by the rooms that are installed. Raises SettingsError
     where none of them knows it."""
-    known = {name: reference for room in installed for name, reference in room.places.items()}
+    known = dict[str, str]()
+    for room in installed:
+        known.update(room.places)
     if scheme not in known:
         schemes = ", ".join(f"{name}://" for name in sorted(known)) or "none"
         raise SettingsError(
@@ -69,11 +71,12 @@ def anywhere(filling: Filling) -> Filling:
 
 def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(verb)
-    def found(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
-        if ":/" in name and (whole := ADDRESS.fullmatch(name)):
-            top, _, below = whole[2].partition("/")
-            there = bucket_of_others(f"{whole[1]}://{top}")
-            return getattr(there, verb.__name__)(below, *rest, **more)
-        return verb(place, name, *rest, **more)
+    def call(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
+        whole = ADDRESS.fullmatch(name) if ":/" in name else None
+        if whole is None:
+            return verb(place, name, *rest, **more)
+        bucket, _, below = whole[2].partition("/")
+        place_there = bucket_of_others(f"{whole[1]}://{bucket}")
+        return getattr(place_there, verb.__name__)(below, *rest, **more)
 
-    return found
+    return call
