@@ -119,7 +119,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "1e6103de9178ef9a6a3e957fefef1af2",
+    "raw 1": "a1527391228a71f1f6517c0b068f26c0",
     "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
     "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
     "features 1": "33296b5b94502682a810766cac5fd1cf",

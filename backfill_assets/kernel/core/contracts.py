@@ -363,7 +363,12 @@ def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str,
 
 def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
     """The landed table per table of versions (one made from arrivals)."""
-    return {c.name: i.table for c in contracts for i in c.inputs if i.kind is InputKind.ARRIVALS}
+    found = {}
+    for contract in contracts:
+        for wanted in contract.inputs:
+            if wanted.kind is InputKind.ARRIVALS:
+                found[contract.name] = wanted.table
+    return found
 
 
 def refuse_external(contract: Contract) -> None:

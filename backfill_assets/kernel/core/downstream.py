@@ -7,7 +7,7 @@ rebuild that changes nothing makes no day stale. Deliveries not loaded yet count
 on which they arrived.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
@@ -213,14 +213,22 @@ def with_downstream(
         for request in inside:
             rebuilt[request.table] |= request.needed_days
         if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in tables):
-            needed = dict[str, str]()
-            for request in inside:
-                if request.table == first.table:
-                    needed.update(request.needed)
-            joint = replace(first, needed=needed, tables=tables, days=covered)
-            return [joint, *(r for r in requests if not any(r is other for other in inside))]
+            others = [r for r in requests if not _is_inside(r, tables, covered)]
+            joint = replace(
+                first, needed=_needed_of(first.table, inside), tables=tables, days=covered
+            )
+            return [joint, *others]
         reached.popitem()  # else without the last table, as far as one run can cover the others
     return list(requests)
+
+
+def _needed_of(table: str, requests: Iterable[Work]) -> dict[str, str]:
+    """The days of the table that these requests are for, with their identities."""
+    needed = dict[str, str]()
+    for request in requests:
+        if request.table == table:
+            needed.update(request.needed)
+    return needed
 
 
 def _days_downstream(states: States, first: Work, found: Needs) -> dict[str, Set[date]]:

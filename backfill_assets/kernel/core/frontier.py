@@ -6,7 +6,7 @@ decides no content.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import date, datetime
 
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
@@ -70,18 +70,22 @@ def _frontier_by_days(source: Source) -> datetime | None:
     """The frontier by the days that are loaded and those that wait; None where neither says one."""
     latest, as_of = source.loaded.latest, source.view.as_of
     loaded = {day for day in latest if is_loaded(day, source)}
-    with_rows = [day for day in loaded if latest[day].entry.rows]
-    waiting = [
-        day
-        for day, landed in source.landed.items()
-        if landed.usable_rows and day not in loaded and source.view.is_due(day)
-    ]
+    waiting = _waiting_days(source, loaded)
     if as_of is not None and not waiting and source.ledger.version >= 0:
         return as_of
+    with_rows = [day for day in loaded if latest[day].entry.rows]
     if not with_rows:
         return None
     end = end_of(max(with_rows))
-    return min(end, midnight(min(waiting))) if waiting else end
+    if waiting:
+        return min(end, midnight(min(waiting)))
+    return end
+
+
+def _waiting_days(source: Source, loaded: Set[date]) -> list[date]:
+    """The arrival days with usable landed rows that may be loaded and are not."""
+    with_rows = {day for day, landed in source.landed.items() if landed.usable_rows}
+    return [day for day in with_rows - loaded if source.view.is_due(day)]
 
 
 def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:

@@ -90,12 +90,14 @@ def lake_folder(named: str | None = None) -> Path:
 def imported_when_used(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """The `__getattr__` of a package for the names that each of its modules (without the package's
     name) has."""
-    home_of = {name: home for home, found in names.items() for name in found}
+    modules = dict[str, str]()  # by the names that they have
+    for module, found in names.items():
+        modules |= dict.fromkeys(found, module)
 
     def find(name: str) -> Any:
         """Import the module that has the name. Raises AttributeError for any other name."""
-        if name not in home_of:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
 
     return find

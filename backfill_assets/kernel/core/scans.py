@@ -94,21 +94,19 @@ def shown(path: str, source: str) -> str:
 def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
     """The scans of a lake's sources, by name, as one report; each path after the name of its
     source."""
-    fields: dict[str, Any] = {
-        f: tuple(shown(p, n) for n, r in reports.items() for p in getattr(r, f)) for f in PATHS
-    }
-    for name in BY_PATH:
-        fields[name] = {
-            shown(p, n): value for n, r in reports.items() for p, value in getattr(r, name).items()
-        }
-    return ScanReport(
-        **fields,
-        copies={
-            shown(p, n): shown(original, n)
-            for n, r in reports.items()
-            for p, original in r.copies.items()
-        },
-        blocked=frozenset(day for r in reports.values() for day in r.blocked),
-        known=sum(r.known for r in reports.values()),
-        example=next((shown(r.example, n) for n, r in reports.items() if r.example), ""),
-    )
+    fields: dict[str, Any] = {name: {} for name in BY_PATH}
+    fields |= dict.fromkeys(PATHS, ())
+    copies, blocked, known, example = dict[str, str](), frozenset[date](), 0, ""
+    for source, report in reports.items():
+        for name in BY_PATH:
+            for path, value in getattr(report, name).items():
+                fields[name][shown(path, source)] = value
+        for name in PATHS:
+            fields[name] += tuple(shown(path, source) for path in getattr(report, name))
+        for path, original in report.copies.items():
+            copies[shown(path, source)] = shown(original, source)
+        blocked |= report.blocked
+        known += report.known
+        if report.example and not example:
+            example = shown(report.example, source)
+    return ScanReport(**fields, copies=copies, blocked=blocked, known=known, example=example)
