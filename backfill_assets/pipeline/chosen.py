@@ -7,6 +7,7 @@ Not here: this product's own tables (`daily`), loading files (`own_files`), and 
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from backfill_assets.assets.declared import DeclaredTable, declared
 from backfill_assets.foreign.external import ExternalTable, contract_of
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.addresses import address_of
-from backfill_assets.kernel.core.contracts import InputKind, reads
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError, place_in, section_of
 from backfill_assets.kernel.core.ledgers import FILES, LOAD_LEDGERS
 from backfill_assets.kernel.core.ownership import refuse_foreign
@@ -46,21 +47,13 @@ def tables_at(root: Path) -> TablesOf:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
         given = [_of_asset(d) for d in declared(root) if d.contract.made_by]
-        externals = (
-            (n, t)
-            for n, t in settings.tables.items()
-            if t.external or not (t.others_may_write or t.place)
-        )
-        of_others = (ExternalTable(n, t.external, t.day, t.description) for n, t in externals)
-        given += [Table(contract_of(root, table)) for table in of_others]
+        given += _external_tables(root, settings)
         if not named and not sql:
-            return (
-                _in_order("of assets", [*_built_in(settings), *given], settings)
-                if given
-                else _built_in(settings)
-            )
+            built_in = _built_in(settings)
+            return _in_order("of assets", [*built_in, *given], settings) if given else built_in
         queries = sorted(root.glob(sql)) if sql else []
-        if files := [*_files_of(root, named), *queries]:
+        files = [*_files_of(root, named), *queries]
+        if files:
             refuse_foreign(root, files)
         python_tables = _own_tables(root, named, settings) if named else _built_in(settings)
         sql_tables = _of_queries(queries, settings) if queries else []
@@ -71,6 +64,17 @@ def tables_at(root: Path) -> TablesOf:
         return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
+
+
+def _external_tables(root: Path, settings: LakeSettings) -> list[Table]:
+    """The tables that others write and that `lake.toml` names."""
+    found = []
+    for name, table in settings.tables.items():
+        is_own = table.others_may_write or table.place
+        if table.external or not is_own:
+            external = ExternalTable(name, table.external, table.day, table.description)
+            found.append(Table(contract_of(root, external)))
+    return found
 
 
 def _of_asset(table: DeclaredTable) -> Table:
@@ -137,14 +141,14 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
         return table
     code = table.sources or _homes(table.transform, module)
     sources = dict.fromkeys(file for source in code for file in _files(source))
-    inputs = [
-        i
-        for name in table.code_inputs
-        for i in code_input(name, Path(module.__file__ or "").parent)
-    ]
-    files = [i for i in inputs if isinstance(i, SourceFile)]
-    lines = tuple(i for i in inputs if isinstance(i, str))
-    with_code = replace(table, sources=(*sources, *files), code_inputs=lines)
+    folder, files, lines = Path(module.__file__ or "").parent, list[SourceFile](), list[str]()
+    for name in table.code_inputs:
+        for found in code_input(name, folder):
+            if isinstance(found, SourceFile):
+                files.append(found)
+            else:
+                lines.append(found)
+    with_code = replace(table, sources=(*sources, *files), code_inputs=tuple(lines))
     return replace(with_code, settings_read=read) if with_code.brings_code else with_code
 
 
@@ -153,11 +157,8 @@ def _files(source: Source) -> tuple[Source, ...]:
     file."""
     if isinstance(source, ModuleType):
         return reached_by(source) or (source,)
-    found = (
-        reached_by(sys.modules[source])
-        if isinstance(source, str) and source in sys.modules
-        else None
-    )
+    module = sys.modules.get(source) if isinstance(source, str) else None
+    found = reached_by(module) if module is not None else None
     return (found[0],) if found else (source,)
 
 
@@ -166,12 +167,11 @@ def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
     `module` as well."""
     function = transform.func if isinstance(transform, partial) else transform
     home = inspect.getmodule(function)
-    has_outer_values = (
-        function is not transform or getattr(transform, "__closure__", None) is not None
-    )
-    return tuple(
-        m for m in (home, module if has_outer_values or home is None else None) if m is not None
-    )
+    if home is None:
+        return (module,)
+    is_closure = getattr(transform, "__closure__", None) is not None
+    has_outer_values = function is not transform or is_closure
+    return (home, module) if has_outer_values else (home,)
 
 
 def _module_of(root: Path, place: str) -> ModuleType:
@@ -182,14 +182,10 @@ def _module_of(root: Path, place: str) -> ModuleType:
         return loaded(path)
     except OSError as error:
         file = address_of(path)
-        reason = (
-            f"there is no file {file}"
-            if isinstance(error, FileNotFoundError)
-            else f"{file}: {error.strerror}"
-        )
-        raise _refused(
-            place, reason, "Write the file beside lake.toml, or correct [pipeline] tables"
-        ) from None
+        fix = "Write the file beside lake.toml, or correct [pipeline] tables"
+        if isinstance(error, FileNotFoundError):
+            raise _refused(place, f"there is no file {file}", fix) from None
+        raise _refused(place, f"{file}: {error.strerror}", fix) from None
 
 
 @contextmanager
@@ -200,10 +196,10 @@ def _errors_with_line(place: Path | str) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        line_of_file = place_in(error, _own_files(place))
-        where = (
-            f"{address_of(line_of_file[0])}, line {line_of_file[1]}" if line_of_file else str(place)
-        )
+        where, line_of_file = str(place), place_in(error, _own_files(place))
+        if line_of_file:
+            file, line = line_of_file
+            where = f"{address_of(file)}, line {line}"
         reason = " ".join(str(error).split()) or "no more is said"
         raise SettingsError(
             where,
@@ -230,75 +226,93 @@ def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tup
         raise _refused(named, culprit, fix)
     remaining, done = list(given), dict[str, Table]()
     while remaining:
-        ready = next((t for t in remaining if _inputs(t) <= set(done)), None)
+        ready = next((t for t in remaining if _inputs(t) <= done.keys()), None)
         if ready is None:
-            absent = sorted(_inputs(remaining[0]) - set(done))
-            unknown = [w for w in absent if w not in {t.name for t in given}]
-            reason = (
-                f"no such table is given: {', '.join(unknown)}"
-                if unknown
-                else "these are made from it, too"
-            )
-            raise _refused(
-                named,
-                f"the table {remaining[0].name} is made from {', '.join(absent)}, and {reason}",
-                "Give every input as a table, and no table its own consequences",
-            )
+            raise _missing_inputs_error(named, remaining[0], given, done)
         remaining.remove(ready)
         done[ready.name] = ready
     return tuple(done.values())
 
 
+def _missing_inputs_error(
+    named: str, table: Table, given: Sequence[Table], done: Collection[str]
+) -> SettingsError:
+    """The error for a table whose inputs are not given, or are made from it. `done`: the names of
+    tables that can be made."""
+    absent = sorted(_inputs(table) - set(done))
+    unknown = sorted({*absent} - {t.name for t in given})
+    reason = "these are made from it, too"
+    if unknown:
+        reason = f"no such table is given: {', '.join(unknown)}"
+    return _refused(
+        named,
+        f"the table {table.name} is made from {', '.join(absent)}, and {reason}",
+        "Give every input as a table, and no table its own consequences",
+    )
+
+
 def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
     """Yield each fault of the tables, with what to do about it."""
-    names, sources = [t.name for t in given], [t.contract.source for t in given if t.is_landed]
+    yield from _name_faults(given)
+    known = {t.name: t.contract for t in given}
+    for table in given:
+        for wanted in table.contract.inputs:
+            if wanted.table in known:
+                yield from _input_faults(table.name, wanted, known[wanted.table])
+    yield from _source_faults(given, settings)
+
+
+def _name_faults(given: Sequence[Table]) -> Iterator[tuple[str, str]]:
+    """Names that no table can have: of another form, of a ledger, or given twice."""
+    names = [t.name for t in given]
+    sources = {t.contract.source for t in given if t.is_landed}
     taken = {
         ledgers.named(ledger, source)
         for ledger in (*LOAD_LEDGERS, FILES)
         for source in {*sources, ""}
     }
-    bad = [n for n in names if not TABLE_NAME.fullmatch(n) or n in taken]
+    bad = [name for name in names if name in taken or not TABLE_NAME.fullmatch(name)]
     if bad:
         yield (
             f"{', '.join(map(repr, bad))} cannot name a table of a pipeline",
             f"Use small letters, digits and _, and none of {', '.join(sorted(taken))}",
         )
-    if repeated := sorted({n for n in names if names.count(n) > 1}):
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
         yield f"it gives {', '.join(repeated)} more than once", "Give every table another name"
-    known = {t.name: t.contract for t in given}
-    for table, wanted in ((t, i) for t in given for i in t.contract.inputs if i.table in known):
-        columns = known[wanted.table].column_names
-        if unknown := sorted(set(wanted.columns or ()) - set(columns)):
-            culprit = (
-                f"{table.name} reads {', '.join(unknown)} of {wanted.table}, which has no such "
-                "column"
-            )
-            or_see = "; `backfill-assets scan` says if others' log of it cannot be read"
-            yield (
-                culprit,
-                "Read columns of "
-                f"{', '.join(columns)}{or_see if known[wanted.table].external else ''}",
-            )
-        if wanted.kind is InputKind.KNOWN_AT_CUT and not reads(
-            known[wanted.table].inputs, InputKind.ARRIVALS
-        ):
-            culprit = f"{table.name} reads {wanted.table} as known at a cut, which has no versions"
-            yield culprit, "Read so only a table made from arrivals, such as staging"
+
+
+def _input_faults(table: str, wanted: Input, read: Contract) -> Iterator[tuple[str, str]]:
+    """Columns that the table `read` lacks, and versions of events that it has not."""
+    unknown = sorted(set(wanted.columns or ()) - set(read.column_names))
+    if unknown:
+        culprit = f"{table} reads {', '.join(unknown)} of {read.name}, which has no such column"
+        or_see = "; `backfill-assets scan` says if others' log of it cannot be read"
+        advice = f"Read columns of {', '.join(read.column_names)}"
+        yield culprit, advice + or_see if read.external else advice
+    has_versions = reads(read.inputs, InputKind.ARRIVALS)
+    if wanted.kind is InputKind.KNOWN_AT_CUT and not has_versions:
+        culprit = f"{table} reads {read.name} as known at a cut, which has no versions"
+        yield culprit, "Read so only a table made from arrivals, such as staging"
+
+
+def _source_faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
+    """Landed tables of sources that `lake.toml` lacks, or no landed table at all."""
     take = "Take raw and staging from `backfill_assets.tables(settings)`"
-    if not sources and not settings.assets_only:
+    landed = [t for t in given if t.is_landed]
+    if not landed and not settings.assets_only:
         yield "it gives no table that is loaded from landed files", take
-    for table in (t for t in given if t.is_landed and t.contract.source not in settings.delivered):
-        described = (
-            f"the source {table.contract.source}"
-            if table.contract.source
-            else "a source without a name"
-        )
-        sections = " and ".join(section_of(name) for name in settings.delivered)
-        yield f"{table.name} is loaded from {described}, and lake.toml has {sections}", take
+    for table in landed:
+        source = table.contract.source
+        if source not in settings.delivered:
+            described = f"the source {source}" if source else "a source without a name"
+            sections = " and ".join(section_of(name) for name in settings.delivered)
+            yield f"{table.name} is loaded from {described}, and lake.toml has {sections}", take
 
 
 def _inputs(table: Table) -> set[str]:
-    return {i.table for i in table.contract.inputs if i.kind is not InputKind.FILES} - {table.name}
+    inputs = table.contract.inputs
+    return {i.table for i in inputs if i.kind is not InputKind.FILES} - {table.name}
 
 
 def _refused(named: str, culprit: str, fix: str) -> SettingsError:

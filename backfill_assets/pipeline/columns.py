@@ -58,20 +58,22 @@ class Declared:
     def column(self, source_table: str, *, nullable: bool | None = None) -> Column:
         """The column of a contract, computed from `source_table`; `nullable` (None: by the
         aggregation)."""
-        spec, days = self.aggregation, self.aggregation.reach.days
+        spec = self.aggregation
         may_be_null = spec.nullable if nullable is None else nullable
-        window = f"{days} day{'' if days == 1 else 's'}{'' if spec.reach.first == 0 else ' ahead'}"
+        meaning = self._aggregate_sql(self.of, self.where) + self._without_events(may_be_null)
+        origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
+        return Column(spec.name, spec.type, meaning, may_be_null, self._column_tags(), origins)
+
+    def _column_tags(self) -> dict[str, str]:
+        spec, days = self.aggregation, self.aggregation.reach.days
+        window = "1 day" if days == 1 else f"{days} days"
         tags = {
             **(DAYS if spec.agg == "days_since_last" else MEASURE),
             AGGREGATION: spec.agg,
-            "window": window,
+            "window": window if spec.reach.first == 0 else f"{window} ahead",
+            "of": self.of or "events",
         }
-        tags |= {"of": self.of or "events"} | ({"filter": self.where} if self.where else {})
-        description = (
-            f"{self._aggregate_sql(self.of, self.where)}{self._without_events(may_be_null)}"
-        )
-        origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
-        return Column(spec.name, spec.type, description, may_be_null, tags, origins)
+        return tags | {"filter": self.where} if self.where else tags
 
     @property
     def rules(self) -> Iterator[Rule]:
@@ -91,16 +93,23 @@ class Declared:
             "last": f"max_by({argument}, (event_ts, event_key))",
             "days_since_last": "max(event_date)",
         }.get(agg, f"{agg}({argument})")
-        skips_null = of and agg in ("first", "last", "days_since_last")
-        conditions = [f"({where})"] * bool(where) + [f"({of}) IS NOT NULL"] * bool(skips_null)
-        call += f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
-        window = f"event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
-        return f"{f'datediff(day, {call})' if agg == 'days_since_last' else call} over {window}"
+        conditions = []
+        if where:
+            conditions.append(f"({where})")
+        if of and agg in ("first", "last", "days_since_last"):
+            conditions.append(f"({of}) IS NOT NULL")
+        if conditions:
+            call += f" FILTER (WHERE {' AND '.join(conditions)})"
+        if agg == "days_since_last":
+            call = f"datediff(day, {call})"
+        return (
+            f"{call} over event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
+        )
 
     def _without_events(self, nullable: bool) -> str:
         aggregation = self.aggregation
         if aggregation.agg == "days_since_last":
-            return "; 0: that day" + ("; NULL: none" if nullable else "")
+            return "; 0: that day; NULL: none" if nullable else "; 0: that day"
         if aggregation.type == "BIGINT" and nullable:
             return f"; {WIDE}"
         if aggregation.agg == "sum":
@@ -110,7 +119,9 @@ class Declared:
 
 
 def _shifted(days: int) -> str:
-    return "day" if days == 0 else f"day {'+' if days > 0 else '-'} {abs(days)}"
+    if days == 0:
+        return "day"
+    return f"day + {days}" if days > 0 else f"day - {-days}"
 
 
 def event_types(settings: LakeSettings) -> dict[str, ColumnType]:
@@ -136,12 +147,11 @@ def declares_nothing(settings: LakeSettings, section: Literal["features", "label
     """Whether a section declares nothing, and its source has the entity and payload of a lake that
     declares nothing."""
     declares = settings.features.columns if section == "features" else settings.labels.label
+    if declares:
+        return False
     source = settings.of_source(settings.source_of(section))
-    return (
-        not declares
-        and source.features.entity == ENTITY
-        and {*DEFAULT_PAYLOAD} <= {*source.source.payload_columns}
-    )
+    has_default_payload = {*DEFAULT_PAYLOAD} <= {*source.source.payload_columns}
+    return source.features.entity == ENTITY and has_default_payload
 
 
 @dataclass(frozen=True)

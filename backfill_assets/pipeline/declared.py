@@ -40,15 +40,16 @@ def declared_features(settings: LakeSettings) -> tuple[Declared, ...]:
 
 
 def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> Declared:
-    of_key, where_key = (f"[[features.columns]] {column.name}: {key}" for key in ("of", "where"))
-    of = read_expression(column.of, known, of_key) if column.of is not None else None
-    where = read_expression(column.where, known, where_key) if column.where is not None else None
-    if where is not None and where.type not in (None, BOOLEAN):
-        raise refused(
-            where_key,
-            f"{where.text} is {where.type}, not BOOLEAN",
-            "Write a condition, e.g. total > 0",
-        )
+    key = f"[[features.columns]] {column.name}"
+    of_key, where_key = f"{key}: of", f"{key}: where"
+    of = where = None
+    if column.of is not None:
+        of = read_expression(column.of, known, of_key)
+    if column.where is not None:
+        where = read_expression(column.where, known, where_key)
+        if where.type not in (None, BOOLEAN):
+            culprit = f"{where.text} is {where.type}, not BOOLEAN"
+            raise refused(where_key, culprit, "Write a condition, e.g. total > 0")
     value = _value(of, where, of_key, column.scale)
     aggregation = checked(
         Aggregation(column.name, column.agg, value, trailing(column.days)), of_key
@@ -59,8 +60,13 @@ def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> 
 def _declared(
     aggregation: Aggregation, of: Expression | None, where: Expression | None = None
 ) -> Declared:
-    columns = tuple(dict.fromkeys(c for e in (of, where) if e is not None for c in e.columns))
-    return Declared(aggregation, of.text if of else None, where.text if where else None, columns)
+    columns = dict[str, None]()
+    for expression in (of, where):
+        if expression is not None:
+            columns |= dict.fromkeys(expression.columns)
+    of_text = of.text if of else None
+    where_text = where.text if where else None
+    return Declared(aggregation, of_text, where_text, tuple(columns))
 
 
 def _value(
@@ -69,15 +75,16 @@ def _value(
     """The value to aggregate, over the events for which `where` is true. A bare column stays as it
     is; any other expression is `try_cast` to the type inferred for it. Raises SettingsError, naming
     `setting`, if none could be."""
-    condition = (
-        None if where is None else where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
-    )
+    condition = None
+    if where is not None:
+        condition = where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
     if of is None:
         return Value(where=condition)
     if of.type is None:
         advice = f"Write cast({of.text} AS DECIMAL(18,2)), or so"
         raise refused(setting, f"the type of {of.text} is unknown", advice)
-    sql = of.sql if of.text.strip("` ") in of.columns else f"try_cast({of.sql} AS {of.type})"
+    is_bare_column = of.text.strip("` ") in of.columns
+    sql = of.sql if is_bare_column else f"try_cast({of.sql} AS {of.type})"
     return Value(sql, str(of.type), condition, scale if of.type.kind == "DOUBLE" else DOUBLE_SCALE)
 
 
@@ -112,14 +119,7 @@ def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], st
     known, condition, done = event_types(settings), "", 0
     found: dict[tuple[str, str, str], Declared] = {}
     for call in _calls(label):
-        of = read_expression(call.of, known, LABEL) if call.of.strip(" *") else None
-        if of is None and call.agg != "count":
-            name = f"{call.agg}_{call.side}"
-            raise refused(
-                LABEL,
-                f"{name}() is of nothing",
-                f"Write {name}(…) of a column, or count_{call.side}()",
-            )
+        of = _call_argument(call, known)
         key = (call.agg, call.side, of.text.strip() if of else "")
         if key not in found:
             found[key] = _term(call, of, settings, [t.aggregation.name for t in found.values()])
@@ -128,18 +128,28 @@ def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], st
     return tuple(found.values()), condition + label[done:]
 
 
+def _call_argument(call: LabelCall, known: Mapping[str, ColumnType]) -> Expression | None:
+    """What a call is of; None of a count of events, which alone may be of nothing."""
+    if call.of.strip(" *"):
+        return read_expression(call.of, known, LABEL)
+    if call.agg != "count":
+        name = f"{call.agg}_{call.side}"
+        advice = f"Write {name}(…) of a column, or count_{call.side}()"
+        raise refused(LABEL, f"{name}() is of nothing", advice)
+    return None
+
+
 def _term(
     call: LabelCall, of: Expression | None, settings: LakeSettings, taken: list[str]
 ) -> Declared:
     horizon = settings.labels.horizon_days
     reach: Reach = ahead(horizon) if call.side == "ahead" else trailing(horizon)
     base, used = f"{call.agg}_{call.side}", {*taken, *settings.features.entity}
-    name = next(
-        n for n in (base, *(f"{base}_{i}" for i in range(2, len(used) + 3))) if n not in used
-    )
-    return _declared(
-        checked(Aggregation(name, AGGS[call.agg], _value(of, None, LABEL), reach), LABEL), of
-    )
+    name, number = base, 2
+    while name in used:
+        name, number = f"{base}_{number}", number + 1
+    aggregation = Aggregation(name, AGGS[call.agg], _value(of, None, LABEL), reach)
+    return _declared(checked(aggregation, LABEL), of)
 
 
 def _calls(label: str) -> Sequence[LabelCall]:

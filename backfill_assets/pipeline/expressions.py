@@ -80,7 +80,8 @@ def check_expression(
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may
     not hold."""
     for node in parsed.walk():
-        if why := beyond_the_row(node, KNOWN.__contains__) or _why_it_raises(node):
+        why = beyond_the_row(node, KNOWN.__contains__) or _why_it_raises(node)
+        if why:
             raise refused(where, why, ADVICE)
     known = {name.lower(): name for name in columns}
     named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
@@ -109,13 +110,13 @@ def _why_it_raises(node: exp.Expr) -> str:
             f"{sql} would end the whole job where the array is shorter; get(array, index), from "
             "0, gives NULL"
         )
-    return (
-        f"{sql} is no value" if isinstance(node, exp.Star | exp.Placeholder | exp.Parameter) else ""
-    )
+    is_no_value = isinstance(node, exp.Star | exp.Placeholder | exp.Parameter)
+    return f"{sql} is no value" if is_no_value else ""
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
+    is_number = isinstance(node, exp.Literal) and not node.is_string
+    return is_number and float(node.this) != 0
 
 
 def _forgiving_texts(text: str, where: str) -> tuple[str, ...]:
@@ -232,18 +233,19 @@ def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
         return DOUBLE
     if DECIMAL not in (one.kind, other.kind):
         return BIGINT
-    (whole, scale), (whole_2, scale_2) = (
-        (d.precision - d.scale, d.scale) for d in map(_as_decimal, (one, other))
-    )
-    return _decimal_type(max(whole, whole_2) + max(scale, scale_2), max(scale, scale_2))
+    a, b = _as_decimal(one), _as_decimal(other)
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    scale = max(a.scale, b.scale)
+    return _decimal_type(whole + scale, scale)
 
 
 def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
     one, other = of(node.this), of(node.expression)
     if not (one.is_number and other.is_number):
         raise UnknownType(node.sql("spark"))
-    if DOUBLE in (one, other) or DECIMAL not in (one.kind, other.kind):
-        return _wider_type(one, other) if one != other else one
+    is_of_decimals = DOUBLE not in (one, other) and DECIMAL in (one.kind, other.kind)
+    if not is_of_decimals:
+        return _wider_type(one, other)
     a, b = _type_of_operand(node.this, one), _type_of_operand(node.expression, other)
     if isinstance(node, exp.Mul | exp.SafeMultiply):
         return _decimal_type(a.precision + b.precision + 1, a.scale + b.scale)

@@ -70,17 +70,13 @@ def imported(name: str) -> ModuleType:
     """Read the files of the module `name`, then import it. Raises SettingsError for a file that has
     changed since."""
     parts = tuple(name.split("."))
-    for part in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
-        spec = find_spec(part) if part not in modules else None
-        path = Path((spec.origin if spec is not None else None) or "")
-        read = (
-            _of_package(tuple(part.split(".")), path)
-            if path.suffix == ".py" and path.is_file()
-            else None
-        )
-        import_module(part)
+    for count in range(1, len(parts) + 1):
+        dotted = ".".join(parts[:count])
+        read = None if dotted in modules else _files_to_import(dotted)
+        import_module(dotted)
         _keep(read or ())
-    changed = [str(file.path) for file in reached_by(modules[name]) or () if file.has_moved]
+    files = reached_by(modules[name]) or ()
+    changed = [str(file.path) for file in files if file.has_moved]
     if changed:
         raise SettingsError(
             f"the pipeline module {name}",
@@ -89,6 +85,15 @@ def imported(name: str) -> ModuleType:
             AGAIN,
         )
     return modules[name]
+
+
+def _files_to_import(name: str) -> Sources | None:
+    """The files that a module reaches that is not imported yet; None for one without a Python
+    file."""
+    spec = find_spec(name)
+    path = Path(spec.origin or "") if spec is not None else Path()
+    is_python = path.suffix == ".py" and path.is_file()
+    return _of_package(tuple(name.split(".")), path) if is_python else None
 
 
 def _keep(sources: Sources) -> None:
@@ -114,14 +119,16 @@ def _loaded(path: Path, sources: Sources) -> ModuleType:
     digests = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
     package = ModuleType(PREFIX + sha256(digests.encode()).hexdigest()[:12])
     vars(package)[KEPT] = sources
-    package.__path__ = [str(path.parents[len(sources[0][0]) - (path.name != INIT)])]
+    own_parts = sources[0][0]
+    package.__path__ = [str(path.parents[len(own_parts) - (path.name != INIT)])]
     files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
     # Where `inspect` looks for the source of functions, and relative imports start.
     modules[package.__name__] = package
     try:
-        return files.module(sources[0][0])
+        return files.module(own_parts)
     except BaseException:
-        for name in [n for n in modules if n.split(".")[0] == package.__name__]:
+        of_package = [name for name in modules if name.split(".")[0] == package.__name__]
+        for name in of_package:
             del modules[name]
         raise
 
@@ -218,7 +225,8 @@ def _reached(
         file, content = done[parts] = found
         within = parts if file.name == INIT else parts[:-1]
         for named in _imports(content, str(file), within):
-            if not package or named[:1] == (package,):
+            is_within = not package or named[:1] == (package,)
+            if is_within:
                 todo += [named[: n + 1] for n in range(len(named))]
     return tuple((parts, *found) for parts, found in done.items())
 
@@ -237,20 +245,20 @@ def _file(folder: Path, parts: Parts) -> Path | None:
     if not parts or parts[0] == OURS:
         return None
     named = folder.joinpath(*parts)
-    return next(
-        (f for f in (named / INIT, named.with_name(f"{named.name}.py")) if f.is_file()), None
-    )
+    for file in (named / INIT, named.with_name(f"{named.name}.py")):
+        if file.is_file():
+            return file
+    return None
 
 
 @lru_cache(maxsize=256)
 def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
     """The dotted names that the statements of a file may import, as absolute names below the
     folder."""
-    return tuple(
-        dict.fromkeys(
-            n for node in ast.walk(ast.parse(source, file)) for n in _imported_names(node, within)
-        )
-    )
+    names = dict[Parts, None]()
+    for node in ast.walk(ast.parse(source, file)):
+        names |= dict.fromkeys(_imported_names(node, within))
+    return tuple(names)
 
 
 def _imported_names(node: ast.AST, within: Parts) -> Iterator[Parts]:

@@ -30,6 +30,7 @@ Measures = Mapping[str, Measure]  # by the column that holds it
 # its cut on.
 BEGIN, END, BEFORE, FROM = 0, 1, 2, 3
 POINT = ("side", "which", "cut", "position", "limit")
+ADDED_UP, COMPARED, NEWEST = "added up", "compared", "newest"  # ways to a measure
 
 
 def on_each_day(
@@ -49,12 +50,10 @@ def on_each_day(
     before rows meet by entity, so that an entity of most events has a row per day; one more
     shuffle.
     """
-    values = {
-        v: f"value_{i}" for i, v in enumerate(dict.fromkeys(m.value for m in measures.values()))
-    }
-    named = {
-        f"entity_{i}": column for i, column in enumerate(entity)
-    }  # an entity may be called `first` or `day`
+    asked = dict.fromkeys(m.value for m in measures.values())
+    values = {value: f"value_{i}" for i, value in enumerate(asked)}
+    # An entity may be called `first` or `day`.
+    named = {f"entity_{i}": column for i, column in enumerate(entity)}
     placed = _placed(rows, named, days, values).where(_reaches(measures))
     if len(days) > 1 and not by_day_first:
         placed = placed.repartition(*named)  # each entity lies in one place
@@ -77,19 +76,14 @@ def _on_the_day(
 
     def _measured(measure: Measure) -> Column:
         counted = F.when(_reached(measure.reach), F.col(values[measure.value]))
-        is_distinct = measure.part == "distinct"
-        return (
-            F.count_distinct(counted)
-            if is_distinct
-            else partial(measure.part, measure.value, counted)
-        )
+        if measure.part == "distinct":
+            return F.count_distinct(counted)
+        return partial(measure.part, measure.value, counted)
 
-    on_it = placed.where(
-        reduce(Column.__or__, map(_reached, sorted({m.reach for m in measures.values()})))
-    )
-    return on_it.groupBy(*key).agg(
-        F.lit(0).alias("day"), *(_measured(m).alias(name) for name, m in measures.items())
-    )
+    reaches = sorted({m.reach for m in measures.values()})
+    on_it = placed.where(reduce(Column.__or__, map(_reached, reaches)))
+    measured = [_measured(m).alias(name) for name, m in measures.items()]
+    return on_it.groupBy(*key).agg(F.lit(0).alias("day"), *measured)
 
 
 def _on_each_day(
@@ -100,13 +94,11 @@ def _on_each_day(
     of a key makes the measures of these."""
     measures, values = asked
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
-    once = {
-        (m.part, m.value): name for name, m in known.items()
-    }  # whatever the reach, the partial value is the same
-    partials = (partial(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items())
-    points = _points(
-        placed.groupBy(*key, "event", "first", "last").agg(*partials), key, last, (known, once)
-    )
+    # Whatever the reach, the partial value is the same.
+    once = {(m.part, m.value): name for name, m in known.items()}
+    partials = [partial(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items()]
+    grouped = placed.groupBy(*key, "event", "first", "last").agg(*partials)
+    points = _points(grouped, key, last, (known, once))
     for name, measure in measures.items():
         if measure.part == "distinct":
             fresh = _fresh(placed, key, values[measure.value], measure.reach)
@@ -118,17 +110,17 @@ def _placed(
     rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]
 ) -> DataFrame:
     """Days as numbers from the first of `days`, bounds clipped to them."""
-    event, first, last = (
-        F.datediff(c, F.lit(days.start)).cast("int")
-        for c in ("event_date", "__first_day", "__last_day")
-    )
+
+    def _number(day: str) -> Column:
+        return F.datediff(day, F.lit(days.start)).cast("int")
+
     return rows.select(
         *(F.col(column).alias(name) for name, column in named.items()),
         "event_ts",
         "event_key",
-        event.alias("event"),
-        F.greatest(first, F.lit(0)).alias("first"),
-        F.least(last, F.lit(len(days) - 1)).alias("last"),
+        _number("event_date").alias("event"),
+        F.greatest(_number("__first_day"), F.lit(0)).alias("first"),
+        F.least(_number("__last_day"), F.lit(len(days) - 1)).alias("last"),
         *(F.expr(value.sql).alias(name) for value, name in values.items()),
     )
 
@@ -136,10 +128,8 @@ def _placed(
 def _reaches(measures: Measures) -> Column:
     """Whether an event counts on any day for any of the reaches; other events are neither moved nor
     grouped."""
-    first, last = (
-        min(m.reach.first for m in measures.values()),
-        max(m.reach.last for m in measures.values()),
-    )
+    first = min(m.reach.first for m in measures.values())
+    last = max(m.reach.last for m in measures.values())
     return F.greatest("first", F.col("event") + first) <= F.least("last", F.col("event") + last)
 
 
@@ -152,43 +142,44 @@ def _points(
     """Each group as the points of its intervals, with what each adds or holds of every measure."""
     measures, partials = asked
     reaches = sorted({m.reach for m in measures.values()})
-    begun = {m.reach for m in measures.values() if m.is_added or m.is_newest}
-    compared = {m.reach for m in measures.values() if not (m.is_added or m.is_newest)}
-    newest = {m.reach for m in measures.values() if m.is_newest}
-    ends = [
-        point
-        for n, r in enumerate(reaches)
-        if r in begun
-        for point in _ends(n, *_interval(r), last)
+    ends, parts = list[Column](), list[Column]()
+    for number, reach in enumerate(reaches):
+        ways = {_way_of(m) for m in measures.values() if m.reach == reach}
+        if ways & {ADDED_UP, NEWEST}:
+            ends += _ends(number, *_interval(reach), last)
+        if COMPARED in ways:
+            parts += _parts(number, reach, F.lit(True))
+        elif NEWEST in ways:
+            parts += _parts(number, reach, ~_is_whole(reach, last))
+    every = F.explode(F.array(*ends, *parts))
+    points = grouped.withColumn("point", every).where("point IS NOT NULL")
+    contributions = [
+        _point_contribution(
+            m, reaches.index(m.reach), F.col(partials[m.part, m.value]), last
+        ).alias(name)
+        for name, m in measures.items()
     ]
-    parts = [
-        point
-        for n, r in enumerate(reaches)
-        if r in compared | newest
-        for point in _parts(n, r, F.lit(True) if r in compared else ~_is_whole(r, last))
-    ]
-    points = grouped.withColumn("point", F.explode(F.array(*ends, *parts))).where(
-        "point IS NOT NULL"
-    )
+    return points.select(*entity, *(f"point.{name}" for name in POINT), *contributions)
 
-    def _contribution(measure: Measure) -> Column:
-        """What a point adds to a measure of its own reach, or holds of it; NULL at points of other
-        reaches."""
-        held, side = F.col(partials[measure.part, measure.value]), F.col("point.side")
-        own = F.col("point.which") == reaches.index(measure.reach)
-        if measure.is_added:
-            return F.when(own & (side == BEGIN), held).when(own & (side == END), -held)
-        of_part = own & side.isin(BEFORE, FROM)
-        if not measure.is_newest:
-            return F.when(of_part, held)
-        whole = _is_whole(measure.reach, last)
-        return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
 
-    return points.select(
-        *entity,
-        *(f"point.{name}" for name in POINT),
-        *(_contribution(m).alias(name) for name, m in measures.items()),
-    )
+def _way_of(measure: Measure) -> str:
+    """Which points a measure needs: begins and ends, parts, or (of the newest) both."""
+    if measure.is_added:
+        return ADDED_UP
+    return NEWEST if measure.is_newest else COMPARED
+
+
+def _point_contribution(measure: Measure, number: int, held: Column, last: int) -> Column:
+    """What a point adds to a measure of its own reach, or holds of it; NULL at points of other
+    reaches. `number`: of the reach; `held`: the measure of the group."""
+    side, own = F.col("point.side"), F.col("point.which") == number
+    if measure.is_added:
+        return F.when(own & (side == BEGIN), held).when(own & (side == END), -held)
+    of_part = own & side.isin(BEFORE, FROM)
+    if not measure.is_newest:
+        return F.when(of_part, held)
+    whole = _is_whole(measure.reach, last)
+    return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
 
 
 def _interval(reach: Reach) -> tuple[Column, Column]:
@@ -211,9 +202,8 @@ def _point(side: int, which: int, cut: Column, position: Column, limit: Column) 
 
 def _ends(number: int, a: Column, b: Column, last: int) -> tuple[Column, Column]:
     """Where an interval `a` through `b` begins, and the day after it."""
-    begin, end = (
-        _point(s, number, F.lit(0), day, F.lit(last)) for s, day in ((BEGIN, a), (END, b + 1))
-    )
+    begin = _point(BEGIN, number, F.lit(0), a, F.lit(last))
+    end = _point(END, number, F.lit(0), b + 1, F.lit(last))
     return F.when(a <= b, begin), F.when((a <= b) & (b < last), end)
 
 
@@ -271,11 +261,8 @@ def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> Da
 
 def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """The value of every measure on every day: positions of parts from a cut on count backwards."""
-    counts = [
-        F.coalesce(F.col(n), F.lit(0))
-        for n, m in measures.items()
-        if m.part == "count" and m.value == Value()
-    ]
+    of_events = [n for n, m in measures.items() if (m.part, m.value) == ("count", Value())]
+    counts = [F.coalesce(F.col(name), F.lit(0)) for name in of_events]
     occurs = (F.col("side") > END) | (F.greatest(*counts, F.lit(0)) > 0)
     each = running.where((F.col("low") <= F.col("high")) & occurs).withColumn(
         "at", F.explode(F.sequence("low", "high"))
@@ -289,6 +276,5 @@ def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> Da
         return F.max(held) if measure.is_added else merged(measure.part, held)
 
     day = F.when(F.col("side") == FROM, -F.col("at")).otherwise(F.col("at"))
-    return each.groupBy(*entity, day.alias("day")).agg(
-        *(_value(n, m).alias(n) for n, m in measures.items())
-    )
+    held_of_day = [_value(name, measure).alias(name) for name, measure in measures.items()]
+    return each.groupBy(*entity, day.alias("day")).agg(*held_of_day)
