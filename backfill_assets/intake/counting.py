@@ -77,26 +77,28 @@ def count_days(
     Raises SettingsError where `select` fits no file, errors of the machine, and the error of all
     contents if there are several and none is judged.
     """
-    found, failed = _judged_by_halves(engine, files, settings, is_gone) if files else ({}, {})
+    if not files:
+        return {}
+    found, failed = _judged_by_halves(engine, files, settings, is_gone)
     are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
-    if len(failed) > 1 and not (found or are_faulty):
+    if len(failed) > 1 and not found and not are_faulty:
         raise next(iter(failed.values()))
-    odd = {
-        f.sha256: _as_promised(found[f.sha256], f)
-        for f in files
-        if f.is_undecoded and f.sha256 in found
-    }
-    return (
-        found | odd | {f.sha256: _refused(failed[f.sha256], f) for f in files if f.sha256 in failed}
-    )
+    for file in files:
+        if file.sha256 in failed:
+            found[file.sha256] = _refused(failed[file.sha256], file)
+        elif file.is_undecoded and file.sha256 in found:
+            found[file.sha256] = _as_promised(found[file.sha256], file)
+    return found
 
 
 def _as_promised(counted: Counted, file: StoredFile) -> Counted:
     """`counted`, or one refused row in its place where it is not as many rows as the file's footer
     promises."""
     rows = sum(total for total, _, _ in counted.days.values())
+    if counted.refused or rows == file.rows:
+        return counted
     why = f"its footer promises {file.rows} rows, its pages hold {rows}"
-    return counted if counted.refused or rows == file.rows else Counted({None: (1, 1, 0)}, why)
+    return Counted({None: (1, 1, 0)}, why)
 
 
 def _judged_by_halves(
@@ -118,10 +120,7 @@ def _judged_by_halves(
         elif _is_of_the_machine(error):
             raise
         refuse_replaced(files)
-        if NOT_SEEN.search(str(error)) and (
-            seen_here := [f for f in files if f.store.exists(f.name)]
-        ):
-            raise _not_seen(seen_here[0], worker_of(error)) from None
+        _refuse_unseen(files, error)
         if len(files) == 1 and (has_ended_one or not ends):
             if is_of_the_data(error):
                 return {}, {files[0].sha256: error}
@@ -132,11 +131,22 @@ def _judged_by_halves(
             return _judged_by_others(session, files[0], settings, is_gone, error)
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
-    halves = filter(None, (ordered[:middle], ordered[middle:]))
-    judged = [_judged_by_halves(engine, half, settings, is_gone, ends) for half in halves]
-    return {k: c for found, _ in judged for k, c in found.items()}, {
-        k: e for _, no in judged for k, e in no.items()
-    }
+    counts, errors = dict[str, Counted](), dict[str, Exception]()
+    for half in (ordered[:middle], ordered[middle:]):
+        if half:
+            found, failed = _judged_by_halves(engine, half, settings, is_gone, ends)
+            counts |= found
+            errors |= failed
+    return counts, errors
+
+
+def _refuse_unseen(files: Sequence[StoredFile], error: Exception) -> None:
+    """Raise LandingError where the engine says that a file lacks which lies here."""
+    if not NOT_SEEN.search(str(error)):
+        return
+    for file in files:
+        if file.store.exists(file.name):
+            raise _not_seen(file, worker_of(error)) from None
 
 
 def _judged_by_others(
@@ -168,10 +178,8 @@ def _not_seen(file: StoredFile, worker: str) -> LandingError:
             "lake.toml"
         )
     else:
-        what, path = (
-            f"{by} does not see its copy {file.store.uri(file.name)}, which lies here",
-            file.path,
-        )
+        what = f"{by} does not see its copy {file.store.uri(file.name)}, which lies here"
+        path = file.path
         advice = GIVE_FOLDER
     return LandingError(
         f"the landed file {plain(path or file.sha256)}",
@@ -184,15 +192,14 @@ def _not_seen(file: StoredFile, worker: str) -> LandingError:
 def _is_of_the_machine(error: Exception) -> bool:
     """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a
     connection."""
-    if isinstance(error, BackfillError) or (isinstance(error, OSError) and error.errno is not None):
+    if isinstance(error, BackfillError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    if is_engine_loss(error) or is_disk_full(error) or SHORT_OF_MEMORY.search(str(error)):
         return True
     state = str(getattr(error, "getSqlState", lambda: None)())
-    is_engines = (
-        is_engine_loss(error)
-        or is_disk_full(error)
-        or SHORT_OF_MEMORY.search(str(error)) is not None
-    )
-    return is_engines or state.startswith(OF_THE_MACHINE)
+    return state.startswith(OF_THE_MACHINE)
 
 
 def _lives(session: "SparkSession") -> bool:
@@ -235,14 +242,11 @@ def refuse_rules_that_fit_nothing(
     files: Sequence[StoredFile], counted: Mapping[str, Counted], known: Mapping[str, FileRecord]
 ) -> None:
     """Raise SettingsError where `select` fits no file, and no file was ever read under it."""
-    reasons = [
-        counted[f.sha256].refused or "" for f in files if f.refused is None and f.sha256 in counted
-    ]
-    if (
-        reasons
-        and all(r.startswith(UNFIT) for r in reasons)
-        and all(r.refused for r in known.values())
-    ):
+    judged = [counted[f.sha256] for f in files if f.refused is None and f.sha256 in counted]
+    reasons = [one.refused or "" for one in judged]
+    fits_none = all(reason.startswith(UNFIT) for reason in reasons)
+    none_was_read = all(record.refused for record in known.values())
+    if reasons and fits_none and none_was_read:
         raise SettingsError(
             "[source] select in lake.toml",
             f"it fits none of the {len(reasons)} file(s): {reasons[0]}",
@@ -257,12 +261,12 @@ def refuse_rules_that_leave_nothing(
     """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a
     mistyped column would empty every day that is loaded again. An entity that was forgotten counts
     as usable."""
-    before = {r.sha256: r.usable_rows for r in again if r.usable_rows and r.sha256 in counted}
-    now = [counted[sha] for sha in before]
+    usable = {r.sha256: r.usable_rows for r in again if r.usable_rows}
+    before = {sha256: rows for sha256, rows in usable.items() if sha256 in counted}
+    now = [counted[sha256] for sha256 in before]
     if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
-        why = next(
-            (c.refused or c.example for c in now if c.refused or c.example), "nothing says why"
-        )
+        reasons = [c.refused or c.example for c in now]
+        why = next(filter(None, reasons), "nothing says why")
         raise SettingsError(
             "lake.toml",
             f"by its rules of today none of {sum(before.values()):,} row(s) is usable that was: "
@@ -292,12 +296,13 @@ def unless_flooding(counted: Counted, size: int) -> Counted:
 
 def _refused(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
-    if "FAILED_READ_FILE" in line and (why := undecoded(file.parquet)):
-        decoded_here = [
-            f'engine = "{name}"' for name, engine in SERVERS.items() if not engine.has_row_metadata
-        ]
-        line = f"{why}, or set {' or '.join(decoded_here)}"
-    line = DEADLY if is_engine_loss(error) else line
+    why = undecoded(file.parquet) if "FAILED_READ_FILE" in line else ""
+    if why:
+        decoding = [name for name, engine in SERVERS.items() if not engine.has_row_metadata]
+        settings = " or ".join(f'engine = "{name}"' for name in decoding)
+        line = f"{why}, or set {settings}"
+    if is_engine_loss(error):
+        line = DEADLY
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
 
@@ -318,11 +323,12 @@ def stored_contents(lake_session: Session, records: Sequence[FileRecord]) -> lis
 
     Refused contents come from the ledger alone.
     """
-    found = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
-    return [
-        _refused_file(lake_session.lake, r) if r.refused is not None else next(found)
-        for r in records
-    ]
+    read = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
+    files = list[StoredFile]()
+    for record in records:
+        is_refused = record.refused is not None
+        files.append(_refused_file(lake_session.lake, record) if is_refused else next(read))
+    return files
 
 
 def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
@@ -344,43 +350,67 @@ def contents_of(lake_session: Session, records: Sequence[FileRecord]) -> list[St
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content
     exists nowhere.
     """
-    stock, source = lake_session.lake.stock, landed_source(lake_session.lake.settings.source)
-    by_path, rules = uses_path(source.select), {DIALECT: source.dialect.declared}
-    found = [find(stock, r.sha256, r.first_scan, r.home_day, rules) for r in records]
-    if (
-        source.table
-    ):  # what an earlier release took in, without its place in the log, is looked for once more
-        found = [file if file and file.rows_before is not None else None for file in found]
-    lost = [r for r, file in zip(records, found, strict=True) if file is None]
-    landed = landed_by_content(lake_session, lost) if lost else {}
-    hashes = Hashes(stock)
-    for record in lost:
-        for file in (f for f in landed[record.sha256] if f.size == record.size and not is_lost(f)):
-            # As `select` was when it landed.
-            named_by_path = not file.sha256 and hashes.sha256(file) != record.sha256
-            if ingested(lake_session, file, named_by_path).sha256 == record.sha256:
-                break
-    files, origins_of = [], origins(lake_session.lake)
-    for record, kept in zip(records, found, strict=True):
-        file_again = kept or find(stock, record.sha256, record.first_scan, record.home_day, rules)
-        if file_again is None:
-            raise nowhere(source.table, record)
-        if (
-            file_again.is_undecoded
-            and not engine_named(lake_session.lake.settings.spark.engine).has_row_metadata
-        ):
-            file_again = decoded(file_again, "delta" if source.table else source.format)
-        place = (record.path, record.path_day) if by_path else ("", None)
-        origin = origins_of.of(record.sha256, record.names, place[0])
-        commit = commit_of(record) if source.table else None
-        files.append(
-            replace(file_again, path=place[0], path_day=place[1], origin=origin, commit=commit)
-        )
-    if (
-        stock.is_store and not lake_session.computes_here
-    ):  # as it did when this machine kept them for itself
-        stock.sync_new([file.name for file in files])
+    lake = lake_session.lake
+    found = _found_in_stock(lake_session, records)
+    lost = [record for record, file in zip(records, found, strict=True) if file is None]
+    if lost:
+        _ingest_again(lake_session, lost)
+    files, origins_of = list[StoredFile](), origins(lake)
+    by_path, is_table = uses_path(lake.settings.source.select), bool(lake.settings.source.table)
+    for record, known in zip(records, found, strict=True):
+        file = known or _stored_content(lake_session, record)
+        if file is None:
+            raise nowhere(lake.settings.source.table, record)
+        file = _readable_content(lake_session, file)
+        path, day = (record.path, record.path_day) if by_path else ("", None)
+        origin = origins_of.of(record.sha256, record.names, path)
+        commit = commit_of(record) if is_table else None
+        files.append(replace(file, path=path, path_day=day, origin=origin, commit=commit))
+    if lake.stock.is_store and not lake_session.computes_here:
+        # This machine kept them for itself while it computed.
+        lake.stock.sync_new([file.name for file in files])
     return files
+
+
+def _stored_content(lake_session: Session, record: FileRecord) -> StoredFile | None:
+    """The content of a record in the content store; None where it lacks, or was parsed in another
+    dialect."""
+    lake = lake_session.lake
+    rules = {DIALECT: landed_source(lake.settings.source).dialect.declared}
+    return find(lake.stock, record.sha256, record.first_scan, record.home_day, rules)
+
+
+def _found_in_stock(
+    lake_session: Session, records: Sequence[FileRecord]
+) -> list[StoredFile | None]:
+    """The contents of the records in the content store. Of a table None, too, where an earlier
+    release took one in without its place in the log: it is looked for once more."""
+    found = [_stored_content(lake_session, record) for record in records]
+    if not lake_session.lake.settings.source.table:
+        return found
+    return [file if file and file.rows_before is not None else None for file in found]
+
+
+def _ingest_again(lake_session: Session, lost: Sequence[FileRecord]) -> None:
+    """Ingest contents from the landing folder that the content store has not, as `select` was when
+    they landed."""
+    landed, hashes = landed_by_content(lake_session, lost), Hashes(lake_session.lake.stock)
+    for record in lost:
+        for file in landed[record.sha256]:
+            if file.size != record.size or is_lost(file):
+                continue
+            by_path = not file.sha256 and hashes.sha256(file) != record.sha256
+            if ingested(lake_session, file, by_path).sha256 == record.sha256:
+                break
+
+
+def _readable_content(lake_session: Session, file: StoredFile) -> StoredFile:
+    """The content, decoded in advance where the engine does not judge pages by itself."""
+    lake = lake_session.lake
+    engine, source = engine_named(lake.settings.spark.engine), lake.settings.source
+    if not file.is_undecoded or engine.has_row_metadata:
+        return file
+    return decoded(file, "delta" if source.table else source.format)
 
 
 def ingested(lake_session: Session, file: LandedFile, by_path: bool | None = None) -> StoredFile:

@@ -9,7 +9,7 @@ a usable arrival time and home day) and `usable_arrival`.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,8 @@ from backfill_assets.kernel.tables.settings import LakeSettings
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    Rule = tuple[Column, Column | str]  # when a row is unusable, and why
+
 NOT_SEEN = re.compile("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException")  # an engine's words
 PLACE = "__landed_row"  # the number of the row in the file as it landed
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
@@ -81,36 +83,54 @@ def read_deliveries(
     """
     from pyspark.sql import functions as F
 
-    payload = settings.source.payload_columns
-    _refuse_unlisted_numbers(settings.source)
-    set_confs(session, settings_for(settings.source.select, payload))
+    source = settings.source
+    _refuse_unlisted_numbers(source)
+    set_confs(session, settings_for(source.select, source.payload_columns))
     kinds: dict[tuple[object, ...], list[StoredFile]] = defaultdict(list)
-    whole = [(f.sha256, 0, "", f.refused) for f in files if f.refused is not None]
-    for file in (f for f in files if f.refused is None):
-        kinds[file.kind].append(file)
+    refused = dict[str, str]()
+    for file in files:
+        if file.refused is None:
+            kinds[file.kind].append(file)
+        else:
+            refused[file.sha256] = file.refused
     frames = []
-    selected = None if reads_all(settings.source.select) else words_of(settings.source.select)
+    selected = None if reads_all(source.select) else words_of(source.select)
     for alike in files_by_kind(session, [files for _, files in sorted(kinds.items())], selected):
         try:
             frames.append(_alike(session, alike, settings))
         except UnfitSelect as error:
-            whole += [(f.sha256, 0, "", str(error)) for f in alike.files]
-    if whole:
-        rows = small_frame(
-            session, whole, "sha256 string, row_number bigint, text string, reason string"
-        )
-        rows = rows.withColumns({ORIGIN: F.col("sha256"), PLACE: F.col("row_number")})
-        types = {n: t.spark for n, t in delivery_types(payload).items()} | _log_columns(
-            settings.source
-        )
-        empty = {name: F.lit(None).cast(kind) for name, kind in types.items()}
-        frames.append(rows.withColumns({**empty, RAISED: F.lit("")}))
-    frame = union_of(session, frames)
+            refused |= dict.fromkeys((f.sha256 for f in alike.files), str(error))
+    if refused:
+        frames.append(_refused_rows(session, refused, source))
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
     scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
-    judged = _judged(frame.join(F.broadcast(scanned), "sha256"), settings)
-    if not is_gone:
-        return judged
+    rows = union_of(session, frames).join(F.broadcast(scanned), "sha256")
+    judged = _judged(rows, settings)
+    return _without_forgotten(judged, is_gone) if is_gone else judged
+
+
+def _refused_rows(
+    session: "SparkSession", refused: Mapping[str, str], source: SourceSettings
+) -> "DataFrame":
+    """The one unusable row, numbered 0, of each content that is not read. `refused`: why, by
+    content."""
+    from pyspark.sql import functions as F
+
+    whole = [(sha256, 0, "", why) for sha256, why in refused.items()]
+    rows = small_frame(
+        session, whole, "sha256 string, row_number bigint, text string, reason string"
+    )
+    rows = rows.withColumns({ORIGIN: F.col("sha256"), PLACE: F.col("row_number")})
+    types = {name: kind.spark for name, kind in delivery_types(source.payload_columns).items()}
+    types |= _log_columns(source)
+    empty = {name: F.lit(None).cast(kind) for name, kind in types.items()}
+    return rows.withColumns({**empty, RAISED: F.lit("")})
+
+
+def _without_forgotten(judged: "DataFrame", is_gone: str) -> "DataFrame":
+    """The rows, with nothing but the reason of those for which `is_gone` holds."""
+    from pyspark.sql import functions as F
+
     kept = {"reason": REASON, "text": ""}  # not NULL: a row without a text is written out
     return judged.withColumns(
         {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
@@ -126,10 +146,14 @@ def _refuse_unlisted_numbers(source: SourceSettings) -> None:
     """Raise SettingsError where a number is made of a column that `numbers` of a dialect lacks:
     1.234 would be read as a fraction there."""
     dialect = landed_source(source).dialect
-    kinds = {n.lower(): k.kind for n, k in delivery_types(source.payload_columns).items()}
+    if not dialect.has_own_numbers:
+        return
+    types = delivery_types(source.payload_columns)
+    numbers = {name.lower() for name, kind in types.items() if kind.kind in NUMBERS}
     listed = {*map(folded_name, dialect.numbers), *OURS}
-    for name, read in columns_of(source.select).items() if dialect.has_own_numbers else ():
-        if kinds.get(name) in NUMBERS and len({*read}) == 1 and folded_name(read[0]) not in listed:
+    for name, read in columns_of(source.select).items():
+        is_of_one_column = len({*read}) == 1
+        if name in numbers and is_of_one_column and folded_name(read[0]) not in listed:
             raise SettingsError(
                 "[source] dialect in lake.toml",
                 f"{name} is a number made of {read[0]}, which its `numbers` lacks",
@@ -150,16 +174,14 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
             raise
         raise refusal(error) from None
     kept = _placed(session, kept, alike.files)
-    payload = settings.source.payload_columns
+    select, payload = settings.source.select, settings.source.payload_columns
     first, engine = alike.files[0], engine_of(session)
     if first.commit is None:  # the type of a table's column is the table's, and not a file's
-        numbers = {
-            name for file in alike.files for name, kind in file.types.items() if kind == FRACTIONAL
-        }
-        refuse_varying_keys(settings.source.select, dict(kept.dtypes), numbers)
-    chosen = mapped(
-        kept, settings.source.select, first.absent_is_null, first.inexact, payload, engine
-    )
+        numbers = set[str]()
+        for file in alike.files:
+            numbers |= {name for name, kind in file.types.items() if kind == FRACTIONAL}
+        refuse_varying_keys(select, dict(kept.dtypes), numbers)
+    chosen = mapped(kept, select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),
@@ -181,27 +203,38 @@ def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFi
 
     number = F.col("__number").cast("bigint")
     numbered = kept.withColumns({ROW: number, ORIGIN: F.col("__sha256")})
-    if spans := [(f.sha256, *span) for f in files if f.origin for span in _spans(*f.origin)]:
-        named = "__sha256 string, __first_content string, __from bigint, __to bigint, __lost bigint"
-        of_lines = F.broadcast(small_frame(session, spans, named))
-        moved = number.between(F.col("__from"), F.col("__to"))
-        numbered = (
-            numbered.withColumn("__at", number)
-            .join(of_lines, ["__sha256"], "left")
-            .where(F.col("__from").isNull() | moved)
-            .withColumns(
-                {
-                    ROW: F.col("__at") + F.coalesce("__lost", F.lit(0)),
-                    ORIGIN: F.coalesce("__first_content", "__sha256"),
-                }
-            )
-            .drop("__first_content", "__from", "__to", "__lost", "__at")
-        )
+    spans = list[tuple[str, str, int, int, int]]()
+    for file in files:
+        if file.origin:
+            spans += [(file.sha256, *span) for span in _spans(*file.origin)]
+    if spans:
+        numbered = _as_landed(session, numbered, spans)
     if not any(f.path for f in files):
         return numbered
     places = [(f.sha256, f.path, f.path_day) for f in files]
     paths = small_frame(session, places, f"__sha256 string, {FILE} string, {PATH_DAY} date")
     return numbered.drop(FILE).join(F.broadcast(paths), "__sha256")
+
+
+def _as_landed(
+    session: "SparkSession", numbered: "DataFrame", spans: Sequence[tuple[str, str, int, int, int]]
+) -> "DataFrame":
+    """The rows with content and number as they landed, before an erasure took other rows out.
+    `spans`: of contents of today, as `_spans` gives them."""
+    from pyspark.sql import functions as F
+
+    schema = "__sha256 string, __first_content string, __from bigint, __to bigint, __lost bigint"
+    of_lines = F.broadcast(small_frame(session, spans, schema))
+    number = F.col("__number").cast("bigint")
+    is_within = number.between(F.col("__from"), F.col("__to"))
+    joined = numbered.withColumn("__at", number).join(of_lines, ["__sha256"], "left")
+    moved = joined.where(F.col("__from").isNull() | is_within).withColumns(
+        {
+            ROW: F.col("__at") + F.coalesce("__lost", F.lit(0)),
+            ORIGIN: F.coalesce("__first_content", "__sha256"),
+        }
+    )
+    return moved.drop("__first_content", "__from", "__to", "__lost", "__at")
 
 
 def _spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
@@ -217,67 +250,94 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     flag."""
     from pyspark.sql import functions as F
 
-    c, start = F.col, F.lit(settings.start_date)
-    upsert = c("op") == "upsert"
-    slack = F.expr(f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY")
-    early = F.expr(f"INTERVAL '{settings.lateness.early_tolerance_days}' DAY")
-    too_new = c("arrival_ts") > c("first_scan") + slack
+    start = F.lit(settings.start_date)
+    too_new = F.col("arrival_ts") > F.col("first_scan") + F.expr(
+        f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY"
+    )
     far = _far_times(settings.source.payload_columns)
     # Some engines end the query over a day that is none of the calendar.
-    arrived, happened = (F.when(~far[n], c(n)).cast("date") for n in ("arrival_ts", "event_ts"))
-    unusable = c("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
-    is_blank = c("event_key").isNull() | (F.trim("event_key") == "")
-    selected = "arrival_ts" in names_of(settings.source.select)
-    rules: list[tuple[Column, Column | str]] = [
-        (c(RAISED) != "", c(RAISED)),
-        *((beyond, f"{n} lies beyond {' .. '.join(CALENDAR)}") for n, beyond in far.items()),
-        (
-            c("arrival_ts").isNull(),
-            "arrival_ts is NULL or no timestamp" if selected else NO_ARRIVAL,
-        ),
-        (arrived < start, "arrival_ts lies before the lake's first day"),
-        (too_new, "arrival_ts is later than the file's first scan plus one day"),
-        (c("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
-        (c("version_ts").isNull(), "version_ts is NULL or no timestamp"),
-        (is_blank & ~c(RAISED).contains(NO_TEXT), "event_key is NULL or blank"),
-        (c("op").isNull() | ~c("op").isin("upsert", "delete"), "op is neither upsert nor delete"),
-        (upsert & c("event_ts").isNull(), "event_ts is NULL or no timestamp"),
-        *(
-            (upsert & broken, text)
-            for column in settings.source.payload_columns
-            for broken, text in _rules(column)
-        ),
-        (upsert & (happened < start), "the event date lies before the lake's first day"),
-        # Adding to an arrival time near the end of time would end the whole query.
-        (
-            upsert & (c("event_ts") > F.try_add("arrival_ts", early)),
-            f"the event lies more than {settings.lateness.early_tolerance_days} day(s) after its "
-            "arrival",
-        ),
+    arrived = F.when(~far["arrival_ts"], F.col("arrival_ts")).cast("date")
+    happened = F.when(~far["event_ts"], F.col("event_ts")).cast("date")
+    unusable = F.col("reason").isNotNull() | arrived.isNull() | (arrived < start) | too_new
+    is_blank = F.col("event_key").isNull() | (F.trim("event_key") == "")
+    rules: list[Rule] = [
+        (F.col(RAISED) != "", F.col(RAISED)),
+        *((beyond, f"{name} lies beyond {' .. '.join(CALENDAR)}") for name, beyond in far.items()),
+        *_arrival_rules(settings, arrived, too_new),
+        *_rules_of_every_row(is_blank),
+        *_upsert_rules(settings, happened),
         *_of_key_days(settings, ~is_blank, arrived, happened),
     ]
     broken = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
-    reason = F.coalesce(c("reason"), F.when(broken != "", broken))
-    day = F.when(unusable, c("home_day")).otherwise(arrived)
-    judged = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable}).withColumn(
-        "reason", reason
-    )
-    return judged.withColumn("text", F.when(c("reason").isNotNull(), c("text"))).drop(
-        "home_day", "first_scan", RAISED
-    )
+    reason = F.coalesce(F.col("reason"), F.when(broken != "", broken))
+    day = F.when(unusable, F.col("home_day")).otherwise(arrived)
+    placed = frame.withColumns({"arrival_date": day, "usable_arrival": ~unusable})
+    judged = placed.withColumn("reason", reason)
+    text = F.when(F.col("reason").isNotNull(), F.col("text"))
+    return judged.withColumn("text", text).drop("home_day", "first_scan", RAISED)
+
+
+def _arrival_rules(settings: LakeSettings, arrived: "Column", too_new: "Column") -> "list[Rule]":
+    """When the arrival time of a row is unusable, and why. `arrived`: its day."""
+    from pyspark.sql import functions as F
+
+    is_selected = "arrival_ts" in names_of(settings.source.select)
+    absent = "arrival_ts is NULL or no timestamp" if is_selected else NO_ARRIVAL
+    before = arrived < F.lit(settings.start_date)
+    return [
+        (F.col("arrival_ts").isNull(), absent),
+        (before, "arrival_ts lies before the lake's first day"),
+        (too_new, "arrival_ts is later than the file's first scan plus one day"),
+    ]
+
+
+def _rules_of_every_row(is_blank: "Column") -> "list[Rule]":
+    """When an upsert or a delete is unusable, and why. `is_blank`: whether its key is."""
+    from pyspark.sql import functions as F
+
+    op, is_text = F.col("op"), ~F.col(RAISED).contains(NO_TEXT)
+    return [
+        (F.col("seq").isNull(), "seq is NULL or no whole number of 64 bits"),
+        (F.col("version_ts").isNull(), "version_ts is NULL or no timestamp"),
+        (is_blank & is_text, "event_key is NULL or blank"),
+        (op.isNull() | ~op.isin("upsert", "delete"), "op is neither upsert nor delete"),
+    ]
+
+
+def _upsert_rules(settings: LakeSettings, happened: "Column") -> "list[Rule]":
+    """When an upsert is unusable by its event time (`happened`: its day) or its payload, and
+    why."""
+    from pyspark.sql import functions as F
+
+    days = settings.lateness.early_tolerance_days
+    # Adding to an arrival time near the end of time would end the whole query.
+    latest = F.try_add("arrival_ts", F.expr(f"INTERVAL '{days}' DAY"))
+    rules: list[Rule] = [(F.col("event_ts").isNull(), "event_ts is NULL or no timestamp")]
+    for column in settings.source.payload_columns:
+        rules += _rules(column)
+    rules += [
+        (happened < F.lit(settings.start_date), "the event date lies before the lake's first day"),
+        (
+            F.col("event_ts") > latest,
+            f"the event lies more than {days} day(s) after its arrival",
+        ),
+    ]
+    upsert = F.col("op") == "upsert"
+    return [(upsert & is_broken, text) for is_broken, text in rules]
 
 
 def _of_key_days(
     settings: LakeSettings, has_key: "Column", arrived: "Column", happened: "Column"
-) -> "list[tuple[Column, str]]":
+) -> "list[Rule]":
     """When a row breaks the promise `key_day`, and why. A delete is applied on the day of its key:
     one that no upsert can have arrived before is set aside, too."""
     from pyspark.sql import functions as F
 
     template = landed_source(settings.source).key_day
-    early, upsert = settings.lateness.early_tolerance_days, F.col("op") == "upsert"
+    early = settings.lateness.early_tolerance_days
     if template is None:
         return []
+    upsert = F.col("op") == "upsert"
     text = F.expr(day_text(template))
     day = text.try_cast("date")
     names_one = F.coalesce(day.cast("string") == text, F.lit(False))
@@ -299,12 +359,12 @@ def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
     """For each column of times and dates, a condition: the value lies beyond the calendar."""
     from pyspark.sql import functions as F
 
-    times = {
-        n: t
-        for n, t in delivery_types(payload).items()
-        if (t.element or t).kind in ("DATE", "TIMESTAMP")
-    }
-    return {name: _is_far(F.col(name), kind) for name, kind in times.items()}
+    far: dict[str, Column] = {}
+    for name, kind in delivery_types(payload).items():
+        of_values = kind.element or kind
+        if of_values.kind in ("DATE", "TIMESTAMP"):
+            far[name] = _is_far(F.col(name), kind)
+    return far
 
 
 def _is_far(value: "Column", kind: ColumnType) -> "Column":
@@ -319,7 +379,7 @@ def _is_far(value: "Column", kind: ColumnType) -> "Column":
     return ~value.between(*(F.lit(end).cast(kind.spark) for end in ends))
 
 
-def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
+def _rules(column: PayloadColumn) -> "list[Rule]":
     """When an upsert's value of a payload column is unusable (undeclared ones have bounds), and
     why."""
     from pyspark.sql import functions as F
@@ -333,9 +393,9 @@ def _rules(column: PayloadColumn) -> "list[tuple[Column, str]]":
         ]
     if column.name == "flag" and column in DEFAULT_PAYLOAD:
         return [(value.isNull() | ~value.isin(0, 1), "flag is neither 0 nor 1")]
-    return (
-        [] if column.nullable else [(value.isNull(), f"{column.name} is NULL or no {column.type}")]
-    )
+    if column.nullable:
+        return []
+    return [(value.isNull(), f"{column.name} is NULL or no {column.type}")]
 
 
 def split_day_rows(

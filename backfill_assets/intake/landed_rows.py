@@ -54,6 +54,7 @@ MANY_KINDS = 8  # more sets of columns than that in one query are joined
 MOST_FRAMES = 64  # of one query: a server may end at some 250, and Spark takes two seconds for each
 MOST_COLUMNS = 1_000  # of a frame of files that were joined
 # As Spark reads them; pyarrow's names.
+MICROSECONDS_A_DAY = 86_400_000_000
 EPOCH, FIRST_GREGORIAN = date(1970, 1, 1), date(1582, 10, 15)
 LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 WIDENED = {
@@ -92,11 +93,13 @@ def files_by_kind(
         wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
         key = (*first.kind[2:], ROW_NUMBER in types, str(wanted))
         before = open_ones.get(key)
-        if before is not None and (merged := _merged(before.fields, fields)):
+        merged = None if before is None else _merged(before.fields, fields)
+        if before is not None and merged:
             open_ones[key] = Alike([*before.files, *files], merged)
-        else:
-            done += [before] if before else []
-            open_ones[key] = Alike(files, fields)
+            continue
+        if before is not None:
+            done.append(before)
+        open_ones[key] = Alike(files, fields)
     return [*done, *open_ones.values()]
 
 
@@ -108,9 +111,8 @@ def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
     if file.types:
         with file.store.open(file.name, at_end=True, at_hand=True) as opened:
             names = pq.read_schema(opened).names
-        return [
-            T.StructField(n, T.LongType() if n == ROW_NUMBER else T.StringType()) for n in names
-        ]
+        types = {ROW_NUMBER: T.LongType()}
+        return [T.StructField(name, types.get(name, T.StringType())) for name in names]
     if server is not None and not engine.has_row_metadata:
         path = str(_copy(server.scratch, file))
     else:
@@ -130,8 +132,10 @@ def _merged(
         if same is None:
             merged.insert(place, field)
             names.insert(place, field.name)
-            found = place
-        elif same != (field.name, field.dataType) or (found := names.index(field.name)) < place:
+        elif same != (field.name, field.dataType):
+            return None
+        found = names.index(field.name)
+        if found < place:
             return None
         place = found + 1
     return merged if len(merged) <= MOST_COLUMNS else None
@@ -167,58 +171,64 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     Raises what the engine raises over them.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql import types as T
 
-    server, engine, files = own_server(session), engine_of(session), alike.files
-    by_metadata = server is None or engine.has_row_metadata
-    of_folders = [] if by_metadata else [T.StructField(CONTENT, T.StringType())]
-    read = (
-        session.read.schema(T.StructType([*alike.fields, *of_folders]))
-        if alike.fields
-        else session.read
-    )
-    if server is None or engine.has_row_metadata:
-        read = read.option(CHECKSUMS, "true") if any(f.is_undecoded for f in files) else read
-        frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
-        content, number, start = F.col("_metadata.file_name"), F.col("_metadata.row_index") + 1, 1
-    else:
-        named = [
-            (SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files
-        ]
-        frame = read.parquet(str(linked(server.scratch, CONTENT, named)))
-        content, number, start = F.col(CONTENT), F.col(NUMBER), len(SIGN) + 1
+    files, (frame, content, number) = alike.files, _frame_of_files(session, alike)
     if files[0].commit:
-        frame = frame.withColumns({CONTENT: F.substring(content, start, DIGITS), NUMBER: number})
-        frame, content, number, start = (
-            _of_commits(session, frame, files),
-            F.col(CONTENT),
-            F.col(NUMBER),
-            1,
-        )
-    is_text, none = ROW_NUMBER in frame.columns, F.lit(None).cast("string")
+        named = frame.withColumns({CONTENT: content, NUMBER: number})
+        frame, content, number = _of_commits(session, named, files), F.col(CONTENT), F.col(NUMBER)
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
     own = frame.select(*(sparks_name(c) for c in frame.columns if c not in ours)).schema.fields
     columns = [(f.name, F.col(sparks_name(f.name)), f) for f in own]
-    of_texts = (item for f in (files if alike.fields else files[:1]) for item in f.types.items())
-    types = {n: t.lower() for n, t in of_texts if t != FRACTIONAL}
+    values = [value for _, value, _ in columns]
+    bad_text = reason = F.lit(None).cast("string")
+    if ROW_NUMBER in frame.columns:
+        bad_text, reason, number = F.col(BAD_TEXT), F.col(BAD_REASON), F.col(ROW_NUMBER)
+        values = _typed_values(alike, columns)
+    elif any(f.is_undecoded for f in files):
+        reason = _too_long(own)
     return frame.select(
         (row_text(columns) if columns else F.lit("")).alias("__json"),
-        F.substring(content, start, DIGITS).alias(CONTENT),
-        (F.col(ROW_NUMBER) if is_text else number).alias(NUMBER),
-        (F.col(BAD_TEXT) if is_text else none).alias("__text"),
-        (
-            F.col(BAD_REASON)
-            if is_text
-            else _too_long(own)
-            if any(f.is_undecoded for f in files)
-            else none
-        ).alias("__reason"),
-        *(
-            value.try_cast(types.get(n, "string")).alias(n) if is_text else value
-            for n, value, _ in columns
-        ),
-        *(n for n in (*OF_COMMITS, LOG_PLACE) if files[0].commit),
+        content.alias(CONTENT),
+        number.alias(NUMBER),
+        bad_text.alias("__text"),
+        reason.alias("__reason"),
+        *values,
+        *((*OF_COMMITS, LOG_PLACE) if files[0].commit else ()),
     )
+
+
+def _frame_of_files(session: "SparkSession", alike: Alike) -> "tuple[DataFrame, Column, Column]":
+    """The rows of files as the engine reads them, and two columns over them: the name of a row's
+    content, and the row's number in it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    server, files, read = own_server(session), alike.files, session.read
+    if server is None or engine_of(session).has_row_metadata:
+        if alike.fields:
+            read = read.schema(T.StructType([*alike.fields]))
+        if any(f.is_undecoded for f in files):
+            read = read.option(CHECKSUMS, "true")
+        frame = read.parquet(*(engine_path(session, f.store, f.name) for f in files))
+        content = F.substring(F.col("_metadata.file_name"), 1, DIGITS)
+        return frame, content, F.col("_metadata.row_index") + 1
+    if alike.fields:
+        of_folder = T.StructField(CONTENT, T.StringType())
+        read = read.schema(T.StructType([*alike.fields, of_folder]))
+    copies = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
+    frame = read.parquet(str(linked(server.scratch, CONTENT, copies)))
+    return frame, F.substring(F.col(CONTENT), len(SIGN) + 1, DIGITS), F.col(NUMBER)
+
+
+def _typed_values(
+    alike: Alike, columns: "Sequence[tuple[str, Column, StructField]]"
+) -> "list[Column]":
+    """The columns of text files in the types that their values have; numbers with a fraction stay
+    texts."""
+    types = dict[str, str]()
+    for file in alike.files if alike.fields else alike.files[:1]:
+        types |= {name: t.lower() for name, t in file.types.items() if t != FRACTIONAL}
+    return [value.try_cast(types.get(name, "string")).alias(name) for name, value, _ in columns]
 
 
 def _too_long(fields: "Sequence[StructField]") -> "Column":
@@ -228,11 +238,11 @@ def _too_long(fields: "Sequence[StructField]") -> "Column":
     from pyspark.sql import types as T
 
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
-    most, why = Limits.max_row_bytes, "{} has a value of %d bytes, more than the limit of {}"
-    reasons: list[Column] = []
-    for name, size in ((name, F.octet_length(sparks_name(name))) for name in texts):
-        reason = F.format_string(why.format(shown(name).replace("%", "%%"), most), size)
-        reasons.append(F.when(size > most, reason))
+    most, reasons = Limits.max_row_bytes, list[Column]()
+    for name in texts:
+        named, size = shown(name).replace("%", "%%"), F.octet_length(sparks_name(name))
+        why = f"{named} has a value of %d bytes, more than the limit of {most}"
+        reasons.append(F.when(size > most, F.format_string(why, size)))
     return F.coalesce(F.lit(None).cast("string"), *reasons)
 
 
@@ -245,17 +255,13 @@ def _of_commits(
 
     names = [*files[0].partition]
     places = {name: f"__p{place}" for place, name in enumerate(names)}
-    rows = [
-        (f.sha256, *(f.commit or ()), f.rows_before, *(f.partition[n][1] or None for n in names))
-        for f in files
-    ]
+    rows = list[tuple[object, ...]]()
+    for file in files:
+        partition = [file.partition[name][1] or None for name in names]
+        rows.append((file.sha256, *(file.commit or ()), file.rows_before, *partition))
     texts = "".join(f", {place} string" for place in places.values())
-    told = small_frame(
-        session,
-        rows,
-        f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}",
-    )
-    joined_to = frame.join(F.broadcast(told), CONTENT)
+    schema = f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}"
+    joined_to = frame.join(F.broadcast(small_frame(session, rows, schema)), CONTENT)
     values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
     change = F.col(CHANGE) if CHANGE in frame.columns else F.lit("insert")
     return joined_to.withColumns({**values, CHANGE: change}).drop(*places.values())
@@ -294,12 +300,8 @@ def _write(file: StoredFile, target: Path) -> None:
         ) as writer:
             try:
                 for table in grouped(source, schema):
-                    if julian and (
-                        early := next(
-                            filter(None, map(_early, table.columns, table.column_names)), ""
-                        )
-                    ):
-                        raise Unreadable(early)
+                    if julian:
+                        _refuse_julian_days(table)
                     numbers = pa.array(range(first, first + table.num_rows), pa.int64())
                     writer.write_table(table.append_column(number, numbers))
                     first += table.num_rows
@@ -307,24 +309,31 @@ def _write(file: StoredFile, target: Path) -> None:
                 raise Unreadable(str(error).splitlines()[0]) from None
 
 
+def _refuse_julian_days(table: pa.Table) -> None:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        why = _early(column, name)
+        if why:
+            raise Unreadable(why)
+
+
 def _is_julian(footer: Mapping[bytes, bytes]) -> bool:
     """Whether days before 1582-10-15 are Julian in a file with this metadata: of Spark 2, and of
     its `LEGACY` mode."""
-    return footer.get(b"org.apache.spark.version", b"3") < b"3" or any(
-        key in footer for key in LEGACY_CALENDAR
-    )
+    is_of_spark_2 = footer.get(b"org.apache.spark.version", b"3") < b"3"
+    return is_of_spark_2 or any(key in footer for key in LEGACY_CALENDAR)
 
 
 def _early(column: pa.ChunkedArray, name: str) -> str:
     """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian;
     empty if it can."""
-    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+    if pa.types.is_timestamp(column.type):
+        numbers, numbers_a_day = column.cast(pa.int64()), MICROSECONDS_A_DAY
+    elif pa.types.is_date(column.type):
+        numbers, numbers_a_day = column.cast(pa.int32()), 1
+    else:
         return ""
-    first = pc.min(
-        column.cast(pa.int64() if pa.types.is_timestamp(column.type) else pa.int32())
-    ).as_py()
-    micros = 86_400_000_000 if pa.types.is_timestamp(column.type) else 1
-    if first is None or first // micros >= (FIRST_GREGORIAN - EPOCH).days:
+    first = pc.min(numbers).as_py()
+    if first is None or first // numbers_a_day >= (FIRST_GREGORIAN - EPOCH).days:
         return ""
     return (
         f'{name} has Julian days before {FIRST_GREGORIAN}, which only engine = "embedded" reads '
@@ -352,11 +361,8 @@ def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
     are texts in it."""
     from pyspark.sql import functions as F
 
-    return F.to_json(
-        F.struct(
-            *(_json_value(column, field.dataType).alias(name) for name, column, field in columns)
-        )
-    )
+    values = [_json_value(column, field.dataType).alias(name) for name, column, field in columns]
+    return F.to_json(F.struct(*values))
 
 
 def _json_value(value: "Column", kind: "DataType") -> "Column":
@@ -367,9 +373,8 @@ def _json_value(value: "Column", kind: "DataType") -> "Column":
         return value.cast("string")
     if isinstance(kind, T.ArrayType):
         return F.transform(value, lambda one: _json_value(one, kind.elementType))
-    if isinstance(kind, T.MapType) and not isinstance(
-        kind.keyType, T.StringType
-    ):  # else bytes show as an address
+    if isinstance(kind, T.MapType) and not isinstance(kind.keyType, T.StringType):
+        # Keys of bytes would show as an address.
         is_bytes = isinstance(kind.keyType, T.BinaryType)
         keys = F.transform(
             F.map_keys(value), lambda key: F.base64(key) if is_bytes else key.cast("string")

@@ -95,35 +95,53 @@ def mapped(
     from pyspark.sql import functions as F
 
     refuse_beyond_the_row(select)
-    lists = (expressions(select, strict) for strict in (False, True))
-    forgiving, strict = (tuple(spelled_out(e, frame.columns) for e in listed) for listed in lists)
+    forgiving = tuple(spelled_out(e, frame.columns) for e in expressions(select))
+    strict = tuple(spelled_out(e, frame.columns) for e in expressions(select, strict=True))
     chosen, lacking = _Chosen(forgiving, strict, tuple(payload), engine), None
     frame = frame.drop(*inexact)
     known = {c.lower() for c in frame.columns}
-    functions = [
-        n for n in session_names(chosen.forgiving) if n.lower() not in known
-    ]  # to an engine, where no column is so named
-    for _ in range(len(chosen.forgiving) * 8):
-        column = functions.pop() if functions else ""
-        try:
-            if not column:
-                made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
-                made.columns  # noqa: B018 - a Connect session analyses only when asked
+    # To an engine these are functions where no column is so named.
+    absent = [name for name in session_names(forgiving) if name.lower() not in known]
+    for _ in range(len(forgiving) * 8):
+        column = absent.pop() if absent else ""
+        if not column:
+            made = _cast_or_absent(frame, chosen, lacking)
+            if not isinstance(made, str):
                 return made
-        except analysis_errors() as error:
-            column = absent_column(error)
-            if not column:
-                raise refusal(error, engine) from None
-        cut = next(
-            (f"{name} {why}" for name, why in inexact.items() if name.lower() == column.lower()),
-            None,
-        )
+            column = made
+        cut = _inexact_reason(column, inexact)
         if cut or not absent_is_null:
             lacking = cut or f"the file lacks the column {column}"
         frame = frame.withColumn(column, F.lit(None).cast("string"))
     raise SettingsError(
         OF_SELECT, "it names too many absent columns", "Nothing was read", "Check it"
     )
+
+
+def _cast_or_absent(
+    frame: "DataFrame", chosen: "_Chosen", lacking: str | None
+) -> "DataFrame | str":
+    """The frame with the delivery columns, and `lacking` as `__lacking`; or the name of a column
+    that it lacks. Raises as `mapped` does."""
+    from pyspark.sql import functions as F
+
+    try:
+        made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+        made.columns  # noqa: B018 - a Connect session analyses only when asked
+    except analysis_errors() as error:
+        column = absent_column(error)
+        if not column:
+            raise refusal(error, chosen.engine) from None
+        return column
+    return made
+
+
+def _inexact_reason(column: str, inexact: Mapping[str, str]) -> str:
+    """Why values of the column differ from the landed file's; empty where they do not."""
+    for name, why in inexact.items():
+        if name.lower() == column.lower():
+            return f"{name} {why}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -142,12 +160,12 @@ class _Chosen:
     def freed(self, types: Mapping[str, str]) -> "_Chosen":
         """Return these over columns of these types. Raises UnfitSelect for what the clock
         decides."""
-        if why := next(filter(None, (fault(e, types) for e in self.forgiving)), ""):
-            raise UnfitSelect(why)
-        free, strict = (
-            tuple(freed(e, types, s) for e in es)
-            for es, s in ((self.forgiving, False), (self.strict, True))
-        )
+        for expression in self.forgiving:
+            why = fault(expression, types)
+            if why:
+                raise UnfitSelect(why)
+        free = tuple(freed(expression, types) for expression in self.forgiving)
+        strict = tuple(freed(expression, types, strict=True) for expression in self.strict)
         return replace(self, free=free, free_strict=strict)
 
     @property
@@ -163,8 +181,10 @@ class _Chosen:
 def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
     """Session settings that keep Spark from computing shared expressions ahead, where nothing
     catches their errors; none where no expression can raise."""
-    may_raise = tuple(payload) != DEFAULT_PAYLOAD or any(map(can_raise, expressions(select)))
-    return {"spark.sql.subexpressionElimination.enabled": "false"} if may_raise else {}
+    is_default = tuple(payload) == DEFAULT_PAYLOAD
+    if is_default and not any(map(can_raise, expressions(select))):
+        return {}
+    return {"spark.sql.subexpressionElimination.enabled": "false"}
 
 
 def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
@@ -181,36 +201,60 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     refuse_differing(chosen.forgiving, found_types, chosen.engine)
     chosen = chosen.freed(found_types)
     types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
-    columns, vessels, told, doubted = dict[str, "Column"](), dict[str, "Column"](), [], []
-    for name, (index, found) in selected.items():
-        kind, place, text = types[name], f"__d{index}", chosen.forgiving[index]
-        if misfit(found, kind):
-            raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
-        given = F.expr(f"struct({chosen.free[index]})").getField(name)
-        value = as_target(given, found, kind)
-        value, reasons = without_doubt(name, value, given, found, kind, chosen.engine)
-        doubted += reasons
-        if (can_raise(text) or kind.element is not None) and chosen.engine.catches_errors:
-            vessels[place], value = vessel(value, kind), unpacked(F.col(place), value, kind)
-            if name not in chosen.watched:
-                raised = F.col(place).isNull() & (
-                    F.lit(chosen.needed_by_deletes(name)) | ~_is_delete()
-                )
-                told.append(F.when(raised, F.lit(f"{name}: select raises an error on this row")))
-        columns[name] = value
+    values = {
+        name: _cast_value(name, chosen, index, found) for name, (index, found) in selected.items()
+    }
+    columns = {name: value.column for name, value in values.items()}
+    vessels, reasons, doubts = dict[str, "Column"](), list["Column"](), list["Column"]()
+    for value in values.values():
+        vessels |= value.vessels
+        reasons += value.reasons
+        doubts += value.doubts
     columns |= defaults(set(types) - set(columns), columns, COMMITTED in frame.columns)
     made = frame.withColumns(vessels) if vessels else frame
-    if doubted:  # before a column of the file gives way to a delivery column of the same name
-        made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubted))
-        told.append(F.when(F.col(DOUBTED) != "", F.col(DOUBTED)))
-    watching = {n: s for n, s in selected.items() if n in chosen.watched}
+    if doubts:  # before a column of the file gives way to a delivery column of the same name
+        made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubts))
+        reasons.append(F.when(F.col(DOUBTED) != "", F.col(DOUBTED)))
+    watching = {name: place for name, place in selected.items() if name in chosen.watched}
     if watching:
         made, lost = _watched(made, chosen, watching, columns)
         columns = {name: F.col(f"__v_{name}") for name in columns}
-        told += lost
-    return made.withColumns(columns).withColumn(
-        RAISED, F.concat_ws("; ", *told) if told else F.lit("")
-    )
+        reasons += lost
+    raised = F.concat_ws("; ", *reasons) if reasons else F.lit("")
+    return made.withColumns(columns).withColumn(RAISED, raised)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A delivery column as it is computed."""
+
+    column: "Column"
+    vessels: "Mapping[str, Column]"  # what may raise, each under a name of its own
+    reasons: "Sequence[Column]"  # why a row has no value: its expression raised
+    doubts: "Sequence[Column]"  # why a row has no value: engines may read it in two ways
+
+
+def _cast_value(name: str, chosen: _Chosen, index: int, found: str) -> _Value:
+    """The delivery column that the expression at `index` gives, whose type is `found`. Raises
+    UnfitSelect for a type that does not fit."""
+    from pyspark.sql import functions as F
+
+    kind = delivery_types(chosen.payload)[name]
+    if misfit(found, kind):
+        raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
+    given = F.expr(f"struct({chosen.free[index]})").getField(name)
+    value = as_target(given, found, kind)
+    value, doubts = without_doubt(name, value, given, found, kind, chosen.engine)
+    may_raise = can_raise(chosen.forgiving[index]) or kind.element is not None
+    if not (may_raise and chosen.engine.catches_errors):
+        return _Value(value, {}, (), doubts)
+    place, reasons = f"__d{index}", list["Column"]()
+    if name not in chosen.watched:
+        is_needed = F.lit(chosen.needed_by_deletes(name)) | ~_is_delete()
+        why = F.lit(f"{name}: select raises an error on this row")
+        reasons.append(F.when(F.col(place).isNull() & is_needed, why))
+    packed = {place: vessel(value, kind)}
+    return _Value(unpacked(F.col(place), value, kind), packed, reasons, doubts)
 
 
 def _watched(
@@ -228,18 +272,23 @@ def _watched(
     from pyspark.sql import functions as F
 
     types = delivery_types(chosen.payload)
-    texts = [n for n, kind in frame.dtypes if kind == "string" and not n.startswith("__")]
-    given = {n: F.when(F.trim(F.col(sparks_name(n))) != "", F.col(sparks_name(n))) for n in texts}
-    frame = frame.withColumns({f"__v_{name}": value for name, value in columns.items()} | given)
+    given = {f"__v_{name}": value for name, value in columns.items()}
+    for name, type_of_file in frame.dtypes:
+        if type_of_file == "string" and not name.startswith("__"):
+            text = F.col(sparks_name(name))
+            given[name] = F.when(F.trim(text) != "", text)
+    frame = frame.withColumns(given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
-        if not chosen.engine.catches_errors and chosen.strict[index] != chosen.forgiving[index]:
+        has_cast = chosen.strict[index] != chosen.forgiving[index]
+        if has_cast and not chosen.engine.catches_errors:
             raise uncast(name, chosen.engine)
         kind = types[name]
         value = F.expr(f"struct({chosen.free_strict[index]})").getField(name)
         sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")
-        checks[f"__w{index}"] = F.try_to_binary(sign, F.lit("utf-8"))
-        gone = F.col(f"__w{index}").isNull() | (F.decode(F.col(f"__w{index}"), "utf-8") == "lost")
+        check = f"__w{index}"
+        checks[check] = F.try_to_binary(sign, F.lit("utf-8"))
+        gone = F.col(check).isNull() | (F.decode(F.col(check), "utf-8") == "lost")
         lost.append(F.when(gone & ~_is_delete(), F.lit(f"{name} is no {kind}")))
     return frame.withColumns(checks), lost
 
@@ -259,10 +308,8 @@ def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]
     found = [schema[i].dataType[0] for i in range(len(chosen.forgiving))]
     fields = {f.name: (i, f.dataType.simpleString()) for i, f in enumerate(found)}
     types = delivery_types(chosen.payload)
-    missing, extra = (
-        sorted(set(types) - set(fields) - HAVE_DEFAULTS),
-        sorted(set(fields) - set(types)),
-    )
+    missing = sorted(set(types) - set(fields) - HAVE_DEFAULTS)
+    extra = sorted(set(fields) - set(types))
     if missing or extra:
         raise SettingsError(
             OF_SELECT,
@@ -295,9 +342,12 @@ def absent_column(error: Any) -> str:
     error."""
     if has_no_condition(error):
         found = _ABSENT.search(str(error))
-        return found[1] if found and "missing from the schema" in str(error) else ""
-    told = (error.getMessageParameters() or {}).get("objectName", "").strip("`").split("`.`")[0]
-    return told if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN") else ""
+        is_absent = "missing from the schema" in str(error)
+        return found[1] if found and is_absent else ""
+    if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        return ""
+    named: str = (error.getMessageParameters() or {}).get("objectName", "")
+    return named.strip("`").split("`.`")[0]
 
 
 def is_of_the_text(error: Any) -> bool:

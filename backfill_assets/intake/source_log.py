@@ -461,57 +461,72 @@ def _brought(
     states: tuple[TableState, TableState],
 ) -> Iterator[TableFile]:
     """The contents of a commit; `states`: before and after it."""
-    before, after = states
-    found = {kind: [a[kind] for a in actions if a.get(kind)] for kind in ("add", "remove", "cdc")}
-    added, removed = (
-        [a for a in found[kind] if a.get("dataChange", True)] for kind in ("add", "remove")
-    )
+    _, after = states
+    added, removed = _changing(actions, "add"), _changing(actions, "remove")
     if any(a.get("deletionVector") for a in (*added, *removed)):
         raise _refused(table, version, "has deletion vectors, which are not read yet", PURGE)
-    news, gone, feed = (
-        _data_files(table, version, a, s)
-        for a, s in ((added, after), (removed, before), (found["cdc"], after))
-    )
-    if not after.schema and (news or gone or feed):
+    whole = _whole_commit(table, version, actions, states)
+    if not after.schema and (added or whole.removed or whole.feed):
         raise _refused(table, version, "has files of a table without columns", RESTORE)
-    schemas = tuple(dict.fromkeys(s.schema for s in (after, before) if s.schema))
-    kinds = column_types(after.schema) if after.schema else {}
-    types = {n: t for n, t in kinds.items() if n in after.partitioned_by}
-    if binary := sorted(n for n, t in types.items() if t == "binary"):
+    news = _data_files(table, version, added, after)
+    earlier = sum(_most_rows(a["add"]) for a in actions if EARLIER in a)
+    places = _places(table, version, added, earlier)
+    parts: list[tuple[str, tuple[DataFile, ...]]] = [
+        (action["path"], (file,)) for action, file in zip(added, news, strict=True)
+    ]
+    if whole.removed or whole.feed:
+        parts = [(CHANGES, news)]
+    for (name, files), rows_before in zip(parts, places, strict=False):
+        named = f"{version}/{unquote(name)}"
+        one = replace(whole, name=named, added=files, rows_before=rows_before)
+        identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
+        yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+
+
+def _changing(actions: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """The actions of a kind that change data; a rewritten file says that it does not."""
+    found = [action[kind] for action in actions if action.get(kind)]
+    return [action for action in found if action.get("dataChange", True)]
+
+
+def _whole_commit(
+    table: Place,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    states: tuple[TableState, TableState],
+) -> TableFile:
+    """A commit as one content, but for the files that it added."""
+    before, after = states
+    feed = [action["cdc"] for action in actions if action.get("cdc")]
+    schemas = [state.schema for state in (after, before) if state.schema]
+    lacking = frozenset[str]()
+    if after.schema:
+        present = {name.lower() for name in column_names(after.schema)}
+        lacking = frozenset(name for name in after.columns if name.lower() not in present)
+    content = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
+    return replace(
+        content,
+        removed=_data_files(table, version, _changing(actions, "remove"), before),
+        feed=_data_files(table, version, feed, after),
+        partition_types=_partition_types(table, version, after),
+        schemas=tuple(dict.fromkeys(schemas)),
+        lacking=lacking,
+    )
+
+
+def _partition_types(table: Place, version: int, state: TableState) -> dict[str, str]:
+    """The types of the partition columns. Raises LandingError for one of bytes."""
+    kinds = column_types(state.schema) if state.schema else {}
+    types = {name: kind for name, kind in kinds.items() if name in state.partitioned_by}
+    binary = sorted(name for name, kind in types.items() if kind == "binary")
+    if binary:
         culprit = (
             f"has the partition column {plain(binary[0])} of type BINARY, which logs name in "
             "several ways"
         )
-        raise _refused(
-            table,
-            version,
-            culprit,
-            "Lay the table out by a text or another column, or deliver files",
-        )
-    whole = known_content(table, f"{version}/{CHANGES}", 0, after.time * MILLISECOND, "")
-    present = {name.lower() for name in column_names(after.schema)} if after.schema else set[str]()
-    lacking = frozenset(
-        name for name in after.columns if after.schema and name.lower() not in present
-    )
-    whole = replace(
-        whole, removed=gone, feed=feed, partition_types=types, schemas=schemas, lacking=lacking
-    )
-    parts = (
-        [(CHANGES, news)]
-        if gone or feed
-        else [(a["path"], (f,)) for a, f in zip(added, news, strict=True)]
-    )
-    places = _places(
-        table, version, added, sum(_most_rows(a["add"]) for a in actions if EARLIER in a)
-    )
-    for (name, files), rows_before in zip(
-        parts if (added or removed or feed) else (), places, strict=False
-    ):
-        one = replace(
-            whole, name=f"{version}/{unquote(name)}", added=files, rows_before=rows_before
-        )
-        identity = hashlib.sha256(f"{after.id} {version} {digest} {name}".encode()).hexdigest()
-        yield replace(one, size=sum(f.size for f in one.files), sha256=identity)
+        advice = "Lay the table out by a text or another column, or deliver files"
+        raise _refused(table, version, culprit, advice)
+    return types
 
 
 def _places(
