@@ -71,8 +71,10 @@ class RawDeliveries:
         delivered = [c for c in self.raw.columns if c.name not in LANDED]
         hashes = {ROW: row_hash(delivered), **part_hashes(self.raw, self.parts)}
         hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
-        numbered = enumerate(piece for name in hashes for piece in pieces(name))
-        of_hashes = ", ".join(f"{piece} AS piece_{i}" for i, piece in numbered)
+        every = list[str]()
+        for name in hashes:
+            every += pieces(name)
+        of_hashes = ", ".join(f"{piece} AS piece_{i}" for i, piece in enumerate(every))
         event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
         lateness = "epoch_us(arrival_ts) - epoch_us(event_ts)"
         return (
@@ -156,11 +158,9 @@ def ledger_rows(
     """
     pieces = [f"piece_{i}" for i in range(PIECES * (1 + len(parts)))]
     per_key = ", ".join(f"sum({p}) AS {p}" for p in pieces)
-    near = (
-        f"SELECT * FROM ({placed}) SEMI JOIN arrived USING (event_key)"
-        if placed
-        else placed_keys("SELECT * FROM arrived")
-    )
+    near = placed_keys("SELECT * FROM arrived")
+    if placed:
+        near = f"SELECT * FROM ({placed}) SEMI JOIN arrived USING (event_key)"
     return f"""
 WITH arrived AS ({arrived}),
 days AS (SELECT DISTINCT event_key, event_date FROM ({near}) WHERE event_date IS NOT NULL),
@@ -182,13 +182,12 @@ FROM counted LEFT JOIN latest USING (arrival_date, event_date)"""
 def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
     """The expression of the text that `kernel.core.readings.fingerprint_in` reads, over the sums of
     each fingerprint."""
-    pairs = [sums[i : i + PIECES] for i in range(0, len(sums), PIECES)]
-    texts = [
-        f"concat_ws('.', {', '.join(f'CAST(sum({s}) AS STRING)' for s in pair)})" for pair in pairs
-    ]
-    named = [
-        f"'{name}{NAME_END}' || {text}" for name, text in sorted(zip(parts, texts[1:], strict=True))
-    ]
+    texts = list[str]()
+    for first in range(0, len(sums), PIECES):
+        pair = [f"CAST(sum({piece}) AS STRING)" for piece in sums[first : first + PIECES]]
+        texts.append(f"concat_ws('.', {', '.join(pair)})")
+    of_parts = sorted(zip(parts, texts[1:], strict=True))
+    named = [f"'{name}{NAME_END}' || {text}" for name, text in of_parts]
     usual = f"concat_ws('{SEPARATOR}', {', '.join((texts[0], *named))})"
     if not lacking:
         return usual

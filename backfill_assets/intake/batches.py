@@ -96,11 +96,8 @@ class TextParser(ABC, Generic[Row]):
         while True:
             plain = None if self._lines_ahead else self._plain
             stretch = lines.ahead(plain.pattern) if plain else b""
-            if (
-                plain
-                and len(stretch) >= self._limits.plain_bytes
-                and (columns := plain.read(stretch)) is not None
-            ):
+            columns = self._plain_columns(stretch)
+            if columns is not None:
                 if self._rows:
                     yield self._batch()
                 size = len(next(iter(columns.values())))
@@ -136,14 +133,17 @@ class TextParser(ABC, Generic[Row]):
         self._bad[len(self._rows)] = (kept_text(record, self._limits), reason)
         self.add(self._blank, len(self._bad[len(self._rows)][0]))
 
+    def _plain_columns(self, stretch: bytes) -> Mapping[str, Values] | None:
+        """The columns of plain lines; None of few ones, and where the library cannot read them."""
+        if self._plain is None or len(stretch) < self._limits.plain_bytes:
+            return None
+        return self._plain.read(stretch)
+
     def _is_full(self) -> bool:
         rows, limits = len(self._rows), self._limits
-        cells = rows * len(self._names.known)
-        return (
-            rows >= limits.batch_rows
-            or self._bytes >= limits.batch_bytes
-            or cells >= limits.batch_cells
-        )
+        if rows >= limits.batch_rows or self._bytes >= limits.batch_bytes:
+            return True
+        return rows * len(self._names.known) >= limits.batch_cells
 
     def _batch(self) -> Batch:
         """The records that wait (perhaps none) as a batch; starts the next one."""
@@ -174,7 +174,8 @@ class ColumnNames:
                     f"the name {shown(name)} was {before} in a line before, and case makes no "
                     "difference"
                 )
-            if why := name_fault(name):
+            why = name_fault(name)
+            if why:
                 raise BadRecord(why)
             fresh[folded] = name
             if len(self.known) + len(fresh) > self._most:

@@ -45,16 +45,7 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
 
     target, source = kind.spark, found.partition("(")[0]
     if kind.kind == ARRAY:
-        # Elements that do not fit would be NULL in silence: text is read strictly, within what
-        # catches its error.
-        is_text = found == "string"
-        strict = F.from_json(value, target, {"mode": "FAILFAST"}) if is_text else value.cast(target)
-        if "timestamp" in target and "string" in found:
-            strict = F.when(
-                ~F.exists(F.from_json(value, "array<string>") if is_text else value, has_no_day),
-                strict,
-            )
-        return F.when(value.isNotNull(), strict) if is_text else strict
+        return _as_array(value, found, target)
     if kind.kind in ("BIGINT", "INT") and source in FRACTIONS:
         # A cast would cut fractions off in silence; NaN and infinity have no remainder of zero
         # either.
@@ -62,14 +53,7 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
     if kind.kind == "BOOLEAN" and source in (*WHOLE, *FRACTIONS):
         value = F.when(value.isin(0, 1), value)
     if kind.kind == DECIMAL and source in ("string", *FRACTIONS):
-        exact = value.try_cast(
-            f"decimal({GREATEST_PRECISION},{GREATEST_PRECISION - kind.precision + kind.scale})"
-        )
-        rounded = value.try_cast(target)
-        fits = rounded == exact
-        if source == "string":  # beside 38 digits there is no room for more behind the point
-            fits &= F.length(F.regexp_extract(value, FRACTION, 1)) <= kind.scale
-        return F.when(fits, rounded)
+        return _as_exact_decimal(value, source, kind)
     if kind.kind == "TIMESTAMP" and source == "string":
         value = F.when(~has_no_day(value), value)
     if kind.kind == "STRING":
@@ -77,16 +61,41 @@ def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
     return value.try_cast(target)
 
 
+def _as_array(value: "Column", found: str, target: str) -> "Column":
+    """The value, a text of JSON or an array, as an array of the type `target`. Elements that do not
+    fit would be NULL in silence: text is read strictly, within what catches its error."""
+    from pyspark.sql import functions as F
+
+    is_text, strict, elements = found == "string", value.cast(target), value
+    if is_text:
+        strict = F.from_json(value, target, {"mode": "FAILFAST"})
+        elements = F.from_json(value, "array<string>")
+    if "timestamp" in target and "string" in found:
+        strict = F.when(~F.exists(elements, has_no_day), strict)
+    return F.when(value.isNotNull(), strict) if is_text else strict
+
+
+def _as_exact_decimal(value: "Column", source: str, kind: ColumnType) -> "Column":
+    """The value (of the type `source`) as a DECIMAL; NULL where it has more digits behind the
+    point."""
+    from pyspark.sql import functions as F
+
+    widest_scale = GREATEST_PRECISION - kind.precision + kind.scale
+    rounded = value.try_cast(kind.spark)
+    fits = rounded == value.try_cast(f"decimal({GREATEST_PRECISION},{widest_scale})")
+    if source == "string":  # beside 38 digits there is no room for more behind the point
+        fits &= F.length(F.regexp_extract(value, FRACTION, 1)) <= kind.scale
+    return F.when(fits, rounded)
+
+
 def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
     """Whether a value that is not NULL became NULL in its cast; an empty text may, but not in a
     column of text."""
     from pyspark.sql import functions as F
 
-    given = (
-        value.isNotNull()
-        if kind.kind in ("STRING", "BINARY")
-        else F.trim(value.cast("string")) != ""
-    )
+    given = value.isNotNull()
+    if kind.kind not in ("STRING", "BINARY"):
+        given = F.trim(value.cast("string")) != ""
     return F.coalesce(given, F.lit(False)) & cast.isNull()
 
 
@@ -100,13 +109,11 @@ def vessel(value: "Column", kind: ColumnType) -> "Column":
 
     if kind.kind == ARRAY:
         return F.try_to_binary(F.when(value.isNotNull(), "1").otherwise("0"), F.lit("utf-8"))
-    exact = (
-        F.hex(value)
-        if kind.kind == "BINARY"
-        else F.unix_micros(value)
-        if kind.kind == "TIMESTAMP"
-        else value
-    )
+    exact = value
+    if kind.kind == "BINARY":
+        exact = F.hex(value)
+    elif kind.kind == "TIMESTAMP":
+        exact = F.unix_micros(value)
     text = F.coalesce(F.concat(F.lit("1"), exact.cast("string")), F.lit("0"))
     return F.try_to_binary(text, F.lit("utf-8"))
 
@@ -141,7 +148,8 @@ def refuse_differing(expressions: Iterable[str], types: Mapping[str, str], engin
     """Raise SettingsError naming an expression that differs on the engine; `types` are those of the
     file's columns."""
     for expression in expressions:
-        if names := engine.differences(expression, types, landed=True):
+        names = engine.differences(expression, types, landed=True)
+        if names:
             what = f"{culprit(names, engine)}: `{' '.join(expression.split())}`"
             raise SettingsError(OF_SELECT, what, "Nothing was read", advice(names))
 
@@ -152,7 +160,8 @@ def refuse_texts_of_fractions(expressions: Iterable[str], types: Mapping[str, st
     found again."""
     for expression in expressions:
         for cast in typed_tree(expression, types).find_all(exp.Cast):
-            if cast.to.this in exp.DataType.TEXT_TYPES and is_floating(cast.this):
+            is_to_text = cast.to.this in exp.DataType.TEXT_TYPES
+            if is_to_text and is_floating(cast.this):
                 raise _of_fractions(cast.this.sql("spark"))
 
 
@@ -190,7 +199,8 @@ def without_doubt(
         )
     if name == "event_key" and found == "binary":
         return value, [F.when(given.isNotNull() & value.isNull(), F.lit(NO_TEXT))]
-    if (doubt := engine.doubtful(given, found, kind)) is None:
+    doubt = engine.doubtful(given, found, kind)
+    if doubt is None:
         return value, []
     # No state follows the engine: only a write that is forced brings the row.
     how = "set engine = embedded, then `backfill --force` the arrival day, and Spark decides"

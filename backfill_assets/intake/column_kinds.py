@@ -41,11 +41,12 @@ def note_kinds(
 def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, str]]:
     """The columns, in small letters, that have several kinds in files of these landed paths: kind
     -> one of them."""
-    found = {
-        name: {k: p for k, p in kinds.items() if p in paths}
-        for name, kinds in store.read_json(FILE).items()
-    }
-    return {name: kinds for name, kinds in sorted(found.items()) if len(kinds) > 1}
+    several = dict[str, dict[str, str]]()
+    for name, kinds in sorted(store.read_json(FILE).items()):
+        found = {kind: path for kind, path in kinds.items() if path in paths}
+        if len(found) > 1:
+            several[name] = found
+    return several
 
 
 def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
@@ -65,10 +66,10 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
     with suppress(SettingsError, SqlglotError):
         for name, expression in zip(names_of(select), expressions(select), strict=True):
             parsed: Any = sqlglot.parse_one(expression, read="spark")
-            if name in types and types[name].kind == "STRING":
-                told |= {
-                    c.name.lower() for c in parsed.find_all(exp.Column) if not is_cast(c.parent)
-                }
+            is_text = name in types and types[name].kind == "STRING"
+            if is_text:
+                columns = parsed.find_all(exp.Column)
+                told |= {c.name.lower() for c in columns if not is_cast(c.parent)}
     return told
 
 
@@ -85,15 +86,22 @@ def _kinds(content: StoredFile) -> dict[str, str]:
     full = {name.lower() for name in schema.names}
     for place in range(footer.num_columns):
         chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
-        if all(c.num_values == (c.statistics.null_count if c.statistics else 0) for c in chunks):
+        if all(_is_empty(chunk) for chunk in chunks):
             full.discard(footer.schema.column(place).path.lower())
-    texts = {n.lower(): t for n, t in content.types.items()}
-    found = {f.name.lower(): texts.get(f.name.lower()) or _kind(f.type) for f in schema}
-    return {
-        name: kind
-        for name, kind in found.items()
-        if kind and name in full and not name.startswith("__")
-    }
+    texts, kinds = {n.lower(): t for n, t in content.types.items()}, dict[str, str]()
+    for field in schema:
+        name = field.name.lower()
+        kind = texts.get(name) or _kind(field.type)
+        is_ours = name.startswith("__")
+        if kind and name in full and not is_ours:
+            kinds[name] = kind
+    return kinds
+
+
+def _is_empty(chunk: Any) -> bool:
+    """Whether a column chunk of a footer has no value; without statistics, none at all."""
+    nulls = chunk.statistics.null_count if chunk.statistics else 0
+    return bool(chunk.num_values == nulls)
 
 
 def _kind(found: Any) -> str:

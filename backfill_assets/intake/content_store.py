@@ -140,11 +140,11 @@ def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = 
     schema, is_null = _schema_digest(ingested.parquet), rules["format"] in ABSENT_IS_NULL
     described = replace(ingested, schema=schema, absent_is_null=is_null)
     content = ingested.content or ingested.sha256
-    proof: dict[str, Any] = {
-        "sha256": content if ingested.mark else _sha256(ingested),
-        "content": content,
-    }
-    proof |= {MARK: ingested.mark} if ingested.mark else {}
+    proof: dict[str, Any] = {"content": content}
+    if ingested.mark:
+        proof |= {"sha256": content, MARK: ingested.mark}
+    else:
+        proof["sha256"] = _sha256(ingested)
     body = {
         **rules,
         "parquet": ingested.name,
@@ -166,7 +166,9 @@ def find(
     and by reading it where that moved. None if it is absent, altered, or described by others than
     these `rules`."""
     body = _proven(store, sha256)
-    if body is None or (rules and not {**rules}.items() <= body.items()):
+    if body is None:
+        return None
+    if rules and not {**rules}.items() <= body.items():
         return None
     return replace(described(store, sha256, body), first_scan=first_scan, home_day=home_day)
 
@@ -205,10 +207,15 @@ def refuse_replaced(files: Iterable[StoredFile]) -> None:
     """Raise StillChanging, which names them all, where landed files that are read where they lie
     were touched since `find` proved their bytes: an engine would not notice. To be called when a
     query over the files has ended, before anything of it counts."""
-    tokens = ((f, f.store.token(f.name)) for f in files if f.mark)
-    replaced = {f.sha256: f for f, token in tokens if token is None or token.mark != f.mark}
-    for file in replaced.values():
-        raise StillChanging(where_it_lies(file), frozenset(replaced))
+    replaced = dict[str, StoredFile]()
+    for file in files:
+        if file.mark:
+            token = file.store.token(file.name)
+            if token is None or token.mark != file.mark:
+                replaced[file.sha256] = file
+    if replaced:
+        first = next(iter(replaced.values()))
+        raise StillChanging(where_it_lies(first), frozenset(replaced))
 
 
 def where_it_lies(file: StoredFile) -> str:
@@ -230,10 +237,10 @@ def in_microseconds_name(sha256: str) -> str:
 def is_in(store: Place, sha256: str, names: Collection[str]) -> bool:
     """Whether the store, which holds these `names`, has the rows of a table's content; that their
     bytes are as described is not proven. A folder may hold a link to a data file that is gone."""
-    found = [
-        name for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)) if name in names
-    ]
-    return any(store.is_store or store.exists(name) for name in found)
+    for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)):
+        if name in names and (store.is_store or store.exists(name)):
+            return True
+    return False
 
 
 def copies(store: Place) -> dict[str, int]:
@@ -282,8 +289,10 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     token = store.token(name) if mark else None
     if token is not None and [*token.mark] == mark:
         return body
-    exact = name != f"{sha256}.parquet" or body["sha256"] == body.get("content", sha256)
-    if not exact or body["sha256"] != _sha256(StoredFile(sha256, store, name)):
+    is_copy_of_bytes = name == f"{sha256}.parquet"
+    if is_copy_of_bytes and body["sha256"] != body.get("content", sha256):
+        return None
+    if body["sha256"] != _sha256(StoredFile(sha256, store, name)):
         return None
     if token is not None:  # taken before the bytes were read
         body[MARK] = [*token.mark]

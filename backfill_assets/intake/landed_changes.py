@@ -167,7 +167,8 @@ def landed_by_content(
 ) -> dict[str, list[LandedFile]]:
     """The landed files by the contents recorded for their path, today's or an earlier one."""
     listing, records = listing_and_ledger(lake_session, whole=True)
-    files, found = {f.name: f for f in listing.files}, defaultdict[str, list[LandedFile]](list)
+    files = {f.name: f for f in listing.files}
+    found = defaultdict[str, list[LandedFile]](list)
     for record in (*lost, *records):
         if record.path in files:
             found[record.sha256].append(files[record.path])
@@ -179,46 +180,68 @@ def compared(
 ) -> tuple[Comparison, Listing, list[FileRecord]]:
     """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also
     the renamed contents, for which files are hashed that were counted under other settings."""
-    listing, records = listing_and_ledger(lake_session)
-    hashes = Hashes(lake_session.lake.stock)
-    others = renamed(lake_session.lake.settings, listing, records, hashes) if to_scan else []
+    lake, (listing, records) = lake_session.lake, listing_and_ledger(lake_session)
+    hashes = Hashes(lake.stock)
+    others = renamed(lake.settings, listing, records, hashes) if to_scan else []
     comparison = compare(listing, records, hashes, others)
     hashes.keep()
-    listing = _named_if_not_there(lake_session.lake, listing, comparison)
+    listing = _named_if_not_there(lake, listing, comparison)
     if isinstance(listing, TableListing):
-        live, lake = [r for r in records if not r.withdrawn], lake_session.lake
-        note_read(listing, records, lake.stock)
-        table = table_of(lake.settings.source, lake.shared or lake.root)
-        gone = vanished(listing, live, lake.stock, table)
-        comparison = replace(_of_table(comparison), vanished=gone)
+        comparison = _compared_table(lake, listing, records, comparison)
         if to_scan and not comparison.held:
-            refuse_unknown_columns(listing, lake_session.lake.settings.source)
-            refuse_without_day(lake_session.lake.settings.source.select, comparison.missing)
-    apart = (
-        *comparison.altered,
-        *comparison.missing,
-        *comparison.lapsed,
-        *comparison.vanished,
-        *others,
-    )
-    blocked = {r.path for r in apart}
-    now = utc_now()
+            refuse_unknown_columns(listing, lake.settings.source)
+            refuse_without_day(lake.settings.source.select, comparison.missing)
+    comparison = _with_uncounted(lake, listing, records, comparison, others)
+    if to_scan and isinstance(listing, TableListing) and not comparison.held:
+        _refuse_altered_columns(lake_session, listing, comparison)
+    return replace(comparison, refused=[*listing.refused]), listing, records
+
+
+def _compared_table(
+    lake: Lake, listing: TableListing, records: Sequence[FileRecord], found: Comparison
+) -> Comparison:
+    """The comparison of a table, with the contents that vacuum took; notes how far its log was
+    read."""
+    note_read(listing, records, lake.stock)
+    live = [r for r in records if not r.withdrawn]
+    table = table_of(lake.settings.source, lake.shared or lake.root)
+    gone = vanished(listing, live, lake.stock, table)
+    return replace(_of_table(found), vanished=gone)
+
+
+def _with_uncounted(
+    lake: Lake,
+    listing: Listing,
+    records: Sequence[FileRecord],
+    found: Comparison,
+    others: Sequence[FileRecord],
+) -> Comparison:
+    """The comparison, with the records that a scan would count again, and those that manifests
+    contradict; none of them is of a path that is altered, gone, or of a renamed content
+    (`others`)."""
+    apart = (*found.altered, *found.missing, *found.lapsed, *found.vanished, *others)
+    blocked, now = {r.path for r in apart}, utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
-    today = counting_digest(lake_session.lake.settings)
-    wanted = [(r, counted_by(today, declared.get(r.sha256, ()))) for r in live]
-    uncounted = [(r, by) for r, by in wanted if r.counted_by != by or _is_scanned_too_early(r, now)]
-    to_recount = {id(r) for r, _ in uncounted}
-    if to_scan and isinstance(listing, TableListing) and not comparison.held:
-        again = {r.path for r, _ in uncounted}
-        whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
-        names = again.union(f.name for f in comparison.fresh)
-        refuse_altered_columns(whole, names, lake_session.lake.settings.source)
-    contradicted = [r for r in live if r.contradicted and id(r) not in to_recount]
-    found = replace(
-        comparison, uncounted=uncounted, contradicted=contradicted, refused=[*listing.refused]
-    )
-    return found, listing, records
+    today = counting_digest(lake.settings)
+    uncounted, contradicted = list[tuple[FileRecord, str]](), list[FileRecord]()
+    for record in live:
+        rules = counted_by(today, declared.get(record.sha256, ()))
+        if record.counted_by != rules or _is_scanned_too_early(record, now):
+            uncounted.append((record, rules))
+        elif record.contradicted:
+            contradicted.append(record)
+    return replace(found, uncounted=uncounted, contradicted=contradicted)
+
+
+def _refuse_altered_columns(
+    lake_session: Session, listing: TableListing, found: Comparison
+) -> None:
+    """As `refuse_altered_columns`, for the contents that a scan would count."""
+    again = {record.path for record, _ in found.uncounted}
+    whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
+    names = again.union(file.name for file in found.fresh)
+    refuse_altered_columns(whole, names, lake_session.lake.settings.source)
 
 
 def _named_if_not_there(lake: Lake, listing: Listing, found: Comparison) -> Listing:
@@ -240,8 +263,9 @@ def _of_table(found: Comparison) -> Comparison:
     person looks at it."""
     if found.altered or found.missing:
         return replace(found, fresh=[], held=found.fresh)
+    fresh = [f for f in found.fresh if not is_lost(f)]
     lost = [never_loaded(f) for f in found.fresh if is_lost(f)]
-    return replace(found, fresh=[f for f in found.fresh if not is_lost(f)], missing=lost)
+    return replace(found, fresh=fresh, missing=lost)
 
 
 def renamed(
@@ -250,16 +274,17 @@ def renamed(
     """The records of contents that are named by their path though today's `select` gives rows that
     do not depend on it, or the other way round. Records counted under today's settings keep their
     names, except copies that have one name and depend on their paths."""
-    files, live = (
-        {f.name: f for f in listing.files if not f.sha256},
-        [r for r in records if not r.withdrawn],
-    )
+    files = {f.name: f for f in listing.files if not f.sha256}
+    live = [r for r in records if not r.withdrawn]
     today, by_path = counting_digest(settings), uses_path(settings.source.select)
     paths, found = Counter(r.sha256 for r in live), list[FileRecord]()
-    for record in (r for r in live if r.path in files):
-        if record.counted_under != today or (by_path and paths[record.sha256] > 1):
+    for record in live:
+        may_be_copy = by_path and paths[record.sha256] > 1
+        may_differ = record.counted_under != today or may_be_copy
+        if may_differ and record.path in files:
             sha256 = hashes.sha256(files[record.path])
-            if record.sha256 == (sha256 if by_path else identity(sha256, record.path)):
+            earlier_name = sha256 if by_path else identity(sha256, record.path)
+            if record.sha256 == earlier_name:
                 found.append(record)
     return found
 
@@ -278,27 +303,27 @@ def compare(
     missing file is not missing while the same content lies at another path.
     """
     listed = {f.name: f for f in listing.files}
-    live = [r for r in records if not r.withdrawn]
-    gone = [r for r in live if r.path not in listed]
-    same = {
-        (r.path, r.sha256)
-        for r in live
-        if r.path in listed and _is_as_recorded(listed[r.path], r, hashes)
-    }
-    altered = [r for r in live if r.path in listed and (r.path, r.sha256) not in same]
-    taken, present = (
-        {path for path, _ in same} | {r.path for r in altered if r.may_be_in_raw},
-        {sha for _, sha in same},
-    )
-    taken -= {r.path for r in others}
+    same, altered, gone = list[FileRecord](), list[FileRecord](), list[FileRecord]()
+    for record in records:
+        if record.withdrawn:
+            continue
+        file = listed.get(record.path)
+        if file is None:
+            gone.append(record)
+        elif _is_as_recorded(file, record, hashes):
+            same.append(record)
+        else:
+            altered.append(record)
+    disputed = [r for r in altered if r.may_be_in_raw]
+    present = {r.sha256 for r in same}
+    missing = [r for r in gone if r.may_be_in_raw and r.sha256 not in present]
+    kept = {(r.path, r.sha256) for r in (*disputed, *missing)}
+    taken = {r.path for r in (*same, *disputed)} - {r.path for r in others}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
-        altered=[r for r in altered if r.may_be_in_raw],
-        missing=[r for r in gone if r.may_be_in_raw and r.sha256 not in present],
-        lapsed=[
-            *(r for r in altered if not r.may_be_in_raw),
-            *(r for r in gone if not r.may_be_in_raw or r.sha256 in present),
-        ],
+        altered=disputed,
+        missing=missing,
+        lapsed=[r for r in (*altered, *gone) if (r.path, r.sha256) not in kept],
         renamed=[*others],
     )
 
@@ -308,22 +333,14 @@ def unneeded_copies(lake_session: Session, before: date) -> dict[str, int]:
     before that day, and a file of the landing folder still has the content, by its size and time.
     The next reader ingests it from there again."""
     listing, records = listing_and_ledger(lake_session)
-    here = {
-        (f.name, f.size, f.mtime_ns) for f in listing.files if not f.sha256
-    }  # vacuum may take a table's any time
-    landed_still = {
-        r.sha256 for r in records if (r.path, r.size, r.mtime_ns) in here and not r.withdrawn
-    }
-    needed = {
-        r.sha256
-        for r in records
-        if r.sha256 not in landed_still or max(r.days, default=before) >= before
-    }
-    return {
-        name: size
-        for name, size in copies(lake_session.lake.stock).items()
-        if name in landed_still - needed
-    }
+    # Vacuum may take a table's files any time.
+    here = {(f.name, f.size, f.mtime_ns) for f in listing.files if not f.sha256}
+    live = [r for r in records if not r.withdrawn]
+    landed_still = {r.sha256 for r in live if (r.path, r.size, r.mtime_ns) in here}
+    recent = {r.sha256 for r in records if max(r.days, default=before) >= before}
+    unneeded = landed_still - recent
+    sizes = copies(lake_session.lake.stock)
+    return {name: size for name, size in sizes.items() if name in unneeded}
 
 
 def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
@@ -332,10 +349,8 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
     if file.size != record.size or file.mtime_ns == record.mtime_ns:
         return file.size == record.size
     sha256 = hashes.sha256(file)
-    return record.sha256 in (
-        sha256,
-        identity(sha256, file.name),
-    )  # the content's name may contain its path
+    # The content's name may contain its path.
+    return record.sha256 in (sha256, identity(sha256, file.name))
 
 
 def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
@@ -359,28 +374,24 @@ def by_new_names(
 ) -> list[FileRecord]:
     """The renamed records by the names that their contents have now, the first scanned of each,
     unless it is known."""
-    names, known = (
-        {f.name: i.sha256 for f, i in intakes},
-        {r.sha256 for r in records if not r.withdrawn},
-    )
-    latest_first = sorted(
-        (r for r in renamed if r.path in names), key=lambda r: r.first_scan, reverse=True
-    )
-    found = {names[r.path]: replace(r, sha256=names[r.path], counted_by="") for r in latest_first}
+    names = {file.name: intake.sha256 for file, intake in intakes}
+    known = {r.sha256 for r in records if not r.withdrawn}
+    found = dict[str, FileRecord]()
+    for record in sorted(renamed, key=lambda r: r.first_scan, reverse=True):
+        if record.path in names:
+            name = names[record.path]
+            found[name] = replace(record, sha256=name, counted_by="")
     return [r for name, r in found.items() if name not in known]
 
 
 def scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: datetime) -> set[str]:
     """The contents whose first scan lies before the time of their file, or of the file in which
     they land again."""
-    live = {r.sha256 for r in records if not r.withdrawn}
-    ended = {r.sha256: r for r in records if r.sha256 not in live}
+    live = [r for r in records if not r.withdrawn]
+    names = {r.sha256 for r in live}
+    ended = {r.sha256: r for r in records if r.sha256 not in names}
     again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
-    return {
-        r.sha256
-        for r in (*(r for r in records if not r.withdrawn), *again)
-        if _is_scanned_too_early(r, now)
-    }
+    return {r.sha256 for r in (*live, *again) if _is_scanned_too_early(r, now)}
 
 
 def _is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
@@ -394,12 +405,17 @@ def counting_digest(settings: LakeSettings) -> str:
     """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether
     it is usable."""
     source, tolerance = landed_source(settings.source), settings.lateness.early_tolerance_days
-    own: list[object] = [] if source.payload is None else [words(source.payload_columns)]
-    own += [source.dialect.declared] if source.dialect.declared else []
-    own += [f"key_day {source.key_day}"] if source.key_day is not None else []
-    own += [source.kind, source.max_vanished_share] if source.kind != "changes" else []
-    engine = engine_named(settings.spark.engine)
-    own += [] if engine.reads_all_landed else [engine.name.lower()]
+    own, engine = list[object](), engine_named(settings.spark.engine)
+    if source.payload is not None:
+        own.append(words(source.payload_columns))
+    if source.dialect.declared:
+        own.append(source.dialect.declared)
+    if source.key_day is not None:
+        own.append(f"key_day {source.key_day}")
+    if source.kind != "changes":
+        own += [source.kind, source.max_vanished_share]
+    if not engine.reads_all_landed:
+        own.append(engine.name.lower())
     return digest_of(
         [source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own]
     )
