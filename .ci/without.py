@@ -46,9 +46,12 @@ def copy_of_checkout(into: Path) -> Path:
 def with_those_that_need(named: list[str]) -> list[str]:
     """These rooms, and the rooms that go with them."""
     sys.path.insert(0, str(CHECKOUT))
-    from backfill_assets.kernel.core.rooms import rooms
+    from backfill_assets.kernel.core.rooms import installed_rooms
 
-    return [*named, *(r.name for r in rooms() if {*named} & {*r.needs} and r.name not in named)]
+    return [
+        *named,
+        *(r.name for r in installed_rooms() if {*named} & {*r.needs} and r.name not in named),
+    ]
 
 
 def delete_room(copy: Path, room: str) -> None:

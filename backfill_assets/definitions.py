@@ -10,16 +10,16 @@ import warnings
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.assemble import assemble_anyway
+from backfill_assets.dagster.adapter.assemble import project_definitions
 from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.pipeline.chosen import tables_at
 
 
-def _of_environment() -> dg.Definitions:
+def _definitions_of_environment() -> dg.Definitions:
     # Dagster copies sensors when it makes a repository of them, by a parameter that it warns of
     # itself.
     warnings.filterwarnings("ignore", r"Parameter `owners` of initializer", dg.BetaWarning)
-    return assemble_anyway(lake_folder(), tables_at(lake_folder()))
+    return project_definitions(lake_folder(), tables_at(lake_folder()))
 
 
-defs = _of_environment()
+defs = _definitions_of_environment()

@@ -20,14 +20,14 @@ from backfill_assets.engines.lake_session import ReorderedSession
 from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import drop_session
 from backfill_assets.kernel.core.clock import SECONDS, utc_now
-from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.kernel.core.days import inclusive_range, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.chosen import TablesOf, chosen_pipeline, tables_at
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.reading.reader import instant_of
@@ -76,9 +76,9 @@ def new_lake(folder: Path, start: Day, **settings: Any) -> Lake:
     `lake.toml`; a dict is a section: `pipeline={"tables": "pipeline.py:tables"}`. Called again, it
     writes `lake.toml` anew. Raises SettingsError for settings that no lake takes."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "\n".join([f"start_date = {start}", *_toml((), settings), ""])
+    lines = "\n".join([f"start_date = {start}", *_toml_lines((), settings), ""])
     (folder / FILE_NAME).write_text(lines, encoding="utf-8")
-    return _opened(folder)
+    return _opened_lake(folder)
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def run_days(  # noqa: PLR0913 - what a run is asked for, and how it is run here
     if tables is None:
         tables = [t.name for t in of(load_settings(lake.root)) if not t.contract.is_given]
     job = assemble(lake.root, of, tables).resolve_job_def(REBUILD)
-    with _instance(instance) as chosen:
+    with _chosen_instance(instance) as chosen:
         return job.execute_in_process(
-            instance=chosen, tags=_range(first, last), raise_on_error=raise_on_error
+            instance=chosen, tags=_range_tags(first, last), raise_on_error=raise_on_error
         )
 
 
@@ -147,11 +147,11 @@ def materialize(
     one run, in this process; `resources` name a LakeIOManager. Raises what the run fails with."""
     import dagster as dg
 
-    with _instance(instance) as chosen:
+    with _chosen_instance(instance) as chosen:
         return dg.materialize(
             assets,
             instance=chosen,
-            tags=_range(first, last),
+            tags=_range_tags(first, last),
             resources=resources,
             raise_on_error=raise_on_error,
         )
@@ -161,7 +161,7 @@ def rows_of(lake: Lake | Path, table: str, day: Day) -> list[dict[str, Any]]:
     """The rows of a day of a table, in the order of its key, whether or not the day is up to
     date."""
     return [
-        *open_lake(_folder(lake), newest=True)
+        *open_lake(_lake_folder(lake), newest=True)
         .table(table)
         .days(day, unfit="take")
         .arrow()
@@ -181,9 +181,11 @@ def assert_rows(lake: Lake | Path, table: str, day: Day, expected: Iterable[Row]
             f"{table} of {day} has no column {', '.join(unknown)}, but {', '.join(found[0])}"
         )
     given = [{c: row[c] for c in columns} if columns else row for row in found]
-    missing, unexpected = _without(wanted, given), _without(given, wanted)
+    missing, unexpected = _rows_without(wanted, given), _rows_without(given, wanted)
     key = [
-        c for c in open_lake(_folder(lake), newest=True).table(table).contract.key if c in columns
+        c
+        for c in open_lake(_lake_folder(lake), newest=True).table(table).contract.key
+        if c in columns
     ]
     lines = []
     for row in missing:
@@ -218,7 +220,7 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
     their receipts name, in another order of rows, and compare. Commits nothing. Raises
     BackfillError for a day that was never written, for a table whose rows an asset returns, and
     what computing raises."""
-    pipeline = chosen_pipeline(lake := _opened(lake.root))
+    pipeline = chosen_pipeline(lake := _opened_lake(lake.root))
     contract = pipeline.contract(table, "Nothing was computed")
     if contract.made_by:
         culprit, advice = (
@@ -234,13 +236,13 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
             f"the table {table}", culprit, "Nothing was computed", "Make these days first"
         )
     recompute = _recompute_days(table)
-    found, known = [], Known(lake, pipeline)
+    found, known = [], KnownStates(lake, pipeline)
     for day in asked:
         request = RebuildRequest(
             ReorderedSession(lake),
             known,
             pipeline.table(table),
-            from_inclusive(day, day),
+            inclusive_range(day, day),
             Provenance("replay"),
         )
         verdict = recompute(request, by_any_code=True)
@@ -254,7 +256,7 @@ def replay(lake: Lake, table: str, days: Iterable[Day]) -> list[Replayed]:
 
 def _recompute_days(table: str) -> Callable[..., Any]:
     """What computes days again. Raises BackfillError where its room is not installed."""
-    recompute: Callable[..., Any] | None = offered("recompute")
+    recompute: Callable[..., Any] | None = offered_function("recompute")
     if recompute is None:
         raise BackfillError(
             f"the table {table}",
@@ -265,23 +267,23 @@ def _recompute_days(table: str) -> Callable[..., Any]:
     return recompute
 
 
-def _opened(folder: Path) -> Lake:
+def _opened_lake(folder: Path) -> Lake:
     """The lake as its `lake.toml` is now; the process keeps its umask."""
     return Lake(folder, load_settings(folder))
 
 
-def _folder(lake: Lake | Path) -> Path:
+def _lake_folder(lake: Lake | Path) -> Path:
     return lake.root if isinstance(lake, Lake) else lake
 
 
-def _range(first: Day, last: Day | None) -> dict[str, str]:
+def _range_tags(first: Day, last: Day | None) -> dict[str, str]:
     from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
 
     return {RANGE_START: str(first), RANGE_END: str(first if last is None else last)}
 
 
 @contextmanager
-def _instance(given: "dg.DagsterInstance | None") -> "Iterator[dg.DagsterInstance]":
+def _chosen_instance(given: "dg.DagsterInstance | None") -> "Iterator[dg.DagsterInstance]":
     if given is not None:
         yield given
         return
@@ -291,7 +293,7 @@ def _instance(given: "dg.DagsterInstance | None") -> "Iterator[dg.DagsterInstanc
         yield made
 
 
-def _without(rows: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+def _rows_without(rows: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     """The rows less the others, each as often as it is there."""
     left = list(rows)
     for row in others:
@@ -300,20 +302,22 @@ def _without(rows: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     return left
 
 
-def _toml(names: tuple[str, ...], body: Row) -> Iterator[str]:
+def _toml_lines(names: tuple[str, ...], body: Row) -> Iterator[str]:
     """The lines of a section: values first, then the sections in it."""
-    yield from (f"{key} = {_literal(v)}" for key, v in body.items() if not isinstance(v, Mapping))
+    yield from (
+        f"{key} = {_toml_literal(v)}" for key, v in body.items() if not isinstance(v, Mapping)
+    )
     for key, value in body.items():
         if isinstance(value, Mapping):
             yield f"[{'.'.join((*names, key))}]"
-            yield from _toml((*names, key), value)
+            yield from _toml_lines((*names, key), value)
 
 
-def _literal(value: Any) -> str:
+def _toml_literal(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"
+        return f"[{', '.join(map(_toml_literal, value))}]"
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{k} = {_literal(v)}' for k, v in value.items())} }}"
+        return f"{{ {', '.join(f'{k} = {_toml_literal(v)}' for k, v in value.items())} }}"
     return (
         str(value) if isinstance(value, date) else json.dumps(value)
     )  # JSON's literals are TOML's

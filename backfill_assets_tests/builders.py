@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.contracts import Column, Contract, Input, Input
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.digests import raw_digest
 from backfill_assets.kernel.core.frontier import frontier_of
-from backfill_assets.kernel.core.readings import parameters_of
+from backfill_assets.kernel.core.readings import todays_parameters
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.kernel.core.states import Codes, State, States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
@@ -275,7 +275,7 @@ class Story:
         settings_alone = LakeView(
             self.start, self.as_of, self.grace, {}, {}
         )  # all that is asked of it, for each receipt
-        return parameters_of(contract, settings_alone).to_json() if contract else ""
+        return todays_parameters(contract, settings_alone).to_json() if contract else ""
 
     def rewrite(self, table: str, of: date, **changes: Any) -> "Story":
         """Commit the newest receipt of a day again, with other facts (a rollback:

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.candidates.candidates import create_candidate, find_candidate
-from backfill_assets.candidates.publications import Publication, PublishRequest, publish
+from backfill_assets.candidates.publications import (
+    Publication,
+    PublishRequest,
+    publish_candidate_days,
+)
 from backfill_assets.kernel.core.states import Codes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.planned import BUILT, DAYS, Planned
@@ -60,4 +64,4 @@ class CandidateWorld:
         )
 
     def publish(self, **more: Any) -> Publication:
-        return publish(self.request(**more), act=True)
+        return publish_candidate_days(self.request(**more), act=True)

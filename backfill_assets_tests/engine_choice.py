@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.kernel.core.engines import EMBEDDED, SAIL
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def wants_spark() -> bool:
 @cache
 def why_no_sail() -> str:
     """Why this machine cannot keep Sail to one user; empty where it can."""
-    return why_not_private()
+    return no_isolation_reason()
 
 
 def usual_environ() -> dict[str, str]:

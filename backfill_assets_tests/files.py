@@ -18,9 +18,9 @@ from backfill_assets.kernel.place.port import Swept
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, load_settings
-from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, begin
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, begin_staging
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ def arrow_schema(contract: Contract, without: str = "") -> pa.Schema:
 
 def stage_by_hand(lake: Lake, contract: Contract, rows: Sequence[Cells]) -> Staged:
     """The rows in one file per partition value; NULL has Hive's folder."""
-    staged = begin(lake, contract)
+    staged = begin_staging(lake, contract)
     column, groups = contract.partition_column, defaultdict(list)
     for row in rows:
         groups[row[column] if column else None].append(row)
@@ -82,12 +82,12 @@ def publish_by_hand(
     digest: str = "digest",
     meanwhile: Callable[[], object] = lambda: None,
     **tags: str,
-) -> Published:
+) -> WriteResult:
     """The rows published for the days they name, by the product's own writer. `meanwhile`: done in
     its critical section before each try, where the days were written before. `tags`: of its
     receipt."""
     staged = stage_by_hand(lake, contract, rows)
-    found = audit(lake, staged.paths, contract)
+    found = audit_files(lake, staged.paths, contract)
     entries = {
         d: DayEntry(p.rows, p.fingerprint, digest) for d, p in found.items() if d is not None
     }

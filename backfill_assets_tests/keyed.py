@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input
-from backfill_assets.kernel.core.keys import Keys, grouped
-from backfill_assets.kernel.core.readings import parameters_of, parse_parameters
+from backfill_assets.kernel.core.keys import Keys, days_by_keys
+from backfill_assets.kernel.core.readings import parse_parameters, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.states import Codes, States
 from backfill_assets.kernel.core.view import DayReceipt, LakeView, TableView
@@ -53,8 +53,8 @@ class KeyedLake:
     ) -> None:
         """Make days of `total` in one commit from the `loaded` days, as the IO manager signs it."""
         now = self.states(wanted, is_being_made=True, unpinned=unpinned)
-        text = parameters_of(now.contracts["total"], now.view).to_json()
-        assert parse_parameters(text) == parameters_of(now.contracts["total"], now.view)
+        text = todays_parameters(now.contracts["total"], now.view).to_json()
+        assert parse_parameters(text) == todays_parameters(now.contracts["total"], now.view)
         for at, days in loaded.items():
             self.made_from[at] = self.values(days)
             entry = DayEntry(1, "", now.digests.of("total", at), now.built_as("total", at))
@@ -65,5 +65,5 @@ class KeyedLake:
     ) -> None:
         """Make days of `total` from keys that are others than the window's."""
         self.keys |= keys
-        wanted = replace(window, keys=grouped(keys))
+        wanted = replace(window, keys=days_by_keys(keys))
         self.make(wanted, {at: own.loaded_for(at) for at, own in keys.items()}, unpinned=unpinned)

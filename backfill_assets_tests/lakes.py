@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import load_lock
@@ -27,10 +27,10 @@ from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Chunk, Table, make_pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets.pipeline.tables import tables as our_tables
 from backfill_assets.testing import LONG_AGO as LONG_AGO
@@ -186,8 +186,8 @@ def request(
     now."""
     fresh = open_lake(lake.root)
     pipeline = make_pipeline(tables_of(fresh.settings))
-    days = from_inclusive(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
-    known = Known(fresh, pipeline)
+    days = inclusive_range(date.fromisoformat(str(first)), date.fromisoformat(str(last)))
+    known = KnownStates(fresh, pipeline)
     return RebuildRequest(
         LakeSession(fresh), known, pipeline.table(table), days, Provenance("manual"), force
     )
@@ -213,7 +213,7 @@ def backfill(
     tables: Collection[str] | None = None,
     tables_of: TablesOf = our_tables,
     force: bool = False,
-) -> dict[str, Published]:
+) -> dict[str, WriteResult]:
     """The load path of every table (or `tables`) over the days, without Dagster; raises what a run
     would fail with."""
     done = {}

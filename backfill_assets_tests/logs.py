@@ -29,11 +29,11 @@ def state_file(table: Path | Place, version: int) -> Path:
 
 
 def versions(table: Path | Place) -> list[int]:
-    return log.versions(place_of(table))
+    return log.commit_versions(place_of(table))
 
 
 def commits(table: Path | Place, after: int = -1) -> Iterator[Commit]:
-    return log.commits(place_of(table), after)
+    return log.read_commits(place_of(table), after)
 
 
 def read_commit(table: Path | Place, version: int) -> Commit:

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets_tests.pipeline import oracle as content
 from backfill_assets_tests.pipeline.oracle import Measure, Rule, answers, engine, staging_of
 
@@ -64,7 +64,7 @@ class Rules:
     @property
     def of_content(self) -> content.Rules:
         """The same as the tables' SQL asks for them."""
-        days = from_inclusive(self.start, self.last_day)
+        days = inclusive_range(self.start, self.last_day)
         return content.Rules(
             days,
             self.windows_days,

@@ -12,19 +12,19 @@ from deltalake import DeltaTable
 
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
+from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.committer import rewrite_files
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.reading.claims import held_back
+from backfill_assets.reading.claims import holding_plans
 from backfill_assets_tests.builders import (
     CODE,
     CONTRACTS,
@@ -111,10 +111,10 @@ class Planned:
             [{"entity": "A", "value": v, column: day(n)} for n, v in values.items()],
         )
         digests = {day(n): states.digests.of(table, day(n)) for n in values}
-        found = audit(self.lake, staged.paths, contract)
+        found = audit_files(self.lake, staged.paths, contract)
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests}
         made_with, codes = (
-            {PARAMETERS: parameters_of(contract, states.view).to_json()},
+            {PARAMETERS: todays_parameters(contract, states.view).to_json()},
             self.pipeline.codes[table],
         )
         known = self.pipeline.codes if self.names_inputs else ()
@@ -170,7 +170,7 @@ def scatter(made: Planned, table: str, number: int) -> None:
     contract = made.contract(table)
     path, [live] = (
         made.lake.table_place(table).local(),
-        [f for f in files_of(made.lake, contract) if f.partition == str(day(number))],
+        [f for f in files_of_version(made.lake, contract) if f.partition == str(day(number))],
     )
     staged = stage_by_hand(
         made.lake, contract, [{"entity": "A", "value": 1, contract.day_column: day(number)}]
@@ -211,4 +211,4 @@ def with_narrow_staging(folder: Path) -> Planned:
 
 def lines_held_back(lake: Lake, also_idle: bool = False) -> dict[str, str]:
     """The line of each plan that holds days back, by the plan's id."""
-    return {held.plan.id: held.line for held in held_back(lake, also_idle)}
+    return {held.plan.id: held.line for held in holding_plans(lake, also_idle)}

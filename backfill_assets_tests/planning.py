@@ -11,14 +11,14 @@ from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import PLAN_REASON
-from backfill_assets.kernel.core.profiles import kept_counts
+from backfill_assets.kernel.core.profiles import receipt_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.write_mode import WriteMode
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.query_files import keep_rows
+from backfill_assets.kernel.tables.query_files import add_standing_rows
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.derived import as_merged
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.derived import merged_entry
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import keep_plan
@@ -118,19 +118,19 @@ def write_by_hand(
     staged = stage_by_hand(lake, contract, cells)
     version = states.view.table("staging").version
     kept = (
-        keep_rows(lake, contract, staged, version, days)
+        add_standing_rows(lake, contract, staged, version, days)
         if WriteMode.of_tags(tags).keeps_standing_rows
         else {}
     )
-    found = audit(lake, staged.paths, contract)
+    found = audit_files(lake, staged.paths, contract)
     entries = {
-        d: as_merged(
+        d: merged_entry(
             DayEntry(
                 found[d].rows,
                 found[d].fingerprint,
                 states.digests.of("staging", d),
                 states.built_as("staging", d),
-                kept_counts(found[d], contract.nullable_columns),
+                receipt_counts(found[d], contract.nullable_columns),
             ),
             kept.get(d, 0),
         )

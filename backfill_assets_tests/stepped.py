@@ -206,4 +206,4 @@ class SteppedPlace(Place):
         return ""
 
     def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
-        return leases.abandoned(self, folder, is_past)
+        return leases.abandoned_markers(self, folder, is_past)

@@ -13,7 +13,7 @@ from typing import Any
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
-from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
+from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.view import read_view
@@ -123,7 +123,7 @@ def build(
         settings_digest=codes.settings_digest if codes else "",
         frontier=states.frontier(table),
         inputs=inputs or {i.table: 1 for i in contract.inputs},
-        tags={PARAMETERS: parameters_of(contract, states.view).to_json()},
+        tags={PARAMETERS: todays_parameters(contract, states.view).to_json()},
     )
     if version == 0:
         make_commit(

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.intake.source_log import TableFile, contents, versions
+from backfill_assets.intake.source_log import TableFile, brought_contents, log_versions
 from backfill_assets.kernel.log.log import commit_name
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 
 SCHEMA = pa.schema(
     {"id": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string(), "n": pa.int64()}
@@ -39,8 +39,8 @@ def append(
 def committed(table: Path | str, at: str, last: int = 1) -> None:
     """Let the newest commits say that they were made then."""
     time = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000)
-    place = others_at(str(table))
-    for name in map(commit_name, versions(place)[-last:]):
+    place = place_of_others(str(table))
+    for name in map(commit_name, log_versions(place)[-last:]):
         actions = [json.loads(line) for line in place.read(name).splitlines()]
         for info in (action["commitInfo"] for action in actions if "commitInfo" in action):
             info.pop("inCommitTimestamp", None)
@@ -50,8 +50,8 @@ def committed(table: Path | str, at: str, last: int = 1) -> None:
 
 def brought(table: Path | str, first: int = 0) -> list[TableFile]:
     """What every commit in the log brought."""
-    place = others_at(str(table))
-    return [*contents(place, versions(place), first)[0]]
+    place = place_of_others(str(table))
+    return [*brought_contents(place, log_versions(place), first)[0]]
 
 
 def settings_text(table: Path | str, select: str = SELECT, others: str = "") -> str:

@@ -119,18 +119,18 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "2d2d738aab00b847308362adc55e8caf",
-    "staging 2": "3f32742a6a687056ce5a0d73aa85820b",
-    "staging of a table 1": "2b08a5379a005182b4f6ddcd9a62c986",
-    "features 1": "4983a6234d277a61effe2e6722ec7fee",
-    "features_as_known 1": "4983a6234d277a61effe2e6722ec7fee",
-    "labels 1": "3d08a4fd69d631f4c20e11ccad10e45d",
-    "training 1": "2b7d2ae2ccaefedea19651949c685913",
-    "declared features 1": "4983a6234d277a61effe2e6722ec7fee",
-    "declared labels 1": "3d08a4fd69d631f4c20e11ccad10e45d",
-    "declared training 1": "2b7d2ae2ccaefedea19651949c685913",
-    "sql as known 1": "240e59fb962b1c5477b3075773e2f817",
-    "sql 1": "329701a5fc22bdd83292960380ffb882",
+    "raw 1": "2b11984695841c0f90ae058e3e0019f1",
+    "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
+    "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
+    "features 1": "d33e0fa7e46da0781d5956420487dd36",
+    "features_as_known 1": "d33e0fa7e46da0781d5956420487dd36",
+    "labels 1": "ca31d265a627aa81a68b465e6815e029",
+    "training 1": "43c3854eff1cf201affeae3760d043fd",
+    "declared features 1": "d33e0fa7e46da0781d5956420487dd36",
+    "declared labels 1": "ca31d265a627aa81a68b465e6815e029",
+    "declared training 1": "43c3854eff1cf201affeae3760d043fd",
+    "sql as known 1": "bfb5c059fa579ad1bf30454ab7efedcd",
+    "sql 1": "6a345e2776b3ac446dbe6947753783c9",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 OF_TABLE = {"table": "orders", "select": "*"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backfill_assets.kernel.core.rooms import rooms
+from backfill_assets.kernel.core.rooms import installed_rooms
 from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
 
 KERNEL = f"{PACKAGE}.kernel"
@@ -82,8 +82,8 @@ def test_names_of_the_kernel_that_rooms_use_become_fewer() -> None:
 
 
 def test_a_room_that_can_be_left_out_is_imported_only_by_rooms_that_go_with_it() -> None:
-    """Others ask for what it offers (`kernel.core.rooms.offered`)."""
-    needs = {room.name: room.needs for room in rooms()}
+    """Others ask for what it offers (`kernel.core.rooms.offered_function`)."""
+    needs = {room.name: room.needs for room in installed_rooms()}
     found = {(i, _room(i), _room(m)) for i, m in _imported() if _room(m) in CAN_BE_LEFT_OUT}
     assert not {
         (importing, room)
@@ -95,7 +95,7 @@ def test_a_room_that_can_be_left_out_is_imported_only_by_rooms_that_go_with_it()
 @pytest.mark.whole_house
 def test_what_is_asked_of_rooms_is_what_they_offer() -> None:
     """A word that nobody offers would be taken for a room that is not there."""
-    offers = {name for room in rooms() for name in room.offers}
+    offers = {name for room in installed_rooms() for name in room.offers}
     asking = [f for f in sources(PACKAGE) if not f.place.endswith("__init__.py")]
     asked = {
         str(argument.value)

@@ -9,5 +9,5 @@ from backfill_assets.kernel.core.rooms import Room
 
 ROOM = Room(
     name="assets",
-    completes_settings=("assets.declared:with_declared",),
+    completes_settings=("assets.declared:with_declared_tables",),
 )

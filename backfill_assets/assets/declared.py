@@ -29,7 +29,7 @@ from backfill_assets.kernel.tables.table_places import (
     ASSETS,
     AT,
     adopted_places,
-    home_of,
+    base_lake_folder,
 )
 
 LOCATED = ".located"  # ends the name of a file that is named by a name in a catalog
@@ -119,19 +119,19 @@ class DeclaredTable:
         )
 
 
-def declared(root: Path) -> list[DeclaredTable]:
+def declared_tables(root: Path) -> list[DeclaredTable]:
     """The tables of assets of the lake at `root`, by name; for a candidate of its base lake. Raises
     SettingsError for a file that is not what was written."""
-    lake = place_at(home_of(root))
-    return _declared(lake, lake.names(ASSETS))
+    lake = place_at(base_lake_folder(root))
+    return _tables_in_files(lake, lake.names(ASSETS))
 
 
-def _declared(lake: Place, names: Iterable[str]) -> list[DeclaredTable]:
+def _tables_in_files(lake: Place, names: Iterable[str]) -> list[DeclaredTable]:
     found = (name.removesuffix(".json") for name in sorted(names) if name.endswith(".json"))
     return [table for name in found if (table := find_declared(lake, name)) is not None]
 
 
-def place_table(lake: Place, table: str, address: str) -> None:
+def record_table_place(lake: Place, table: str, address: str) -> None:
     """Let a table of a lake lie at an address from now on."""
     with suppress(AlreadyThere):
         lake.write(
@@ -141,16 +141,16 @@ def place_table(lake: Place, table: str, address: str) -> None:
         )
 
 
-def record_located(root: Path, name: str, place: str) -> None:
+def record_catalog_place(root: Path, name: str, place: str) -> None:
     """Let a name in a catalog mean a folder, or an address in a bucket, to all readers of a lake
     from now on."""
-    place_at(home_of(root)).write(f"{ASSETS}/{name}{LOCATED}", place.encode())
+    place_at(base_lake_folder(root)).write(f"{ASSETS}/{name}{LOCATED}", place.encode())
 
 
-def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
+def catalog_places(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
     """Where the names in a catalog that were asked for lead, by these names; of a candidate as of
     its base lake. `listed`: what `.assets` holds, where the caller knows."""
-    lake = place_at(home_of(root))
+    lake = place_at(base_lake_folder(root))
     found = (
         name
         for name in sorted(lake.names(ASSETS) if listed is None else listed)
@@ -159,32 +159,34 @@ def located(root: Path, listed: Sequence[str] | None = None) -> dict[str, str]:
     return {name.removesuffix(LOCATED): lake.read(f"{ASSETS}/{name}").decode() for name in found}
 
 
-def declare(lake: Place, table: DeclaredTable) -> None:
+def declare_table(lake: Place, table: DeclaredTable) -> None:
     """Write the file of a table, unless it says the same already. The caller holds the table's
     lock."""
-    file, body = _file(table.contract.name), table.to_dict()
+    file, body = _declaration_file(table.contract.name), table.to_dict()
     if lake.read_json(file) != body:
         lake.write_json(file, body)
 
 
-def declare_again(lake: Place, name: str, known: DeclaredTable | None) -> None:
+def restore_declaration(lake: Place, name: str, known: DeclaredTable | None) -> None:
     """Put the file of a table back to what it said (None: there was none), after a write that was
     refused."""
     if known is not None:
-        declare(lake, known)
+        declare_table(lake, known)
     else:
-        lake.delete(_file(name))
+        lake.delete(_declaration_file(name))
 
 
-def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def with_declared_tables(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """The content of a `lake.toml` with the places of adopted tables and of names in a catalog, and
     with the bounds that assets declare for their tables; the file's own bounds win. Raises
     SettingsError where the file says itself where a table lies."""
-    _refuse_place(settings)
-    lake = place_at(home_of(root))
+    _refuse_own_places(settings)
+    lake = place_at(base_lake_folder(root))
     names = lake.names(ASSETS)
-    settings = _with_located(settings, located(root, names))
-    bounds = {table.contract.name: table.bounds for table in _declared(lake, names) if table.bounds}
+    settings = _with_catalog_places(settings, catalog_places(root, names))
+    bounds = {
+        table.contract.name: table.bounds for table in _tables_in_files(lake, names) if table.bounds
+    }
     if (places := adopted_places(names)) and isinstance(own := settings.get("tables", {}), dict):
         settings = {
             **settings,
@@ -198,7 +200,7 @@ def with_declared(root: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "gates": {**gates, "tables": merged}}
 
 
-def _with_located(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+def _with_catalog_places(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
     """The content of a `lake.toml` in which the place of a table stands for its name in a
     catalog."""
 
@@ -218,7 +220,7 @@ def _with_located(settings: dict[str, Any], known: Mapping[str, str]) -> dict[st
     return settings
 
 
-def _refuse_place(settings: Mapping[str, Any]) -> None:
+def _refuse_own_places(settings: Mapping[str, Any]) -> None:
     tables = settings.get("tables")
     for name, table in tables.items() if isinstance(tables, dict) else ():
         if isinstance(table, dict) and "place" in table:
@@ -233,11 +235,11 @@ def _refuse_place(settings: Mapping[str, Any]) -> None:
 
 def find_declared(lake: Place, name: str) -> DeclaredTable | None:
     """The table of that name; None if no asset has made it yet."""
-    token = lake.token(_file(name))
+    token = lake.token(_declaration_file(name))
     return _parsed_table(lake, name, token) if token is not None else None
 
 
-def _file(table: str) -> str:
+def _declaration_file(table: str) -> str:
     return f"{ASSETS}/{table}.json"
 
 
@@ -246,10 +248,10 @@ def _parsed_table(lake: Place, name: str, _token: Token) -> DeclaredTable:
     """The table in a file, read once as long as its stamp stays: each output of an asset reads it
     several times."""
     try:
-        return DeclaredTable.parse(lake.read_json(_file(name)))
+        return DeclaredTable.parse(lake.read_json(_declaration_file(name)))
     except (KeyError, TypeError, ValueError):
         raise SettingsError(
-            lake.uri(_file(name)),
+            lake.uri(_declaration_file(name)),
             "it is not what the IO manager wrote",
             "Nothing was done",
             "Restore it from a backup, or move it away and materialize a day of the asset: that "

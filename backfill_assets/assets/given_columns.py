@@ -48,19 +48,19 @@ class GivenColumn:
     kind: ColumnType | None
 
 
-def of_arrow(schema: "pa.Schema") -> tuple[GivenColumn, ...]:
+def arrow_columns(schema: "pa.Schema") -> tuple[GivenColumn, ...]:
     """The columns of an Arrow schema."""
-    return tuple(GivenColumn(f.name, str(f.type), type_of_given(f.type)) for f in schema)
+    return tuple(GivenColumn(f.name, str(f.type), given_type(f.type)) for f in schema)
 
 
-def of_spark(dtypes: Sequence[tuple[str, str]]) -> tuple[GivenColumn, ...]:
+def spark_columns(dtypes: Sequence[tuple[str, str]]) -> tuple[GivenColumn, ...]:
     """The columns of a Spark frame, by its `dtypes`."""
-    return tuple(GivenColumn(name, word, _type_of_word(word)) for name, word in dtypes)
+    return tuple(GivenColumn(name, word, _spark_type(word)) for name, word in dtypes)
 
 
-def _type_of_word(word: str) -> ColumnType | None:
+def _spark_type(word: str) -> ColumnType | None:
     if word.startswith("array<"):
-        element = _type_of_word(word[len("array<") : -1])
+        element = _spark_type(word[len("array<") : -1])
         return ColumnType(ARRAY, element=element) if element and element.element is None else None
     if word.startswith(("varchar(", "char(")):
         return ColumnType("STRING")
@@ -72,14 +72,14 @@ def _type_of_word(word: str) -> ColumnType | None:
         return None
 
 
-def type_of_given(arrow: "pa.DataType") -> ColumnType | None:
+def given_type(arrow: "pa.DataType") -> ColumnType | None:
     """The type that holds every value of an Arrow type (but dates, whole numbers and instants
     beyond our types' range); NO_TYPE for null, None if there is none."""
     is_ = pa.types
     if is_.is_dictionary(arrow):
-        return type_of_given(arrow.value_type)
+        return given_type(arrow.value_type)
     if is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow):
-        element = type_of_given(arrow.value_type)
+        element = given_type(arrow.value_type)
         return ColumnType(ARRAY, element=element) if element and element.element is None else None
     if is_.is_decimal(arrow):
         known = arrow.precision <= GREATEST_PRECISION and 0 <= arrow.scale <= arrow.precision
@@ -110,17 +110,17 @@ def type_of_given(arrow: "pa.DataType") -> ColumnType | None:
     )
 
 
-def as_columns(given: Sequence[GivenColumn], what: str) -> tuple[Column, ...]:
+def contract_columns(given: Sequence[GivenColumn], what: str) -> tuple[Column, ...]:
     """The columns of a contract for these rows (`what`), all nullable and without a description.
     Raises ContractBroken listing every column that cannot be one."""
-    refuse_names(given, what)
+    refuse_equal_names(given, what)
     if unknown := [c for c in given if c.kind is None or NO_TYPE in (c.kind, c.kind.element)]:
         listed = (
             f"column {c.name} "
             + (f"is {c.found}" if c.kind is None else "has no value and no type")
             for c in unknown
         )
-        raise refused(
+        raise unfit_rows_error(
             what,
             "; ".join(listed),
             f"Cast it to {ALL_TYPES} (a struct or a map: to a text of JSON)",
@@ -128,7 +128,7 @@ def as_columns(given: Sequence[GivenColumn], what: str) -> tuple[Column, ...]:
     return tuple(Column(c.name, str(c.kind), "", nullable=True) for c in given)
 
 
-def refuse_names(given: Sequence[GivenColumn], what: str) -> None:
+def refuse_equal_names(given: Sequence[GivenColumn], what: str) -> None:
     """Raise ContractBroken for two columns of one name, or of names that differ by case only."""
     first: dict[str, str] = {}
     for column in given:
@@ -138,11 +138,15 @@ def refuse_names(given: Sequence[GivenColumn], what: str) -> None:
                 if before == column.name
                 else "differ by case only, and are one column for SQL"
             )
-            raise refused(what, f"the columns {before} and {column.name} {differ}", "Rename one")
+            raise unfit_rows_error(
+                what, f"the columns {before} and {column.name} {differ}", "Rename one"
+            )
         first[column.name.lower()] = column.name
 
 
-def misfits(given: Sequence[GivenColumn], contract: Contract, is_loose: bool) -> list[str]:
+def column_differences(
+    given: Sequence[GivenColumn], contract: Contract, is_loose: bool
+) -> list[str]:
     """Every difference of the columns from the contract's, in words. `is_loose`: of a library that
     makes whole numbers with missing ones floating, so that either stands for the other if the
     values are exactly whole."""
@@ -156,17 +160,17 @@ def misfits(given: Sequence[GivenColumn], contract: Contract, is_loose: bool) ->
         if one is None:
             continue
         is_day = column.name == contract.day_column and column.type == "DATE"
-        if one.kind is None or not _fits(one.kind, column.kind, is_day, is_loose):
+        if one.kind is None or not _type_fits(one.kind, column.kind, is_day, is_loose):
             found.append(f"column {column.name} is {one.found}, not {column.type}")
     return found
 
 
-def _fits(given: ColumnType, wanted: ColumnType, is_day: bool, is_loose: bool) -> bool:
+def _type_fits(given: ColumnType, wanted: ColumnType, is_day: bool, is_loose: bool) -> bool:
     """Whether values of a type may be exact values of the other."""
     if given == NO_TYPE:
         return True
     if given.element is not None and wanted.element is not None:
-        return _fits(given.element, wanted.element, False, False)
+        return _type_fits(given.element, wanted.element, False, False)
     if given.kind == wanted.kind == DECIMAL:
         return (
             wanted.scale >= given.scale
@@ -178,7 +182,7 @@ def _fits(given: ColumnType, wanted: ColumnType, is_day: bool, is_loose: bool) -
     return given == wanted or (is_day and given.kind in ("STRING", "TIMESTAMP"))
 
 
-def refused(what: str, culprit: str, fix: str) -> ContractBroken:
+def unfit_rows_error(what: str, culprit: str, fix: str) -> ContractBroken:
     """The error about given rows."""
     return ContractBroken(what, culprit, "Nothing was written", fix)
 
@@ -193,15 +197,17 @@ def stored_type(kind: ColumnType) -> Any:
     return wide[kind.kind]() if kind.kind in wide else arrow_type(kind)
 
 
-def converted(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
+def converted_values(
+    values: "pa.Array", kind: ColumnType
+) -> "tuple[pa.Array, pa.Array | None, str]":
     """The values as `stored_type(kind)`; which of them are misfits (None: none can be; of a list:
     of its elements) and why, in words. Misfits come out as any value. Raises ArrowInvalid for what
     no check foresees."""
     found, target = values.type, stored_type(kind)
     if pa.types.is_dictionary(found):
-        return converted(values.dictionary_decode(), kind)
+        return converted_values(values.dictionary_decode(), kind)
     if kind.element is not None and not pa.types.is_null(found):
-        flat, bad, why = converted(pc.list_flatten(values), kind.element)
+        flat, bad, why = converted_values(pc.list_flatten(values), kind.element)
         lengths = pc.fill_null(pc.cast(pc.list_value_length(values), pa.int64()), 0)
         ends = pc.cumulative_sum(lengths)
         offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])

@@ -21,25 +21,30 @@ import pyarrow.parquet as pq
 from backfill_assets.assets.given_columns import (
     BEYOND,
     GivenColumn,
-    as_columns,
-    converted,
-    misfits,
-    of_arrow,
-    of_spark,
-    refuse_names,
-    refused,
+    arrow_columns,
+    column_differences,
+    contract_columns,
+    converted_values,
+    refuse_equal_names,
+    spark_columns,
     stored_type,
+    unfit_rows_error,
 )
-from backfill_assets.engines.engine_paths import S3, engine_path, refuse_blind, refuse_lost
-from backfill_assets.engines.foreign import why_elsewhere, write_parquet
-from backfill_assets.engines.frame_files import INSTANTS, WHOLE, WIDENING, stage_more
+from backfill_assets.engines.engine_paths import (
+    S3,
+    engine_path,
+    refuse_blind_engine,
+    refuse_lost_files,
+)
+from backfill_assets.engines.foreign import unshared_folder_reason, write_parquet
+from backfill_assets.engines.frame_files import INSTANTS, WHOLE, WIDENING, stage_added_rows
 from backfill_assets.engines.session import conf_value, written_rows
-from backfill_assets.kernel.core.column_types import sparks_name
+from backfill_assets.kernel.core.column_types import quoted_column
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.query_files import fill_by_batches
-from backfill_assets.kernel.tables.staging import Staged, filling
+from backfill_assets.kernel.tables.staging import Staged, fill_staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,10 +97,10 @@ class GivenRows:
     def given(self) -> tuple[GivenColumn, ...]:
         """The columns as they came."""
         if self.kind == "Spark DataFrame":
-            return of_spark(self.rows.dtypes)
+            return spark_columns(self.rows.dtypes)
         lazy = hasattr(self.rows, "collect_schema") and not hasattr(self.rows, "__arrow_c_stream__")
-        rows = self.rows.head(0).collect() if lazy else self._arrow
-        return of_arrow(rows.schema if hasattr(rows, "names") else _reader(rows).schema)
+        rows = self.rows.head(0).collect() if lazy else self._arrow_rows
+        return arrow_columns(rows.schema if hasattr(rows, "names") else _batch_reader(rows).schema)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -103,7 +108,7 @@ class GivenRows:
         and floating ones of any size as the next larger type. Computes nothing of a lazy frame.
         Raises ContractBroken naming each column that cannot be one: of another type, without a
         type, of another's name."""
-        return as_columns(self.given, f"the {self.kind}")
+        return contract_columns(self.given, f"the {self.kind}")
 
     def stage(self, lake: LakeFolder, contract: Contract) -> Staged:
         """Write the rows, of whatever days, once to a staging that the caller owns; an empty one
@@ -115,57 +120,64 @@ class GivenRows:
         nothing is left.
         """
         what = f"the table {contract.name}"
-        refuse_names(self.given, what)
-        differences = misfits(self.given, contract, is_loose=self.kind.startswith("pandas"))
-        with filling(lake, contract) as staged:
+        refuse_equal_names(self.given, what)
+        differences = column_differences(
+            self.given, contract, is_loose=self.kind.startswith("pandas")
+        )
+        with fill_staging(lake, contract) as staged:
             if self.kind == "Spark DataFrame":
-                _refuse(what, differences)
-                is_there = _is_there(self.rows.sparkSession, lake, staged)
-                if is_there and _is_as_stored(self.rows, contract):
+                _refuse_differences(what, differences)
+                is_there = _computes_in_bucket(self.rows.sparkSession, lake, staged)
+                if is_there and _has_stored_types(self.rows, contract):
                     cast = (
-                        f"CAST({sparks_name(c.name)} AS {c.kind.spark}) AS {sparks_name(c.name)}"
+                        f"CAST({quoted_column(c.name)} AS {c.kind.spark}) AS "
+                        f"{quoted_column(c.name)}"
                         for c in contract.columns
                     )
                     staged.files = tuple(
-                        stage_more(self.rows.selectExpr(*cast), lake, contract, staged)
+                        stage_added_rows(self.rows.selectExpr(*cast), lake, contract, staged)
                     )
                     return staged
-                batches = _batches_of_files(_written(self.rows, staged, is_there))
+                batches = _file_batches(_written_files(self.rows, staged, is_there))
             else:
-                batches = _batches(self._arrow)
-            stream = _Stream(contract, batches)
+                batches = _sliced_batches(self._arrow_rows)
+            stream = _ConvertedStream(contract, batches)
             if stream.first is not None:
-                _refuse(what, differences)
+                _refuse_differences(what, differences)
                 fill_by_batches(lake, contract, stream.reader(), staged, WHOLE)
             stream.refuse(what)
             staged.table.delete_below(f"{staged.name}/{WHOLE}")
         return staged
 
     @cached_property
-    def _arrow(self) -> Any:
+    def _arrow_rows(self) -> Any:
         """What gives an Arrow stream. pandas' NaN is NULL, as pandas means it; its index is no
         column."""
         if self.kind == "pandas DataFrame":
             try:
                 return pa.Table.from_pandas(self.rows, preserve_index=False)
             except (pa.ArrowException, ValueError) as error:
-                raise refused(f"the {self.kind}", " ".join(map(str, error.args)), CAST) from error
+                raise unfit_rows_error(
+                    f"the {self.kind}", " ".join(map(str, error.args)), CAST
+                ) from error
         if self.kind == "pyarrow RecordBatch":
             return pa.Table.from_batches([self.rows])
         return self.rows if hasattr(self.rows, "__arrow_c_stream__") else self.rows.collect()
 
 
-def _is_there(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool:
+def _computes_in_bucket(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool:
     """Whether a session computes on machines that do not see this one's folders, and reaches the
     bucket of a lake in S3. Raises SettingsError where it reaches neither."""
     table = staged.table
-    if not table.uri().startswith(S3) or not why_elsewhere(session, table.prepared(staged.name)):
+    if not table.uri().startswith(S3) or not unshared_folder_reason(
+        session, table.prepared(staged.name)
+    ):
         return False
-    refuse_blind(session, lake.place)
+    refuse_blind_engine(session, lake.place)
     return True
 
 
-def _is_as_stored(frame: "DataFrame", contract: Contract) -> bool:
+def _has_stored_types(frame: "DataFrame", contract: Contract) -> bool:
     """Whether a frame's session writes the files of a table as they must be: each value fits its
     column, instants as readers of Delta expect them."""
     found, wanted = dict(frame.dtypes), {c.name: c.kind.spark for c in contract.columns}
@@ -177,7 +189,7 @@ def _is_as_stored(frame: "DataFrame", contract: Contract) -> bool:
     )  # else an empty frame would be a file
 
 
-def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
+def _written_files(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
     """Files on this machine with the rows of a frame, which its own session computes to a folder
     that it sees, or to the bucket."""
     table, name = staged.table, f"{staged.name}/{WHOLE}"
@@ -186,36 +198,38 @@ def _written(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
     address = engine_path(frame.sparkSession, table, name)
     counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(address))
     files = [file for file in table.below(name) if file.endswith(".parquet")]
-    refuse_lost(frame.sparkSession, staged.lake, table, files, counted)
+    refuse_lost_files(frame.sparkSession, staged.lake, table, files, counted)
     return [table.local(file) for file in files]
 
 
-def _refuse(what: str, differences: Sequence[str]) -> None:
+def _refuse_differences(what: str, differences: Sequence[str]) -> None:
     if differences:
-        raise refused(what, "; ".join(differences), f"{WIDEN}, or a column of another name")
+        raise unfit_rows_error(
+            what, "; ".join(differences), f"{WIDEN}, or a column of another name"
+        )
 
 
-def _reader(rows: Any) -> "pa.RecordBatchReader":
+def _batch_reader(rows: Any) -> "pa.RecordBatchReader":
     return (
         rows if isinstance(rows, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(rows)
     )
 
 
-def _batches(rows: Any) -> "Iterator[pa.RecordBatch]":
+def _sliced_batches(rows: Any) -> "Iterator[pa.RecordBatch]":
     """Batches of at most so many rows that have any."""
-    for batch in _reader(rows):
+    for batch in _batch_reader(rows):
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield batch.slice(start, ROWS_AT_ONCE)
 
 
-def _batches_of_files(paths: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _file_batches(paths: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
     """The rows of Parquet files; Spark's INT96 holds no more than microseconds."""
     for path in paths:
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             yield from file.iter_batches(ROWS_AT_ONCE)
 
 
-class _Stream:
+class _ConvertedStream:
     """Batches on their way into a contract's columns, once; counts misfits. `first` is None where
     there is no row."""
 
@@ -249,9 +263,9 @@ class _Stream:
 
     def _converted_column(self, values: "pa.Array", column: Column) -> "pa.Array":
         try:
-            cells, bad, why = converted(values, column.kind)
+            cells, bad, why = converted_values(values, column.kind)
         except pa.ArrowException as error:
-            raise refused(
+            raise unfit_rows_error(
                 f"the table {self.contract.name}", f"column {column.name}: {error}", CAST
             ) from error
         if bad is not None and (count := pc.sum(bad).as_py()):
@@ -268,6 +282,6 @@ class _Stream:
             listed = (
                 f"{n:,} values of the column {name} {why}" for (name, why), n in self.counts.items()
             )
-            raise refused(
+            raise unfit_rows_error(
                 what, f"of {self.rows:,} rows " + "; ".join(listed), WIDEN if beyond else CAST
             )

@@ -11,14 +11,19 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.assets.declared import DeclaredTable, declare, declare_again, find_declared
+from backfill_assets.assets.declared import (
+    DeclaredTable,
+    declare_table,
+    find_declared,
+    restore_declaration,
+)
 from backfill_assets.kernel.core.addresses import bucket_address, local_root
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.ownership import make_closed
+from backfill_assets.kernel.core.ownership import make_closed_folder
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Token
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS, close_folder, refuse_file
-from backfill_assets.kernel.tables.home import Lake, look_at
+from backfill_assets.kernel.tables.home import Lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 
 NEW_LAKE = """\
@@ -40,14 +45,14 @@ START = re.compile(r"^start_date *= *\d{4}-\d\d-\d\d", re.MULTILINE)
 def lake_at(folder: str | Path) -> Lake:
     """The lake in a folder, with the rights of its own folders as `[access]` says. Raises
     SettingsError where there is none. The umask of the process stays."""
-    lake = look_at(folder)
+    lake = read_lake(folder)
     root = lake.root
     for name in OWN_FOLDERS:
         close_folder(root / name, lake.settings.access.umask)
     return lake
 
 
-def lake_for(folder: str | Path, start: date, readers: str = "") -> Lake:
+def lake_for_asset(folder: str | Path, start: date, readers: str = "") -> Lake:
     """The lake in a folder for an asset whose first day is `start`: made where there is none
     (`readers`: with these in `[access]`), its `start_date` lowered where it only holds what assets
     return. Raises SettingsError for a lake of landed files that begins later."""
@@ -73,7 +78,7 @@ def _make_folders(lake: Lake) -> None:
     """Make the lake's own folders with the rights that `[access]` gives, since the umask of a
     project's process may give the first run's others."""
     for name in OWN_FOLDERS if not bucket_address(lake.root) else ():
-        make_closed(lake.root / name, lake.settings.access.umask)
+        make_closed_folder(lake.root / name, lake.settings.access.umask)
 
 
 def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
@@ -98,7 +103,7 @@ def declaring_table(lake: Lake, table: DeclaredTable) -> Iterator[None]:
     name, day_column = table.contract.name, table.contract.day_column
     with lake.store.lock(name):
         before, version = find_declared(lake.place, name), lake.store.view(name, day_column).version
-        declare(lake.place, table)
+        declare_table(lake.place, table)
     try:
         yield
     except BaseException:
@@ -107,5 +112,5 @@ def declaring_table(lake: Lake, table: DeclaredTable) -> Iterator[None]:
                 find_declared(lake.place, name) == table
                 and lake.store.view(name, day_column).version == version
             ):
-                declare_again(lake.place, name, before)
+                restore_declaration(lake.place, name, before)
         raise

@@ -17,17 +17,17 @@ from typing import Self
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.local_copies import LocalCopies
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import refuse_loss
+from backfill_assets.buckets.store_errors import refuse_lost_request
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.lease_watch import shown_lately
 from backfill_assets.kernel.place.port import LOCK_SECONDS, OddKeys, Place, Token
-from backfill_assets.kernel.place.schemes import anywhere
+from backfill_assets.kernel.place.schemes import takes_addresses
 
 AT_ONCE = 8  # files that are sent
 NO_TOKEN = Token((), 0, 0.0)  # of an object that no verb reaches
 
 
-@anywhere
+@takes_addresses
 @dataclass(frozen=True)
 class Bucket(Place):
     """Objects below a prefix as a `Place`. Credentials, region and endpoint come from the
@@ -58,36 +58,38 @@ class Bucket(Place):
 
     def at(self, name: str) -> Self:
         """As the port says."""
-        return replace(self, folder=self._below(name), called="" if name else self.called)
+        return replace(self, folder=self._full_name(name), called="" if name else self.called)
 
-    def _below(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return f"{self.folder}/{name}".strip("/")
 
-    def _key(self, name: str) -> str:
-        return f"{self.address.partition('://')[2].partition('/')[2]}/{self._below(name)}".strip(
-            "/"
+    def _object_key(self, name: str) -> str:
+        return (
+            f"{self.address.partition('://')[2].partition('/')[2]}/{self._full_name(name)}".strip(
+                "/"
+            )
         )
 
     @property
-    def _objects(self) -> Objects:
+    def _bucket_objects(self) -> Objects:
         scheme, _, rest = self.address.partition("://")
         return Objects(f"{scheme}://{rest.partition('/')[0]}")
 
     @property
-    def _local(self) -> LocalCopies:
+    def _local_copies(self) -> LocalCopies:
         return LocalCopies(self.machine)
 
-    def _waiting(self, folder: str) -> list[str]:
+    def _unsent_names(self, folder: str) -> list[str]:
         """What is prepared below a folder and was not sent yet, named from this place."""
         cut = len(self.folder) + 1 if self.folder else 0
-        return [name[cut:] for name in self._local.waiting_below(self._below(folder))]
+        return [name[cut:] for name in self._local_copies.waiting_below(self._full_name(folder))]
 
     def names(self, folder: str = "") -> list[str]:
         """As the port says: one listing."""
         cut = len(folder) + 1 if folder else 0
         return [
-            *self._objects.names(self._key(folder))
-            | {n[cut:].partition("/")[0] for n in self._waiting(folder)}
+            *self._bucket_objects.names(self._object_key(folder))
+            | {n[cut:].partition("/")[0] for n in self._unsent_names(folder)}
         ]
 
     def below(self, folder: str = "") -> list[str]:
@@ -100,36 +102,38 @@ class Bucket(Place):
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says: a request for each thousand."""
-        cut = len(f"{self._key('')}/") if self._key("") else 0
+        cut = len(f"{self._object_key('')}/") if self._object_key("") else 0
         try:
-            found = self._objects.tokens(self._key(folder), self._key(after) if after else "")
+            found = self._bucket_objects.tokens(
+                self._object_key(folder), self._object_key(after) if after else ""
+            )
         except OddKeys as error:
             raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
         tokens = {key[cut:]: token for key, token in found.items()}
         waiting = {
             name: token
-            for name in self._waiting(folder)
+            for name in self._unsent_names(folder)
             if name > after and (token := self.token(name))
         }
         return tokens | waiting
 
     def token(self, name: str) -> Token | None:
         """As the port says: the ETag of the object."""
-        if waiting := self._local.waiting(self._below(name)):
+        if waiting := self._local_copies.waiting(self._full_name(name)):
             return Token((waiting.st_ino, waiting.st_mtime_ns), waiting.st_size, waiting.st_mtime)
-        return self._objects.token(self._key(name))
+        return self._bucket_objects.token(self._object_key(name))
 
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says, and always of one content."""
-        below = self._below(name)
-        if self._local.waiting(below):
-            return self._local.prepared(below).open("rb")
-        if at_hand and (copy := self._local.found(below)) is not None:
+        below = self._full_name(name)
+        if self._local_copies.waiting(below):
+            return self._local_copies.prepared(below).open("rb")
+        if at_hand and (copy := self._local_copies.found(below)) is not None:
             return copy.open("rb")
         return (
-            self._objects.open_at_end(self._key(name))
+            self._bucket_objects.open_at_end(self._object_key(name))
             if at_end
-            else self._objects.open(self._key(name))
+            else self._bucket_objects.open(self._object_key(name))
         )
 
     def write(
@@ -143,12 +147,12 @@ class Bucket(Place):
     ) -> Token:
         """As the port says, also if the answer is lost. Who may read an object is the bucket's own
         matter."""
-        return self._objects.write(self._key(name), content, if_absent, if_unchanged)
+        return self._bucket_objects.write(self._object_key(name), content, if_absent, if_unchanged)
 
     def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
         """As the port says; its bytes stay on this machine as the copy that `local` gives."""
-        self._objects.send(self._key(name), finished)
-        self._local.take(self._below(name), finished)
+        self._bucket_objects.send(self._object_key(name), finished)
+        self._local_copies.take(self._full_name(name), finished)
 
     def link(self, name: str, source: Place, source_name: str) -> None:
         """As the port says: a copy, within the store where both lie in it."""
@@ -160,16 +164,16 @@ class Bucket(Place):
         source = source.at(above)
         if (
             isinstance(source, Bucket)
-            and source._objects == self._objects
-            and not source._is_waiting(source_name)
+            and source._bucket_objects == self._bucket_objects
+            and not source._is_unsent(source_name)
         ):
-            self._objects.copy(self._key(name), source._key(source_name))
+            self._bucket_objects.copy(self._object_key(name), source._object_key(source_name))
             return
         with source.open(source_name) as opened:
-            self._objects.send(self._key(name), opened)
+            self._bucket_objects.send(self._object_key(name), opened)
 
-    def _is_waiting(self, name: str) -> bool:
-        return self._local.waiting(self._below(name)) is not None
+    def _is_unsent(self, name: str) -> bool:
+        return self._local_copies.waiting(self._full_name(name)) is not None
 
     def point(self, name: str, theirs: Path) -> None:
         """A file is copied. A folder is refused by BackfillError: no object stands for files that
@@ -181,21 +185,21 @@ class Bucket(Place):
                 "Nothing was written",
                 "Keep a lake with tables of others in a folder",
             )
-        self._objects.send(self._key(name), theirs)
+        self._bucket_objects.send(self._object_key(name), theirs)
 
     def delete(self, name: str) -> None:
         """As the port says."""
-        if not self._local.forget(self._below(name)):
-            self._objects.delete([self._key(name)])
+        if not self._local_copies.forget(self._full_name(name)):
+            self._bucket_objects.delete([self._object_key(name)])
 
     def delete_below(self, folder: str) -> None:
         """As the port says."""
-        self._local.forget_below(self._below(folder))
-        self._objects.delete([*self._objects.tokens(self._key(folder))])
+        self._local_copies.forget_below(self._full_name(folder))
+        self._bucket_objects.delete([*self._bucket_objects.tokens(self._object_key(folder))])
 
     def prune(self, folder: str) -> None:
         """As the port says: a store has no folders, this machine has."""
-        self._local.prune(self._below(folder))
+        self._local_copies.prune(self._full_name(folder))
 
     def sync(self, *names: str) -> None:
         """As the port says: sends the files that were prepared."""
@@ -203,30 +207,32 @@ class Bucket(Place):
 
     def sync_new(self, names: Collection[str]) -> None:
         """As the port says: sends the files that were prepared, several at once."""
-        waiting = [name for name in names if self._is_waiting(name)]
+        waiting = [name for name in names if self._is_unsent(name)]
         if not waiting:
             return
         with ThreadPoolExecutor(min(AT_ONCE, len(waiting))) as pool:
-            for _ in pool.map(self._send, waiting):
+            for _ in pool.map(self._send_prepared, waiting):
                 pass
 
-    def _send(self, name: str) -> None:
-        self._objects.send(self._key(name), self._local.prepared(self._below(name)))
-        self._local.sent(self._below(name))
+    def _send_prepared(self, name: str) -> None:
+        self._bucket_objects.send(
+            self._object_key(name), self._local_copies.prepared(self._full_name(name))
+        )
+        self._local_copies.sent(self._full_name(name))
 
     def lock(
         self, name: str, what: str, seconds: float = LOCK_SECONDS
     ) -> AbstractContextManager[None]:
         """As the port says: a lease, which ends half a minute after its process."""
-        return leases.lease(self, name, what, seconds)
+        return leases.held_lease(self, name, what, seconds)
 
     def hold(self, name: str) -> leases.Lease:
         """As the port says: a lease."""
-        return leases.hold(self, name)
+        return leases.hold_marker(self, name)
 
     def abandoned(self, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
         """As the port says."""
-        return leases.abandoned(self, folder, is_past)
+        return leases.abandoned_markers(self, folder, is_past)
 
     def held(self, names: Iterable[str]) -> frozenset[str]:
         """As the port says."""
@@ -241,7 +247,7 @@ class Bucket(Place):
 
     def refuse_loss(self, error: Exception, expected: str = "") -> None:
         """As the port says."""
-        refuse_loss(self, error, expected)
+        refuse_lost_request(self, error, expected)
 
     def keeping_copies(self, machine: str) -> Self:
         """As the port says."""
@@ -254,24 +260,24 @@ class Bucket(Place):
 
     def clear_locks(self) -> None:
         """As the port says."""
-        leases.clear(self)
+        leases.clear_dead_locks(self)
 
     def uri(self, name: str = "") -> str:
         """As the port says."""
-        return f"{self.address}/{self._below(name)}".rstrip("/")
+        return f"{self.address}/{self._full_name(name)}".rstrip("/")
 
     def local(self, name: str = "") -> Path:
         """As the port says: what is prepared, else a copy, which is fetched once. Not for a name
         that is replaced."""
-        below = self._below(name)
+        below = self._full_name(name)
         if not below:
-            return self._local.prepared("")
-        if (found := self._local.found(below)) is not None:
+            return self._local_copies.prepared("")
+        if (found := self._local_copies.found(below)) is not None:
             return found
-        size, blocks = self._objects.fetch(self._key(name))
-        return self._local.receive(below, blocks, size)
+        size, blocks = self._bucket_objects.fetch(self._object_key(name))
+        return self._local_copies.receive(below, blocks, size)
 
     def prepared(self, folder: str) -> Path:
         """As the port says: a folder of this machine; its files are sent by `sync` and
         `sync_new`."""
-        return self._local.made(self._local.prepared(self._below(folder)))
+        return self._local_copies.made(self._local_copies.prepared(self._full_name(folder)))

@@ -7,7 +7,7 @@ import click
 
 from backfill_assets.buckets.copy_lake import copy_lake as do
 from backfill_assets.cli.common import json_option
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.output import write_answer
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.tables.home import open_lake
 
@@ -27,4 +27,4 @@ def copy_lake(source: str, target: str) -> None:
     or may write.
     """
     copied = do(open_lake(local_root(source)), local_root(target))
-    answer(copied, [copied])
+    write_answer(copied, [copied])

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.foreign.adopting import adopted_names
-from backfill_assets.intake.landings import roots_here
+from backfill_assets.intake.landings import local_roots
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.ownership import refuse_foreign, whoami
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.ownership import refuse_foreign_lake, whoami
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.log.file_names import OTHERS
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import (
@@ -42,8 +42,8 @@ from backfill_assets.kernel.tables.folder import (
 )
 from backfill_assets.kernel.tables.home import Lake, refuse_unreachable
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.staging import writing
-from backfill_assets.kernel.tables.versions import unfinished
+from backfill_assets.kernel.tables.staging import tables_being_written
+from backfill_assets.kernel.tables.versions import unfinished_switches
 
 MARK = ".copy-lake.json"  # in a target that does not hold all yet: which lake is copied there
 OF_MACHINES = (LOCKS, RUNS, DAGSTER_FOLDER)
@@ -97,8 +97,8 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
     target = place_at(root)
     _refuse_source(lake, root)
     if not bucket_address(root):
-        _refuse_others(root)
-    _begin(lake, target)
+        _refuse_foreign_target(root)
+    _mark_target(lake, target)
     with target.lock(f"{LOCKS}/copy-lake.lock", f"the copy to {target}", seconds=0):
         if not target.exists(MARK):
             fix = "Look at the target: it may be a lake in use by now"
@@ -108,32 +108,32 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
                 "Nothing was copied",
                 fix,
             )
-        return _brought_over(lake, target)
+        return _copy_in_rounds(lake, target)
 
 
-def _brought_over(lake: Lake, target: Place) -> CopiedLake:
+def _copy_in_rounds(lake: Lake, target: Place) -> CopiedLake:
     done, copied = dict[str, Token](), 0
     if target.exists(
         FILE_NAME
     ):  # it held all when the command was killed, and may have been used since
-        return _finished(lake, target, _content(lake), 0)
+        return _finish_copy(lake, target, _lake_content(lake), 0)
     for _ in range(ROUNDS):
-        if busy := writing(lake.place):
+        if busy := tables_being_written(lake.place):
             culprit, fix = (
                 f"another command writes {', '.join(busy)}",
                 "Wait until it ends; the same command goes on",
             )
-            raise _refused(lake, culprit, "The target is no lake yet", fix)
-        before, settings = _content(lake), lake.place.read(FILE_NAME)
-        done, brought = _copied(lake.place, target, before, done)
+            raise _uncopied_lake_error(lake, culprit, "The target is no lake yet", fix)
+        before, settings = _lake_content(lake), lake.place.read(FILE_NAME)
+        done, brought = _copy_round(lake.place, target, before, done)
         copied += brought
-        if _content(lake) == before == done:
+        if _lake_content(lake) == before == done:
             target.write(FILE_NAME, settings, if_absent=True)
-            return _finished(lake, target, done, copied)
+            return _finish_copy(lake, target, done, copied)
     fix = (
         "Stop what writes it (schedules, sensors, commands), then run the same command: it goes on"
     )
-    raise _refused(
+    raise _uncopied_lake_error(
         lake, f"it was written during each of {ROUNDS} rounds", "The target is no lake yet", fix
     )
 
@@ -142,17 +142,17 @@ def _refuse_source(lake: Lake, root: Path) -> None:
     """Raise for a lake that cannot be copied there; nothing is written yet."""
     nothing = "Nothing was copied"
     if lake.shared is not None:
-        raise _refused(
+        raise _uncopied_lake_error(
             lake, "it is a candidate", nothing, "Copy its lake, which brings its candidates along"
         )
     _refuse_nested(lake, root)
-    if stopped := unfinished(lake):
-        raise _refused(lake, str(stopped[0]), nothing, "Then copy it")
+    if stopped := unfinished_switches(lake):
+        raise _uncopied_lake_error(lake, str(stopped[0]), nothing, "Then copy it")
     if linked := _linked_tables(lake):
         culprit = (
             f"{', '.join(linked)} is read from the folder of others by a link, which no copy has"
         )
-        raise _refused(
+        raise _uncopied_lake_error(
             lake,
             culprit,
             nothing,
@@ -171,7 +171,7 @@ def _refuse_nested(lake: Lake, root: Path) -> None:
     nothing = "Nothing was copied"
     here, there = f"{lake.address}/", f"{address_of(root)}/"
     if here.startswith(there) or there.startswith(here):
-        raise _refused(
+        raise _uncopied_lake_error(
             lake,
             f"{address_of(root)} lies in it, or it lies there",
             nothing,
@@ -205,12 +205,12 @@ def _lake_above(root: Path) -> Path | None:
 def _refuse_links(lake: Lake) -> None:
     """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like:
     what lies behind one is not of the lake, and would be left out."""
-    passed_over = (f"{STOCK}/", *_landings(lake))
-    odd = (name for name in _odd_below(lake.root) if not name.startswith(passed_over))
+    passed_over = (f"{STOCK}/", *_absolute_landings(lake))
+    odd = (name for name in _irregular_files(lake.root) if not name.startswith(passed_over))
     if name := min((name for name in odd if _is_copied(name)), default=None):
-        raise _refused(
+        raise _uncopied_lake_error(
             lake,
-            f"{plain(name)} is a link, or no regular file, and no link is followed",
+            f"{printable_text(name)} is a link, or no regular file, and no link is followed",
             "Nothing was copied",
             "Put the file or folder itself there, or take it out of the lake; a landing folder "
             "elsewhere is named by "
@@ -218,25 +218,25 @@ def _refuse_links(lake: Lake) -> None:
         )
 
 
-def _refuse_others(root: Path) -> None:
+def _refuse_foreign_target(root: Path) -> None:
     """Raise unless a target folder, and all that lies there, is this user's alone and without
     links. Where a lake is complete, only what names code is looked at: its programs made links of
     their own since."""
-    refuse_foreign(root)
-    odd = sorted(_odd_below(root))
+    refuse_foreign_lake(root)
+    odd = sorted(_irregular_files(root))
     if place_at(root).exists(FILE_NAME) and FILE_NAME not in odd:
         return
     for name in odd:
         raise BackfillError(
             f"the target {root}",
-            f"{plain(name)} there is a link, or no regular file, and no link is followed",
+            f"{printable_text(name)} there is a link, or no regular file, and no link is followed",
             "Nothing was copied",
             "Look who made it, and name an empty folder of your own",
         )
-    refuse_foreign(root, _paths_below(root))
+    refuse_foreign_lake(root, _paths_below(root))
 
 
-def _begin(lake: Lake, target: Place) -> None:
+def _mark_target(lake: Lake, target: Place) -> None:
     """Mark the target as a copy that does not hold all. Raises unless it is empty or such a copy of
     this lake."""
     known = target.read_json(MARK)
@@ -252,32 +252,35 @@ def _begin(lake: Lake, target: Place) -> None:
     raise BackfillError(f"the target {target}", culprit, "Nothing was copied", fix)
 
 
-def _content(lake: Lake) -> dict[str, Token]:
+def _lake_content(lake: Lake) -> dict[str, Token]:
     """The files of a lake that a copy holds, by name."""
-    names, landings = lake.place.below(), _landings(lake)
-    _refuse_names(lake, names)
+    names, landings = lake.place.below(), _absolute_landings(lake)
+    _refuse_odd_names(lake, names)
     files = {n for n in names if _is_copied(n) and not n.startswith(landings)}
     return {n: t for n, t in lake.place.tokens().items() if n in files}
 
 
-def _landings(lake: Lake) -> tuple[str, ...]:
+def _absolute_landings(lake: Lake) -> tuple[str, ...]:
     """The landing folders in the lake that `lake.toml` names by whole paths, which stay where they
     are; each ends with `/`."""
     sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
-    roots = roots_here(sources, lake.root)
+    roots = local_roots(sources, lake.root)
     return tuple(
         f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root)
     )
 
 
-def _refuse_names(lake: Lake, names: Iterable[str]) -> None:
+def _refuse_odd_names(lake: Lake, names: Iterable[str]) -> None:
     """Raise for a name, as an object may have it, that would lead out of a folder or be another
     file there."""
     for name in names:
         if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
             fix = "Look who wrote it, and delete or rename the object"
-            raise _refused(
-                lake, f"{plain(name)} is no name of a file", "The target is no lake yet", fix
+            raise _uncopied_lake_error(
+                lake,
+                f"{printable_text(name)} is no name of a file",
+                "The target is no lake yet",
+                fix,
             )
 
 
@@ -288,7 +291,7 @@ def _is_copied(name: str) -> bool:
     return (not first.startswith(".") or first in KEPT) and (not inner or _is_copied(inner))
 
 
-def _copied(
+def _copy_round(
     source: Place, target: Place, content: Content, done: Content
 ) -> tuple[dict[str, Token], int]:
     """Bring what the target lacks or has otherwise, and delete what the source lacks; gives the
@@ -303,7 +306,7 @@ def _copied(
         found = dict(
             zip(
                 todo,
-                pool.map(lambda n: _brought(source, target, n, here.get(n)), todo),
+                pool.map(lambda n: _copy_file(source, target, n, here.get(n)), todo),
                 strict=True,
             )
         )
@@ -313,7 +316,7 @@ def _copied(
     }, len(came)
 
 
-def _brought(source: Place, target: Place, name: str, here: int | None) -> bool | None:
+def _copy_file(source: Place, target: Place, name: str, here: int | None) -> bool | None:
     """Make a file of the target what the source's is; says whether it was another (`here`: its
     bytes). None if it is not yet the same, because the source's changed meanwhile."""
     try:
@@ -329,17 +332,17 @@ def _brought(source: Place, target: Place, name: str, here: int | None) -> bool 
         return None
 
 
-def _finished(lake: Lake, target: Place, content: Content, copied: int) -> CopiedLake:
+def _finish_copy(lake: Lake, target: Place, content: Content, copied: int) -> CopiedLake:
     target.delete(MARK)
     size = sum(token.size for token in content.values())
     return CopiedLake(address_of(lake.root), str(target), len(content), size, copied)
 
 
-def _refused(lake: Lake, culprit: str, consequence: str, fix: str) -> BackfillError:
+def _uncopied_lake_error(lake: Lake, culprit: str, consequence: str, fix: str) -> BackfillError:
     return BackfillError(f"the lake {address_of(lake.root)}", culprit, consequence, fix)
 
 
-def _odd_below(root: Path) -> Iterator[str]:
+def _irregular_files(root: Path) -> Iterator[str]:
     """The names, from `root`, of what lies at any depth below that folder and is neither a folder
     nor a regular file: links, pipes, sockets and devices, in no order. `Folder.below` leaves links
     out; nobody goes through one here."""

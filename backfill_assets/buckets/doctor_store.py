@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from backfill_assets.cli.findings import Diagnosis, broken, fine
+from backfill_assets.cli.findings import Diagnosis, error_finding, good_finding
 from backfill_assets.kernel.core.addresses import TICK_SECONDS
 from backfill_assets.kernel.place.port import LOCKS, AlreadyThere, Changed, Place
 from backfill_assets.kernel.tables.home import Lake
@@ -40,7 +40,7 @@ def examine_lake(lake: Lake, tables: Collection[Table]) -> Iterator[Diagnosis]:
     a folder."""
     if lake.place.is_store:
         yield from examine_store(lake.place)
-        yield estimate(lake.place, len(tables))
+        yield request_estimate(lake.place, len(tables))
 
 
 def examine_store(place: Place) -> Iterator[Diagnosis]:
@@ -50,14 +50,14 @@ def examine_store(place: Place) -> Iterator[Diagnosis]:
     It writes a few objects of some bytes below `.locks` and deletes them. Raises what the store
     answers.
     """
-    failed = [what for what, keeps in PROMISES.items() if not _tried(place, keeps)]
+    failed = [what for what, keeps in PROMISES.items() if not _keeps_promise(place, keeps)]
     for what in failed:
-        yield broken(f"the store {place}", f"it breaks a promise: {what}", ADVICE)
+        yield error_finding(f"the store {place}", f"it breaks a promise: {what}", ADVICE)
     if not failed:
-        yield fine(f"the store {place}", KEPT)
+        yield good_finding(f"the store {place}", KEPT)
 
 
-def estimate(place: Place, tables: int) -> Diagnosis:
+def request_estimate(place: Place, tables: int) -> Diagnosis:
     """Return what a store is asked for a lake of so many tables, and its price, without bytes kept
     and sent."""
     rounds = 24 * 3600 // TICK_SECONDS
@@ -68,7 +68,7 @@ def estimate(place: Place, tables: int) -> Diagnosis:
     price_of_day, price_of_ticks = (
         sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks)
     )
-    return fine(
+    return good_finding(
         f"requests to {place}",
         f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
         f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a "
@@ -76,7 +76,7 @@ def estimate(place: Place, tables: int) -> Diagnosis:
     )
 
 
-def _tried(place: Place, keeps: Callable[[Place, str], bool]) -> bool:
+def _keeps_promise(place: Place, keeps: Callable[[Place, str], bool]) -> bool:
     name = f"{LOCKS}/.tried.{uuid.uuid4().hex}"
     try:
         return keeps(place, name)

@@ -78,7 +78,7 @@ class Lease:
         began, body = time.monotonic(), {**self.body, **news, "nonce": uuid.uuid4().hex}
         self._tried.add(body["nonce"])
         try:
-            self.token = self.place.write(self.name, _bytes(body), if_unchanged=self.token)
+            self.token = self.place.write(self.name, _lease_bytes(body), if_unchanged=self.token)
         except Changed:
             if self._is_own():
                 return self.renew(**news)
@@ -139,9 +139,9 @@ def seconds_of_the_dead() -> float:
 
 
 @contextmanager
-def lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
+def held_lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
     """A lock as the port says: waits for so many seconds, then raises Held, naming `what`."""
-    held = _acquired(place, name, what, seconds)
+    held = _acquired_lease(place, name, what, seconds)
     held.start()
     try:
         yield
@@ -149,22 +149,22 @@ def lease(place: Place, name: str, what: str, seconds: float) -> Iterator[None]:
         held.release()
 
 
-def _acquired(place: Place, name: str, what: str, seconds: float) -> Lease:
+def _acquired_lease(place: Place, name: str, what: str, seconds: float) -> Lease:
     until, pause, watch = time.monotonic() + seconds, FIRST_PAUSE_SECONDS, LeaseWatch(place, name)
     while True:
         with suppress(AlreadyThere):
-            return taken(place, name, LOCK_LEASE_SECONDS)
+            return take_lease(place, name, LOCK_LEASE_SECONDS)
         while (seen := watch.look()) is not None:
             if watch.is_over():
                 with suppress(Changed):
-                    return taken(place, name, LOCK_LEASE_SECONDS, seen)
+                    return take_lease(place, name, LOCK_LEASE_SECONDS, seen)
             if time.monotonic() >= until:
-                raise _held(place, name, what, seconds)
+                raise _lock_held_error(place, name, what, seconds)
             threading.Event().wait(min(pause, max(0.0, until - time.monotonic())))
             pause = min(2 * pause, MOST_PAUSE_SECONDS)
 
 
-def _held(place: Place, name: str, what: str, seconds: float) -> Held:
+def _lock_held_error(place: Place, name: str, what: str, seconds: float) -> Held:
     owner = place.read_json(name).get("owner", "another process")
     return Held(
         what,
@@ -176,14 +176,16 @@ def _held(place: Place, name: str, what: str, seconds: float) -> Held:
     )
 
 
-def hold(place: Place, name: str) -> Lease:
+def hold_marker(place: Place, name: str) -> Lease:
     """A marker as the port says."""
-    held = taken(place, name, WRITE_LEASE_SECONDS)
+    held = take_lease(place, name, WRITE_LEASE_SECONDS)
     held.start()
     return held
 
 
-def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) -> Iterator[str]:
+def abandoned_markers(
+    place: Place, folder: str, is_past: Callable[[str, int], bool]
+) -> Iterator[str]:
     """The markers as the port says; each is dead before it is named, so that its writer commits
     nothing."""
     clock = None
@@ -199,13 +201,13 @@ def abandoned(place: Place, folder: str, is_past: Callable[[str, int], bool]) ->
                 continue
             dead = {**body, "state": DEAD, "seconds": 0, "nonce": uuid.uuid4().hex}
             try:
-                place.write(f"{folder}/{name}", _bytes(dead), if_unchanged=seen)
+                place.write(f"{folder}/{name}", _lease_bytes(dead), if_unchanged=seen)
             except Changed:  # it shows itself again, or another process sweeps it
                 continue
         yield name
 
 
-def clear(place: Place) -> None:
+def clear_dead_locks(place: Place) -> None:
     """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose
     holder shows itself meanwhile stays."""
     clock = None
@@ -214,16 +216,16 @@ def clear(place: Place) -> None:
         seen, clock = watch.look(), watch.clock
         if seen is not None and watch.is_over():
             with suppress(Changed):
-                taken(place, name, LOCK_LEASE_SECONDS, seen).release()
+                take_lease(place, name, LOCK_LEASE_SECONDS, seen).release()
 
 
-def taken(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
+def take_lease(place: Place, name: str, seconds: float, seen: Token | None = None) -> Lease:
     """A new lease, in place of the one that was seen. Raises AlreadyThere or Changed."""
     owner = f"process {os.getpid()} of {socket.gethostname()}"
     body = {"state": STAGED, "seconds": seconds, "owner": owner, "nonce": uuid.uuid4().hex}
-    token = place.write(name, _bytes(body), if_absent=seen is None, if_unchanged=seen)
+    token = place.write(name, _lease_bytes(body), if_absent=seen is None, if_unchanged=seen)
     return Lease(place, name, seconds, token, body)
 
 
-def _bytes(body: dict[str, Any]) -> bytes:
+def _lease_bytes(body: dict[str, Any]) -> bytes:
     return json.dumps(body).encode()

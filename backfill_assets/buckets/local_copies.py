@@ -4,7 +4,7 @@ sent or fetched.
 Not here: requests to the store (`bucket`). Both trees are laid out as the bucket is, since engines
 take the day of a file from its folder. A file that may be written to waits to be sent; one that may
 only be read equals its object, which is never replaced. Nothing fetched is synced, so a power cut
-may take bytes of it: the time of its last change tells how many there are (`_keep`).
+may take bytes of it: the time of its last change tells how many there are (`_mark_complete`).
 
 Programs of one user of this machine share the folder, which nobody else may enter, whatever the
 umask is; it may be deleted while none of them runs.
@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.buckets.store_errors import lost
+from backfill_assets.buckets.store_errors import lost_request_error
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.core.errors import TransientError
-from backfill_assets.kernel.core.ownership import make_closed, refuse_others
+from backfill_assets.kernel.core.ownership import close_own_folder, make_closed_folder
 
 PREPARED, COPIES = "prepared", "copies"
 MOST_BYTES = 20 << 30  # of copies; those that were used last stay
@@ -48,23 +48,23 @@ class LocalCopies:
     most_bytes: int = MOST_BYTES
 
     @property
-    def _own(self) -> Path:
+    def _closed_folder(self) -> Path:
         """The folder, closed to others. Raises SettingsError where it is another user's: what lies
         there is his."""
-        refuse_others(folder := Path(self.folder), STATE_VARIABLE)
+        close_own_folder(folder := Path(self.folder), STATE_VARIABLE)
         return folder
 
     def prepared(self, name: str) -> Path:
         """Where engines write a file or folder that is to be sent."""
-        return self._own / PREPARED / name
+        return self._closed_folder / PREPARED / name
 
     def copied(self, name: str) -> Path:
         """Where the copy of an object lies, or would lie."""
-        return self._own / COPIES / name
+        return self._closed_folder / COPIES / name
 
     def made(self, folder: Path) -> Path:
         """A folder of these, which exists then."""
-        make_closed(self._own, 0o077)
+        make_closed_folder(self._closed_folder, 0o077)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -79,7 +79,7 @@ class LocalCopies:
     def waiting_below(self, folder: str) -> list[str]:
         """The names of the files at any depth below a folder that wait to be sent, in no order."""
         top = self.prepared("")
-        found = (os.path.relpath(path, top) for path in _files(self.prepared(folder)))
+        found = (os.path.relpath(path, top) for path in _files_below(self.prepared(folder)))
         return [name for name in found if self.waiting(name)]
 
     def found(self, name: str) -> Path | None:
@@ -91,14 +91,14 @@ class LocalCopies:
                 if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWUSR:
                     return path
                 if status.st_mtime == status.st_size % MARKS:
-                    _keep(path, status.st_size)  # it is used: it stays
+                    _mark_complete(path, status.st_size)  # it is used: it stays
                     return path
         return None
 
     def sent(self, name: str) -> None:
         """Make a prepared file the copy of its object; its path stays."""
         path, copy = self.prepared(name), self.copied(name)
-        _keep(path, path.stat().st_size)
+        _mark_complete(path, path.stat().st_size)
         self.made(copy.parent)
         with suppress(FileExistsError):
             os.link(path, copy)
@@ -108,7 +108,7 @@ class LocalCopies:
         it."""
         copy = self.copied(name)
         self.made(copy.parent)
-        _keep(finished, finished.stat().st_size)
+        _mark_complete(finished, finished.stat().st_size)
         try:
             finished.replace(copy)
         except OSError:
@@ -127,13 +127,13 @@ class LocalCopies:
                     opened.write(chunk)
                 written = opened.tell()
             if written != size:
-                raise lost(name)  # its connection ended early
-            _keep(part, size)
+                raise lost_request_error(name)  # its connection ended early
+            _mark_complete(part, size)
             part.replace(copy)
         except OSError as error:
             if error.errno not in _UNKEPT:
                 raise
-            raise self._unkept(
+            raise self._unkept_copy_error(
                 _UNKEPT[error.errno]
             ) from None  # so that the error names this folder's disk
         finally:
@@ -141,7 +141,7 @@ class LocalCopies:
         self.trim()
         return copy
 
-    def _unkept(self, why: str) -> TransientError:
+    def _unkept_copy_error(self, why: str) -> TransientError:
         return TransientError(
             f"this machine's copies of the bucket's files, {self.folder}",
             why,
@@ -184,8 +184,8 @@ class LocalCopies:
             OSError
         ):  # the disk is full, which deleting mends; or somebody deleted the folder
             looked.touch()
-        for path in _files(self.prepared("")):
-            if (found := _status(path)) and (
+        for path in _files_below(self.prepared("")):
+            if (found := _file_status(path)) and (
                 now - found.st_mtime > LEFT_SECONDS
                 if found.st_mode & stat.S_IWUSR
                 else now - found.st_atime > IN_USE_SECONDS
@@ -193,8 +193,8 @@ class LocalCopies:
                 Path(path).unlink(missing_ok=True)
         copies = [
             (found.st_atime, found.st_size, p)
-            for p in _files(self.copied(""))
-            if (found := _status(p))
+            for p in _files_below(self.copied(""))
+            if (found := _file_status(p))
         ]
         over = sum(size for _, size, _ in copies) - self.most_bytes
         for used, size, path in sorted(copies):
@@ -204,20 +204,20 @@ class LocalCopies:
             over -= size
 
 
-def _keep(path: Path, size: int) -> None:
+def _mark_complete(path: Path, size: int) -> None:
     """Let a file of so many bytes only be read, be used now, and tell its size by the time of its
     last change."""
     path.chmod(0o400)
     os.utime(path, (time.time(), size % MARKS))
 
 
-def _status(path: str) -> os.stat_result | None:
+def _file_status(path: str) -> os.stat_result | None:
     try:
         return Path(path).stat()
     except FileNotFoundError:
         return None
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files_below(folder: Path) -> Iterator[str]:
     for path, _, names in os.walk(folder):
         yield from (f"{path}/{name}" for name in names)

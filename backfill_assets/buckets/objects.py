@@ -18,8 +18,13 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.buckets.odd_keys import list_all
-from backfill_assets.buckets.store_errors import Busy, ChangedAfterAll, answered, lost
+from backfill_assets.buckets.odd_keys import list_odd_keys
+from backfill_assets.buckets.store_errors import (
+    Busy,
+    ChangedAfterAll,
+    lost_request_error,
+    translated_errors,
+)
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Gone, OddKeys, Token
@@ -54,8 +59,8 @@ class Objects:
     retries: int = RETRIES
 
     @property
-    def _store(self) -> "ObjectStore":
-        if _process() != os.getpid():
+    def _bucket_store(self) -> "ObjectStore":
+        if _first_process() != os.getpid():
             raise BackfillError(
                 self.bucket,
                 "this process was forked from one that had used a store, and lacks its client's "
@@ -63,7 +68,7 @@ class Objects:
                 "Nothing was read or written",
                 "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
             )
-        return _opened(
+        return _opened_store(
             self.bucket,
             self.retries,
             tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT))),
@@ -75,8 +80,10 @@ class Objects:
 
     def names(self, key: str) -> set[str]:
         """The last parts of the names directly below a key, of objects and of prefixes."""
-        with answered(self.uri(key)):
-            found = _api().list_with_delimiter(self._store, f"{key}/" if key else None)
+        with translated_errors(self.uri(key)):
+            found = _obstore_module().list_with_delimiter(
+                self._bucket_store, f"{key}/" if key else None
+            )
         paths = [o["path"] for o in found["objects"]] + [*found["common_prefixes"]]
         return {path.rstrip("/").rpartition("/")[2] for path in paths}
 
@@ -85,127 +92,135 @@ class Objects:
         thousand. Raises OddKeys, which has the others, where some keys are no paths."""
         prefix = f"{key}/" if key else ""
         try:
-            with answered(self.uri(key)):
-                pages = _api().list(
-                    self._store, prefix or None, offset=after or None, chunk_size=PAGE
+            with translated_errors(self.uri(key)):
+                pages = _obstore_module().list(
+                    self._bucket_store, prefix or None, offset=after or None, chunk_size=PAGE
                 )
                 return {
-                    o["path"]: _token(o) for page in pages for o in page if o["path"] > after
+                    o["path"]: _object_token(o) for page in pages for o in page if o["path"] > after
                 }  # Azurite lists all
         except OddKeys as error:
-            if (found := list_all(self.bucket, prefix, after)) is not None:
+            if (found := list_odd_keys(self.bucket, prefix, after)) is not None:
                 error.listed(found)
             raise
 
     def token(self, key: str) -> Token | None:
         """The token of an object; None if it is gone."""
         try:
-            with answered(self.uri(key)):
-                return _token(_api().head(self._store, key))
+            with translated_errors(self.uri(key)):
+                return _object_token(_obstore_module().head(self._bucket_store, key))
         except Gone:
             return None
 
     def open(self, key: str) -> BufferedReader:
         """An object of one content, to read and seek in."""
-        with answered(self.uri(key)):
-            found = _api().get(self._store, key)
+        with translated_errors(self.uri(key)):
+            found = _obstore_module().get(self._bucket_store, key)
             if found.meta["size"] <= READ_BYTES:
-                return io.BufferedReader(_Ranges(self, key, found.meta, bytes(found.bytes()), 0))
-        return io.BufferedReader(_Ranges(self, key, found.meta), READ_BYTES)
+                return io.BufferedReader(
+                    _RangedObject(self, key, found.meta, bytes(found.bytes()), 0)
+                )
+        return io.BufferedReader(_RangedObject(self, key, found.meta), READ_BYTES)
 
     def open_at_end(self, key: str) -> BufferedReader:
         """As `open`, for a reader of the end: one request for its last bytes, others for what else
         is read."""
         store, others = (
-            self._store,
-            _api().exceptions,
+            self._bucket_store,
+            _obstore_module().exceptions,
         )  # Azure takes no such range, and an empty object has no end
-        with answered(self.uri(key)), suppress(others.NotSupportedError, others.GenericError):
-            found = _api().get(store, key, options={"range": {"suffix": END_BYTES}})
-            content = _Ranges(self, key, found.meta, bytes(found.bytes()), found.range[0])
+        with (
+            translated_errors(self.uri(key)),
+            suppress(others.NotSupportedError, others.GenericError),
+        ):
+            found = _obstore_module().get(store, key, options={"range": {"suffix": END_BYTES}})
+            content = _RangedObject(self, key, found.meta, bytes(found.bytes()), found.range[0])
             return io.BufferedReader(content, READ_BYTES)
         return self.open(key)
 
     def part(self, key: str, start: int, end: int, e_tag: str) -> bytes:
         """Bytes of an object, `end` not included; raises Changed if its ETag is another."""
         options = {"range": (start, end), **({"if_match": e_tag} if e_tag else {})}
-        with answered(self.uri(key)):
-            return bytes(_api().get(self._store, key, options=options).bytes())
+        with translated_errors(self.uri(key)):
+            return bytes(_obstore_module().get(self._bucket_store, key, options=options).bytes())
 
     def fetch(self, key: str) -> tuple[int, Iterable[bytes]]:
         """The size of an object, and its bytes in blocks."""
-        with answered(self.uri(key)):
-            found = _api().get(self._store, key)
-        return found.meta["size"], self._stream(key, found.stream(READ_BYTES))
+        with translated_errors(self.uri(key)):
+            found = _obstore_module().get(self._bucket_store, key)
+        return found.meta["size"], self._stream_blocks(key, found.stream(READ_BYTES))
 
-    def _stream(self, key: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        with answered(self.uri(key)):
+    def _stream_blocks(self, key: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        with translated_errors(self.uri(key)):
             yield from blocks
 
     def write(self, key: str, content: bytes, if_absent: bool, if_unchanged: Token | None) -> Token:
         """Write an object, under the condition that the port names; true also where an answer is
         lost."""
         nonce, mode = uuid.uuid4().hex, "create" if if_absent else "overwrite"
-        put_mode: Any = mode if if_unchanged is None else _version(if_unchanged)
+        put_mode: Any = mode if if_unchanged is None else _put_condition(if_unchanged)
         try:
-            done = self._put(
+            done = self._put_object(
                 key, content, mode=put_mode, attributes={NONCE: nonce}, use_multipart=False
             )
         except (AlreadyThere, Changed) as error:
-            if (own := self._own(key, nonce)) is not None:
+            if (own := self._own_token(key, nonce)) is not None:
                 return own
             if isinstance(
                 error, ChangedAfterAll
             ):  # perhaps ours was the content before the one that is there
-                raise lost(self.uri(key)) from None
+                raise lost_request_error(self.uri(key)) from None
             raise
         return Token(
-            (_mark(done["e_tag"]),), len(content), utc_now().timestamp(), done["version"] or ""
+            (_quoted_e_tag(done["e_tag"]),),
+            len(content),
+            utc_now().timestamp(),
+            done["version"] or "",
         )
 
-    def _put(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
+    def _put_object(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
         for _ in range(AGAIN - 1):
             if isinstance(content, BufferedReader):
                 content.seek(0)
-            with suppress(Busy), answered(self.uri(key)):
-                return dict(_api().put(self._store, key, content, **how))
+            with suppress(Busy), translated_errors(self.uri(key)):
+                return dict(_obstore_module().put(self._bucket_store, key, content, **how))
         if isinstance(content, BufferedReader):
             content.seek(0)
-        with answered(self.uri(key)):
-            return dict(_api().put(self._store, key, content, **how))
+        with translated_errors(self.uri(key)):
+            return dict(_obstore_module().put(self._bucket_store, key, content, **how))
 
-    def _own(self, key: str, nonce: str) -> Token | None:
+    def _own_token(self, key: str, nonce: str) -> Token | None:
         """The token of the object if the write with this nonce made it: its first answer was
         lost."""
         try:
-            with answered(self.uri(key)):
-                found = _api().get(self._store, key, options={"head": True})
+            with translated_errors(self.uri(key)):
+                found = _obstore_module().get(self._bucket_store, key, options={"head": True})
         except Gone:
             return None
-        return _token(found.meta) if found.attributes.get(NONCE) == nonce else None
+        return _object_token(found.meta) if found.attributes.get(NONCE) == nonce else None
 
     def send(self, key: str, content: Path | BufferedReader) -> None:
         """Make the content of a file an object, whatever was there."""
-        self._put(key, content, chunk_size=PART_BYTES)
+        self._put_object(key, content, chunk_size=PART_BYTES)
 
     def copy(self, key: str, source: str) -> None:
         """Give the content of an object another key."""
-        with answered(self.uri(source)):
-            _api().copy(self._store, source, key)
+        with translated_errors(self.uri(source)):
+            _obstore_module().copy(self._bucket_store, source, key)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, a thousand by each request; harmless for those that are gone."""
         try:
-            with answered(self.uri(keys[0] if keys else "")):
+            with translated_errors(self.uri(keys[0] if keys else "")):
                 if keys:
-                    _api().delete(self._store, keys)
+                    _obstore_module().delete(self._bucket_store, keys)
         except Gone:  # some stores say so, and delete no others of the request then
             for key in keys if len(keys) > 1 else ():
                 self.delete([key])
 
 
-class _Ranges(io.RawIOBase):
+class _RangedObject(io.RawIOBase):
     """An object, read in ranges of one content; its bytes from `known` on are here already."""
 
     def __init__(
@@ -236,9 +251,9 @@ class _Ranges(io.RawIOBase):
 
     def readall(self) -> bytes:
         start, self._at = self._at, max(self._at, self._size)
-        return b"" if start >= self._size else self._part(start, self._size)
+        return b"" if start >= self._size else self._read_range(start, self._size)
 
-    def _part(self, start: int, end: int) -> bytes:
+    def _read_range(self, start: int, end: int) -> bytes:
         if start >= self._known:
             return self._content[start - self._known : end - self._known]
         return self._objects.part(self._key, start, end, self._e_tag)
@@ -247,13 +262,13 @@ class _Ranges(io.RawIOBase):
         start, end = self._at, min(self._at + len(buffer), self._size)
         if end <= start:
             return 0
-        found = self._part(start, end)
+        found = self._read_range(start, end)
         buffer[: len(found)] = found
         self._at += len(found)
         return len(found)
 
 
-def _api() -> Any:
+def _obstore_module() -> Any:
     try:
         import obstore
     except ModuleNotFoundError:
@@ -267,15 +282,17 @@ def _api() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _process() -> int:
+def _first_process() -> int:
     """The process that used a store first: in a fork of it, a request would wait for ever."""
     return os.getpid()
 
 
 @lru_cache(maxsize=16)
-def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]) -> "ObjectStore":
+def _opened_store(
+    bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
+) -> "ObjectStore":
     """The client of a bucket, by what the environment says of it."""
-    _api()
+    _obstore_module()
     from obstore.store import from_url
 
     pauses = {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2}
@@ -287,21 +304,21 @@ def _opened(bucket: str, retries: int, _environment: tuple[tuple[str, str], ...]
     return from_url(bucket, retry_config=retry)
 
 
-def _token(meta: Mapping[str, Any]) -> Token:
+def _object_token(meta: Mapping[str, Any]) -> Token:
     return Token(
-        (_mark(meta["e_tag"]),),
+        (_quoted_e_tag(meta["e_tag"]),),
         meta["size"],
         meta["last_modified"].timestamp(),
         meta["version"] or "",
     )
 
 
-def _mark(e_tag: str | None) -> str:
+def _quoted_e_tag(e_tag: str | None) -> str:
     """An ETag as every answer of a store has it: listings of Azure leave the quotes out."""
     return f'"{e_tag}"' if e_tag and '"' not in e_tag else e_tag or ""
 
 
-def _version(token: Token) -> dict[str, str]:
+def _put_condition(token: Token) -> dict[str, str]:
     """What a conditional put names: S3 and Azure look at the ETag, Google at the version."""
     return {
         name: part

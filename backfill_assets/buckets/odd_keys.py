@@ -23,55 +23,55 @@ MOST_PAGES = 10_000  # of a thousand objects each: a store that repeats itself e
 NOTHING = hashlib.sha256(b"").hexdigest()
 
 
-def list_all(bucket: str, prefix: str, after: str) -> dict[str, Token] | None:
+def list_odd_keys(bucket: str, prefix: str, after: str) -> dict[str, Token] | None:
     """The objects below a prefix of a bucket (`s3://NAME`) whose keys come after one, whatever
     their keys; None where the environment has no key to sign a request with, or the store does not
     answer it."""
     if not bucket.startswith("s3://") or not os.environ.get("AWS_ACCESS_KEY_ID"):
         return None
     try:
-        return dict(_pages(bucket.removeprefix("s3://"), prefix, after))
+        return dict(_listed_objects(bucket.removeprefix("s3://"), prefix, after))
     except (OSError, ValueError, KeyError, AttributeError, ElementTree.ParseError):
         return None
 
 
-def _pages(bucket: str, prefix: str, after: str) -> Iterator[tuple[str, Token]]:
+def _listed_objects(bucket: str, prefix: str, after: str) -> Iterator[tuple[str, Token]]:
     asked = {"list-type": "2", "encoding-type": "url", "prefix": prefix} | (
         {"start-after": after} if after else {}
     )
     for _ in range(MOST_PAGES):
-        page = ElementTree.fromstring(_answer(bucket, asked))  # noqa: S314  # of the person's own store
-        is_quoted = _text(page, "EncodingType") == "url"
+        page = ElementTree.fromstring(_signed_answer(bucket, asked))  # noqa: S314  # of the person's own store
+        is_quoted = _child_text(page, "EncodingType") == "url"
         for found in page.iterfind("{*}Contents"):
-            key = _text(found, "Key")
+            key = _child_text(found, "Key")
             yield (
                 (unquote_plus(key, errors="surrogateescape") if is_quoted else key).removesuffix(
                     "/"
                 ),
-                _token(found),
+                _listed_token(found),
             )
-        if _text(page, "IsTruncated") != "true":
+        if _child_text(page, "IsTruncated") != "true":
             return
-        asked["continuation-token"] = _text(page, "NextContinuationToken")
+        asked["continuation-token"] = _child_text(page, "NextContinuationToken")
     raise ValueError(bucket)
 
 
-def _text(element: ElementTree.Element, name: str) -> str:
+def _child_text(element: ElementTree.Element, name: str) -> str:
     return element.findtext(f"{{*}}{name}") or ""
 
 
-def _token(found: ElementTree.Element) -> Token:
-    moment = datetime.fromisoformat(_text(found, "LastModified"))
-    return Token((_text(found, "ETag"),), int(_text(found, "Size")), moment.timestamp())
+def _listed_token(found: ElementTree.Element) -> Token:
+    moment = datetime.fromisoformat(_child_text(found, "LastModified"))
+    return Token((_child_text(found, "ETag"),), int(_child_text(found, "Size")), moment.timestamp())
 
 
-def _answer(bucket: str, asked: Mapping[str, str]) -> bytes:
+def _signed_answer(bucket: str, asked: Mapping[str, str]) -> bytes:
     """The body of one signed listing request. Raises OSError."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
     base = urlsplit(f"{(endpoint or f'https://s3.{region}.amazonaws.com').rstrip('/')}/{bucket}")
     query = urlencode(sorted(asked.items()), quote_via=quote, safe="")
-    headers = signed(base.netloc, base.path, query, region, utc_now())
+    headers = signed_headers(base.netloc, base.path, query, region, utc_now())
     if base.scheme not in ("http", "https"):
         raise ValueError(base.scheme)
     url = f"{base.scheme}://{base.netloc}{base.path}?{query}"
@@ -80,7 +80,7 @@ def _answer(bucket: str, asked: Mapping[str, str]) -> bytes:
         return bytes(answer.read())
 
 
-def signed(host: str, path: str, query: str, region: str, now: datetime) -> dict[str, str]:
+def signed_headers(host: str, path: str, query: str, region: str, now: datetime) -> dict[str, str]:
     """The headers of a GET request of a moment in UTC, signed by the environment's key as AWS asks
     for (Signature Version 4)."""
     moment, day = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"

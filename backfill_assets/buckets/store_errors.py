@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import TransientError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Changed,
@@ -70,7 +70,7 @@ class ChangedAfterAll(Changed):
 
 
 @contextmanager
-def answered(address: str) -> Iterator[None]:
+def translated_errors(address: str) -> Iterator[None]:
     """Raise what the store answers about an address as the port's condition, or as an error that
     names the address."""
     from obstore.exceptions import BaseError
@@ -78,17 +78,17 @@ def answered(address: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, BaseError) as error:
-        raise error_of(address, error) from None  # its text and its cause may quote keys
+        raise port_error(address, error) from None  # its text and its cause may quote keys
 
 
-def error_of(address: str, error: Exception) -> OSError:
+def port_error(address: str, error: Exception) -> OSError:
     """The port's error for an error of obstore's."""
     from obstore import exceptions as of
 
     text = str(error)
-    code, state = _answer_in(text)
+    code, state = _answered_code(text)
     if code in NO_BUCKET:
-        return _no_bucket(address)
+        return _no_bucket_error(address)
     if state == "409" and code not in THERE:
         return Busy(
             address, "the store meets another request for the same name (409)", NOTHING, "Run again"
@@ -102,17 +102,19 @@ def error_of(address: str, error: Exception) -> OSError:
     ):
         if isinstance(error, kind):
             return condition(number, os.strerror(number), address)
-    return _refused(address, text, code, state) or lost(address, text, code, state)
+    return _refused_request_error(address, text, code, state) or lost_request_error(
+        address, text, code, state
+    )
 
 
-def _answer_in(text: str) -> tuple[str, str]:
+def _answered_code(text: str) -> tuple[str, str]:
     """The code and the state that a store answered, as an error's text has them; empty where it has
     none."""
     code, state = CODE.search(text), STATE.search(text)
     return code[1] if code else "", state[1] if state else ""
 
 
-def _no_bucket(address: str) -> StoreRefused:
+def _no_bucket_error(address: str) -> StoreRefused:
     return StoreRefused(
         address,
         "there is no such bucket (or container)",
@@ -121,12 +123,12 @@ def _no_bucket(address: str) -> StoreRefused:
     )
 
 
-def _refused(address: str, text: str, code: str, state: str) -> StoreRefused | None:
+def _refused_request_error(address: str, text: str, code: str, state: str) -> StoreRefused | None:
     """The error if another identical request cannot succeed."""
     if found := ODD_NAME.search(text):
         return OddKeys(
             address,
-            f"an object below it has a name that no path can have: {plain(found[1])}",
+            f"an object below it has a name that no path can have: {printable_text(found[1])}",
             NOTHING,
             "Delete the object, or give it a name without empty parts, dots alone, and control "
             "characters",
@@ -177,7 +179,7 @@ def _cause_in_rights(text: str, code: str, state: str) -> tuple[str, str] | None
     return None
 
 
-def lost(address: str, text: str = "", code: str = "", state: str = "") -> StoreLost:
+def lost_request_error(address: str, text: str = "", code: str = "", state: str = "") -> StoreLost:
     """The error of a request of which nobody knows whether it was done."""
     culprit = (
         f"the store answers {code or state} again and again"
@@ -195,12 +197,14 @@ def lost(address: str, text: str = "", code: str = "", state: str = "") -> Store
     )
 
 
-def refuse_loss(place: Place, error: Exception, expected: str) -> None:
+def refuse_lost_request(place: Place, error: Exception, expected: str) -> None:
     """As the port says, of a place in a store: StoreRefused if a retry cannot help, else
     TransientError. Nothing of the error's text is shown: it may quote a key."""
     text = str(error)
     if OF_STORE.search(text):
-        raise _refused(place.uri(), text, *_answer_in(text)) or lost(place.uri()) from None
+        raise _refused_request_error(
+            place.uri(), text, *_answered_code(text)
+        ) or lost_request_error(place.uri()) from None
     found = OLD_LIST.search(text)
     if found is not None and expected and place.exists(expected):
         raise TransientError(

@@ -19,15 +19,19 @@ from backfill_assets.candidates.candidates import (
     find_candidate,
     folder_of_candidate,
 )
-from backfill_assets.candidates.publications import Publication, PublishRequest, publish
+from backfill_assets.candidates.publications import (
+    Publication,
+    PublishRequest,
+    publish_candidate_days,
+)
 from backfill_assets.candidates.snapshots import (
     SnapshotRequest,
     create_snapshot,
     drop_snapshot,
     held_bytes,
 )
-from backfill_assets.cli.backfill import chosen
-from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.backfill import chosen_tables
+from backfill_assets.cli.catch_up import rebuild_until_settled, report_catch_up
 from backfill_assets.cli.common import (
     TARGET_KEY,
     TEXT,
@@ -35,16 +39,21 @@ from backfill_assets.cli.common import (
     json_and_lake,
     lake_option,
     newest_option,
-    opened,
+    opened_lake,
     pipeline_in,
 )
-from backfill_assets.cli.drawing import TextTable, number
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.drawing import TextTable, number_text
+from backfill_assets.cli.output import write_answer
 from backfill_assets.kernel.core.addresses import address_of
-from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.pipeline.own_files import reached
-from backfill_assets.reading.kept_snapshots import Snapshot, file_of, find_snapshot, snapshot_names
+from backfill_assets.pipeline.own_files import reached_paths
+from backfill_assets.reading.kept_snapshots import (
+    Snapshot,
+    find_snapshot,
+    kept_file_path,
+    snapshot_names,
+)
 
 
 @click.group()
@@ -61,17 +70,17 @@ def candidate() -> None:
 )
 @click.option("--note", type=TEXT, default="", help="Why; it is kept in the candidate.")
 @json_and_lake
-def create(name: str, named: str, note: str) -> None:
+def create_candidate_now(name: str, named: str, note: str) -> None:
     """Make the empty candidate NAME: copies of lake.toml and of your pipeline files, to be changed
     there. All tables that it does not build it reads from the lake, as they are.
     """
-    created = _make(name, named, note)
+    created = _make_candidate(name, named, note)
     lines = (
         f"Made {created.address}. Change its lake.toml or pipeline files, then build and look:",
         f"backfill-assets backfill --from FIRST --to LAST --lake {shlex.quote(created.address)}",
         f"backfill-assets candidate publish {name}",
     )
-    answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, lines)
+    write_answer({"name": name, "folder": created.address, "tables": sorted(created.own)}, lines)
 
 
 def make_target(named: str | None) -> None:
@@ -81,16 +90,21 @@ def make_target(named: str | None) -> None:
     target = meta.pop(TARGET_KEY, None)
     if target is None:
         return
-    if named and target not in candidate_names(opened()[0]):
-        _make(target, named)
+    if named and target not in candidate_names(opened_lake()[0]):
+        _make_candidate(target, named)
     meta[TARGET_KEY] = target
 
 
-def _make(name: str, named: str, note: str = "") -> Lake:
+def _make_candidate(name: str, named: str, note: str = "") -> Lake:
     """Make an empty candidate of the named tables."""
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     return create_candidate(
-        lake, pipeline, name, chosen(named, [t.name for t in pipeline.tables]), reached, note
+        lake,
+        pipeline,
+        name,
+        chosen_tables(named, [t.name for t in pipeline.tables]),
+        reached_paths,
+        note,
     )
 
 
@@ -99,9 +113,9 @@ def _make(name: str, named: str, note: str = "") -> Lake:
 def list_candidates() -> None:
     """Name all candidates of the lake with their folders, tables and built days, and what is
     behind."""
-    found = candidate_statuses(opened()[0], pipeline_in)
+    found = candidate_statuses(opened_lake()[0], pipeline_in)
     lines = (f"{status} in {address_of(status.folder)}" for status in found)
-    answer(found, lines, "This lake has no candidates.")
+    write_answer(found, lines, "This lake has no candidates.")
 
 
 @candidate.command("publish", short_help="Make its days current (--yes).")
@@ -124,27 +138,27 @@ def publish_candidate(
     are compared with the lake's, and the outcome is shown and kept in the receipts. It is refused
     where a day there is not up to date, or the lake's own code is not the candidate's yet.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     candidate_lake = find_candidate(lake, name)
     if catch_up and yes:
-        _bring_up(candidate_lake, note)
+        _catch_up_candidate(candidate_lake, note)
     request = PublishRequest(
         lake, pipeline, candidate_lake, pipeline_in(candidate_lake), days, note, not no_compare
     )
-    publication = publish(request, act=yes)
-    answer(publication, _publication_lines(lake, name, publication))
+    publication = publish_candidate_days(request, act=yes)
+    write_answer(publication, _publication_lines(lake, name, publication))
 
 
-def _bring_up(candidate_lake: Lake, note: str) -> None:
+def _catch_up_candidate(candidate_lake: Lake, note: str) -> None:
     """Run what the candidate needs; ends as `report` does if days are left."""
     context = click.get_current_context()
     context.meta[TARGET_KEY] = candidate_lake.root.name
     try:
-        outcome = until_settled(candidate_lake, note, "catch-up")
+        outcome = rebuild_until_settled(candidate_lake, note, "catch-up")
     finally:
         del context.meta[TARGET_KEY]
     if not outcome.success:
-        report(outcome)
+        report_catch_up(outcome)
 
 
 def _publication_lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
@@ -169,13 +183,13 @@ def _publication_lines(lake: Lake, name: str, publication: Publication) -> Itera
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is deleted.")
 @json_and_lake
-def discard(name: str, yes: bool) -> None:
+def discard_candidate_now(name: str, yes: bool) -> None:
     """Delete the candidate NAME with all that it built. Days that were published stay current."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     discard_candidate(lake, name, act=yes)
     folder = address_of(folder_of_candidate(lake, name))
     line = f"{folder} {'deleted' if yes else 'would be deleted (--yes deletes it)'}"
-    answer({"name": name, "folder": folder, "done": yes}, [line])
+    write_answer({"name": name, "folder": folder, "done": yes}, [line])
 
 
 @click.group()
@@ -209,8 +223,8 @@ def create_snapshot_now(
     The files are copied, and their rows read once and held against the receipts; their SHA-256 are
     proven at reads.
     """
-    lake, pipeline = opened()
-    tables = chosen(named, [t.name for t in pipeline.tables]) if named else ()
+    lake, pipeline = opened_lake()
+    tables = chosen_tables(named, [t.name for t in pipeline.tables]) if named else ()
     kept = create_snapshot(lake, pipeline, SnapshotRequest(name, tables, days, note, **options))
     _answer_snapshot(kept)
 
@@ -219,7 +233,7 @@ def create_snapshot_now(
 @json_and_lake
 def list_snapshots() -> None:
     """All snapshots of the lake, and the bytes that nothing but a snapshot still holds."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     snapshots = [(find_snapshot(lake, n), held_bytes(lake, n)) for n in snapshot_names(lake)]
     document = [
         {**s.to_dict(), "tables": list(s.tables), "held_bytes": held} for s, held in snapshots
@@ -231,7 +245,7 @@ def list_snapshots() -> None:
     table = TextTable(
         ["snapshot", "made", "by", "tables", "digest", "bytes held by it", "note"], rows
     )
-    answer(document, [table] if rows else [], "This lake has no snapshot.")
+    write_answer(document, [table] if rows else [], "This lake has no snapshot.")
 
 
 @snapshot.command("show", short_help="What it keeps, proven.")
@@ -239,11 +253,11 @@ def list_snapshots() -> None:
 @json_and_lake
 def show_snapshot(name: str) -> None:
     """What a snapshot keeps, proven: every file is read, and compared with its SHA-256."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     shown = find_snapshot(lake, name)
     for table in shown.tables.values():
         for file in table.files:
-            file_of(lake, name, table, file)
+            kept_file_path(lake, name, table, file)
     _answer_snapshot(shown)
 
 
@@ -251,27 +265,27 @@ def show_snapshot(name: str) -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it.")
 @json_and_lake
-def drop(name: str, yes: bool) -> None:
+def drop_snapshot_now(name: str, yes: bool) -> None:
     """Let go of a snapshot and of the files that only it holds. What names it can no longer be
     read."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     held = held_bytes(lake, name)
     if yes:
         drop_snapshot(lake, name)
-    size = f"{number(held)} bytes"
+    size = f"{number_text(held)} bytes"
     line = (
         f"dropped {name}; {size} are free"
         if yes
         else f"would drop {name}, and free {size}; do it with --yes"
     )
-    answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
+    write_answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
 
 
 def _answer_snapshot(shown: "Snapshot") -> None:
     made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}"
     rows = [
-        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges(t.days))
+        (name, str(t.version), t.rows, len(t.days), len(t.files), ranges_text(t.days))
         for name, t in shown.tables.items()
     ]
     table = TextTable(["table", "version", "rows", "days", "data files", "which days"], rows)
-    answer(shown, [f"snapshot {shown.name}, made {made}", table, f"digest {shown.digest}"])
+    write_answer(shown, [f"snapshot {shown.name}, made {made}", table, f"digest {shown.digest}"])

@@ -15,8 +15,8 @@ from typing import Any
 
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import ranges
-from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.kernel.core.days import ranges_text
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.folder import Folder
@@ -24,7 +24,7 @@ from backfill_assets.kernel.place.port import AlreadyThere
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import CANDIDATE_FILE
-from backfill_assets.kernel.tables.versions import unfinished
+from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.readable import readable_with
@@ -50,9 +50,11 @@ class CandidateStatus:
     def __str__(self) -> str:
         """The candidate as one line."""
         built = ", ".join(
-            f"{table} {ranges(days) or 'no day'}" for table, days in self.tables.items()
+            f"{table} {ranges_text(days) or 'no day'}" for table, days in self.tables.items()
         )
-        behind = ", ".join(f"{table} {ranges(days)}" for table, days in self.behind.items() if days)
+        behind = ", ".join(
+            f"{table} {ranges_text(days)}" for table, days in self.behind.items() if days
+        )
         return (
             f"candidate {self.name}: {built}; "
             f"{self.error or (f'behind: {behind}' if behind else 'up to date')}"
@@ -61,7 +63,8 @@ class CandidateStatus:
     def to_dict(self) -> dict[str, Any]:
         """The candidate as JSON values, days as text."""
         days, behind = (
-            {t: ranges(d) for t, d in by_table.items()} for by_table in (self.tables, self.behind)
+            {t: ranges_text(d) for t, d in by_table.items()}
+            for by_table in (self.tables, self.behind)
         )
         return {
             **vars(self),
@@ -114,7 +117,7 @@ def candidate_statuses(
 
 def find_candidate(lake: Lake, name: str) -> Lake:
     """Open a candidate; raises UnknownName if there is none of that name."""
-    refuse_unknown("candidate", [name], candidate_names(lake), "Nothing was done")
+    refuse_unknown_names("candidate", [name], candidate_names(lake), "Nothing was done")
     return open_lake(folder_of_candidate(lake, name), is_further=True)
 
 
@@ -136,20 +139,24 @@ def create_candidate(
             if lake.shared is None
             else "the lake is one itself"
         )
-        raise refused(name, bad, "Nothing was made", "Choose another name, or the lake beside it")
+        raise candidate_error(
+            name, bad, "Nothing was made", "Choose another name, or the lake beside it"
+        )
     own = [pipeline.contract(t, "Nothing was made") for t in tables]
     if unfit := [c.name for c in own if c.is_landed or c.is_given or not c.is_by_day]:
         others = "returned by an asset of a project, written by others"
         why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
-        raise refused(
+        raise candidate_error(
             name,
             why,
             "Nothing was made",
             "Choose tables that are made from other tables, one folder a day",
         )
-    if between := _between(pipeline, {c.name for c in own}):
+    if between := _tables_between(pipeline, {c.name for c in own}):
         why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
-        raise refused(name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too")
+        raise candidate_error(
+            name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too"
+        )
     facts = {
         "tables": [c.name for c in own],
         "by": whoami(),
@@ -166,11 +173,11 @@ def create_candidate(
             finish(json.dumps(facts).encode())
     except AlreadyThere:
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
-        raise refused(name, "it is there already", "Nothing was made", fix) from None
+        raise candidate_error(name, "it is there already", "Nothing was made", fix) from None
     return open_lake(folder, is_further=True)
 
 
-def _between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
+def _tables_between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
     """The other tables that are made from one of these and read by one of these, directly or
     through others."""
     after, before = set(own), set(own)
@@ -198,11 +205,13 @@ def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
     Killed meanwhile, the candidate is gone; the next call deletes what is left of its folder.
     """
     candidates = candidates_of(lake.place)
-    refuse_unknown(
+    refuse_unknown_names(
         "candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted"
     )
-    for stopped in (u for u in unfinished(lake) if u.what.split(" of ")[0] == publishing(name)):
-        raise refused(name, str(stopped), "Nothing was deleted", "Then discard it")
+    for stopped in (
+        u for u in unfinished_switches(lake) if u.what.split(" of ")[0] == publication_text(name)
+    ):
+        raise candidate_error(name, str(stopped), "Nothing was deleted", "Then discard it")
     if act:
         with candidates.alone():
             candidates.delete(name)
@@ -211,11 +220,11 @@ def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
             )  # in a bucket: what this machine keeps of it
 
 
-def publishing(name: str) -> str:
+def publication_text(name: str) -> str:
     """The publication of a candidate in words."""
     return f"publish {name}"
 
 
-def refused(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
+def candidate_error(name: str, culprit: str, consequence: str, fix: str) -> BackfillError:
     """The refusal to do something with a candidate."""
     return BackfillError(f"the candidate {name}", culprit, consequence, fix)

@@ -10,28 +10,32 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.candidates.candidates import FIT, publishing, refused
+from backfill_assets.candidates.candidates import FIT, candidate_error, publication_text
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, PUBLISH
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import stage_links
-from backfill_assets.kernel.tables.versions import Unfinished, switching, unfinished
+from backfill_assets.kernel.tables.versions import (
+    UnfinishedSwitch,
+    switch_tables,
+    unfinished_switches,
+)
 from backfill_assets.kernel.tables.view import read_view, writes_of
 from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, refuse_held_days, replace_days_locked
-from backfill_assets.reading.claims import finished_plans, held_back, new_id
+from backfill_assets.reading.claims import finished_plans, holding_plans, new_plan_id
 from backfill_assets.reading.moments import Moment
-from backfill_assets.reading.queries import unanswered
+from backfill_assets.reading.queries import failed_reads
 
 NOTHING = "Nothing was published"
 # Rows added, removed and changed on days of a table, between two moments.
@@ -56,7 +60,7 @@ class TablePublication:
         """The publication as one line."""
         done = f", by version {self.version}" if self.version is not None else ""
         return (
-            f"{self.table}: {ranges(self.days) or 'no day'}, {self.rows_now} row(s) now, "
+            f"{self.table}: {ranges_text(self.days) or 'no day'}, {self.rows_now} row(s) now, "
             f"{self.rows_then} then, "
             f"{self.same} day(s) the same{done}{'; ' if self.grounds else ''}{self.grounds}"
         )
@@ -64,7 +68,7 @@ class TablePublication:
 
 @dataclass(frozen=True)
 class Publication:
-    """What `publish` does or did."""
+    """What `publish_candidate_days` does or did."""
 
     id: str  # by which `rollback --plan` takes it back
     tables: tuple[TablePublication, ...]  # upstream first
@@ -76,7 +80,7 @@ class Publication:
         return any(t.version is not None for t in self.tables)
 
 
-def publish(request: "PublishRequest", act: bool) -> Publication:
+def publish_candidate_days(request: "PublishRequest", act: bool) -> Publication:
     """Make the candidate's days current: per table one commit that names its files, upstream first;
     without `act` only say what it would change.
 
@@ -87,20 +91,20 @@ def publish(request: "PublishRequest", act: bool) -> Publication:
     would fail.
     """
     _refuse_stopped(request)
-    chosen = _chosen(request)
+    chosen = _days_to_publish(request)
     _refuse_unanswered(request)
     _refuse_unfit(request, chosen)
     lake, names = request.lake, [t.name for t, _ in chosen]
-    previews = [_preview(request, t, v) for t, v in chosen]
-    earlier = [u.id for u in unfinished(lake) if u.what == request.what]
-    plan = earlier[0] if earlier else new_id(utc_now())
+    previews = [_preview_table(request, t, v) for t, v in chosen]
+    earlier = [u.id for u in unfinished_switches(lake) if u.what == request.what]
+    plan = earlier[0] if earlier else new_plan_id(utc_now())
     if not act:
         return Publication(plan, tuple(previews))
     with ExitStack() as locks:
         for name in names:
             locks.enter_context(lake.store.lock(name))
         _refuse_unfit(request, chosen)
-        with switching(lake, request.pipeline.contracts, names, request.unfinished(plan)):
+        with switch_tables(lake, request.pipeline.contracts, names, request.unfinished(plan)):
             versions = list(
                 _publish_tables(request, chosen, plan, {p.table: p.grounds for p in previews})
             )
@@ -128,7 +132,7 @@ class PublishRequest:
     @property
     def what(self) -> str:
         """The publication in words, by which a stopped one is found again."""
-        return f"{publishing(self.name)}{f' of {self.days}' if self.days is not None else ''}"
+        return f"{publication_text(self.name)}{f' of {self.days}' if self.days is not None else ''}"
 
     @property
     def again(self) -> str:
@@ -136,20 +140,20 @@ class PublishRequest:
         days = f" --days {self.days.start}..{self.days.last}" if self.days is not None else ""
         return f"backfill-assets candidate publish {self.name}{days} --yes"
 
-    def unfinished(self, plan: str) -> Unfinished:
+    def unfinished(self, plan: str) -> UnfinishedSwitch:
         """The publication while it runs, for the lake's log."""
         fix = (
             f"Finish it with `{self.again}`, or take it back with `backfill-assets rollback "
             f"--plan {plan} --yes`"
         )
-        return Unfinished(plan, self.what, fix)
+        return UnfinishedSwitch(plan, self.what, fix)
 
     def states(self) -> States:
         """The states of the lake's days now."""
         return self.pipeline.states(read_view(self.lake, self.pipeline.contracts))
 
 
-def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
+def _days_to_publish(request: PublishRequest) -> list[tuple[Table, TableView]]:
     """The candidate's own tables, upstream first, each with the newest receipts of its days."""
     pipeline, chosen = request.candidate_pipeline, list[tuple[Table, TableView]]()
     states = pipeline.states(read_view(request.candidate, pipeline.contracts))
@@ -166,27 +170,27 @@ def _chosen(request: PublishRequest) -> list[tuple[Table, TableView]]:
         }
         if unfit := [d for d in latest if states.of(name, d) not in FIT]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
-            reason = f"{ranges(unfit)} of {name} are {unfit_states} there"
-            raise refused(
+            reason = f"{ranges_text(unfit)} of {name} are {unfit_states} there"
+            raise candidate_error(
                 request.name,
                 reason,
                 NOTHING,
-                f"`{_command(request, 'catch-up')}`, or publish other days",
+                f"`{_candidate_command(request, 'catch-up')}`, or publish other days",
             )
         if latest:
             chosen.append((table, replace(view, latest=latest)))
     if not chosen:
-        fix = f"Build some: `{_command(request, 'backfill --from FIRST --to LAST')}`"
-        raise refused(request.name, "it holds no such day", NOTHING, fix)
+        fix = f"Build some: `{_candidate_command(request, 'backfill --from FIRST --to LAST')}`"
+        raise candidate_error(request.name, "it holds no such day", NOTHING, fix)
     return chosen
 
 
 def _refuse_stopped(request: PublishRequest) -> None:
     """Raise if a plan with some of the days waits for a person: its gate may have found what
     readers must not see."""
-    for held in held_back(request.candidate):
+    for held in holding_plans(request.candidate):
         if request.days is None or {*held.plan.days} & {*request.days}:
-            raise refused(
+            raise candidate_error(
                 request.name, held.line, NOTHING, f"Say --target {request.name} with these commands"
             )
 
@@ -195,9 +199,9 @@ def _refuse_unanswered(request: PublishRequest) -> None:
     """Raise if one of `[gates] reads` fails over the lake as it would be with all days of the
     candidate."""
     reads = request.lake.settings.gates.reads
-    if failed := unanswered(request.candidate, request.pipeline.contracts, reads):
+    if failed := failed_reads(request.candidate, request.pipeline.contracts, reads):
         fix = "Correct the read in lake.toml, or the candidate's code and build again"
-        raise refused(request.name, "; ".join(failed), NOTHING, fix)
+        raise candidate_error(request.name, "; ".join(failed), NOTHING, fix)
 
 
 def _refuse_other_code(request: PublishRequest, name: str) -> None:
@@ -215,10 +219,10 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
         f"Bring lake.toml and the pipeline's files from {request.candidate.address} to "
         f"{request.lake.address} first"
     )
-    raise refused(request.name, why, NOTHING, fix)
+    raise candidate_error(request.name, why, NOTHING, fix)
 
 
-def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
+def _preview_table(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
     latest, current = (
         built.latest,
         request.lake.store.view(table.name, table.contract.day_column).latest,
@@ -230,11 +234,13 @@ def _preview(request: PublishRequest, table: Table, built: TableView) -> TablePu
         if d not in current or current[d].entry.content != r.entry.content
     ]
     rows = sum(e.rows for e in replaced), sum(r.entry.rows for r in latest.values())
-    grounds = _grounds(request, table, built, differing)
+    grounds = _publication_grounds(request, table, built, differing)
     return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
 
 
-def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequence[date]) -> str:
+def _publication_grounds(
+    request: PublishRequest, table: Table, built: TableView, days: Sequence[date]
+) -> str:
     """The grounds for publishing these days: the gates of the candidate's finished plans that made
     them, else a comparison of their rows with the lake's, made now unless the request leaves it
     out."""
@@ -247,12 +253,12 @@ def _grounds(request: PublishRequest, table: Table, built: TableView, days: Sequ
         return ""
     if made_by == finished:
         return f"the gates of plan {', '.join(sorted(made_by))} passed"
-    count: CountChanges | None = offered("count_changes")
+    count: CountChanges | None = offered_function("count_changes")
     is_new = request.lake.store.head(table.name) < 0
     if is_new or not request.compares or count is None:
         return "not compared"
     sides = Moment(request.lake), Moment(there, built.version)
-    added, removed, changed = count(request.pipeline, table.name, contiguous(days), *sides)
+    added, removed, changed = count(request.pipeline, table.name, contiguous_ranges(days), *sides)
     return f"compared: {added} row(s) added, {removed} removed, {changed} changed"
 
 
@@ -276,8 +282,10 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
             d for d, r in built.latest.items() if digests.of(table.name, d) != r.entry.input_digest
         ]
         if changed:
-            why = f"inputs of {table.name} {ranges(changed)} moved since they were built"
-            raise refused(request.name, why, NOTHING, f"`{_command(request, 'catch-up')}`, again")
+            why = f"inputs of {table.name} {ranges_text(changed)} moved since they were built"
+            raise candidate_error(
+                request.name, why, NOTHING, f"`{_candidate_command(request, 'catch-up')}`, again"
+            )
 
 
 def _publish_tables(
@@ -301,13 +309,13 @@ def _publish_tables(
                 if done
                 else NOTHING
             )
-            raise refused(
+            raise candidate_error(
                 request.name,
                 f"{table.name}: {culprit}",
                 published,
                 request.unfinished(plan).fix if done else "Do it again",
             ) from error
-        done.append(f"{table.name} {ranges(built.latest)}")
+        done.append(f"{table.name} {ranges_text(built.latest)}")
 
 
 def _publish_table(
@@ -321,7 +329,11 @@ def _publish_table(
     base = states.view.table(table.name).version
     entries = {d: r.entry for d, r in latest.items()}
     write = Write(
-        contract, staged, entries, base, _provenance(request, table, states, latest, tags)
+        contract,
+        staged,
+        entries,
+        base,
+        _publication_provenance(request, table, states, latest, tags),
     )
 
     def digests_now(days: Iterable[date]) -> Mapping[date, str]:
@@ -339,7 +351,7 @@ def _publish_table(
         staged.drop()
 
 
-def _provenance(
+def _publication_provenance(
     request: PublishRequest,
     table: Table,
     states: States,
@@ -368,5 +380,5 @@ def _provenance(
     )
 
 
-def _command(request: PublishRequest, words: str) -> str:
+def _candidate_command(request: PublishRequest, words: str) -> str:
     return f"backfill-assets {words} --lake {shlex.quote(request.candidate.address)}"

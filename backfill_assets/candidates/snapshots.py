@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.intake.forgotten import erasures
+from backfill_assets.intake.forgotten import all_erasures
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.place.port import AlreadyThere, Changed
@@ -26,12 +26,18 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.fitness import (
     Unfit,
     differing_days,
-    settle,
-    settle_changing,
+    settle_changing_days,
+    settle_unfit_days,
     unfit_days_now,
 )
 from backfill_assets.reading.kept_files import bytes_pinned_by, keep_files
-from backfill_assets.reading.kept_snapshots import NAME, KeptTable, Snapshot, _existing, _refused
+from backfill_assets.reading.kept_snapshots import (
+    NAME,
+    KeptTable,
+    Snapshot,
+    _existing_place,
+    _snapshot_error,
+)
 from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.whole import snapshots_of
 
@@ -57,44 +63,48 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
     that is taken or not allowed and for tables without a version, and UnfitDays as the reader
     does."""
     if not NAME.fullmatch(request.name):
-        raise _refused(
+        raise _snapshot_error(
             request.name,
             "it is no name of letters, digits, `.`, `_` and `-`",
             "Choose another name",
         )
     with snapshots_of(lake.place).alone():
-        return _created(lake, pipeline, request)
+        return _create_alone(lake, pipeline, request)
 
 
-def _created(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
+def _create_alone(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
     snapshots, name = snapshots_of(lake.place), request.name
     try:
         with snapshots.making(
             name
         ) as finish:  # begun before files are chosen: none of them goes from now on
-            erased, snapshot = erasures(lake), _drawn(lake, pipeline, request)
-            if erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
-                raise _refused(
+            erased, snapshot = all_erasures(lake), _copy_and_prove(lake, pipeline, request)
+            if all_erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
+                raise _snapshot_error(
                     name, "an entity is being forgotten", "Finish `forget`, then do it again"
                 )
             finish(json.dumps(snapshot.to_dict(), indent=1).encode())
             return snapshot
     except AlreadyThere:
         culprit = "it is there already, and a snapshot never changes"
-        raise _refused(name, culprit, "Choose another name") from None
+        raise _snapshot_error(name, culprit, "Choose another name") from None
     except Changed:
-        raise _refused(
+        raise _snapshot_error(
             name, "another command took it for one that was stopped", "Do it again"
         ) from None
     except FileNotFoundError as error:
-        raise _refused(
+        raise _snapshot_error(
             name, f"a file was taken away meanwhile: {error.filename}", "Do it again"
         ) from error
 
 
-def _drawn(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
+def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
     """Keep the files of the chosen days, and compare their rows with the receipts."""
-    name, kept, chosen = request.name, dict[str, KeptTable](), _chosen(lake, pipeline, request)
+    name, kept, chosen = (
+        request.name,
+        dict[str, KeptTable](),
+        _tables_to_keep(lake, pipeline, request),
+    )
     for contract, version, entries in chosen:
         files, pinned = keep_files(
             lake, contract, version, entries, lake.place.at(f"{SNAPSHOTS}/{name}")
@@ -110,7 +120,7 @@ def _drawn(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot
     return Snapshot(name, utc_now(), whoami(), request.note, kept)
 
 
-def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
+def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
     contracts = [pipeline.contract(n, "Nothing was kept") for n in request.tables] or list(
         pipeline.contracts
     )
@@ -126,13 +136,13 @@ def _chosen(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Ch
         }
         days = list(request.days) if request.days else sorted(held)
         if view.version < 0:
-            raise _refused(
+            raise _snapshot_error(
                 request.name,
                 f"the table {contract.name} was never made",
                 "Name others with --tables",
             )
-        settle(contract, unfit_days_now(states, contract.name, days), request.unfit)
-        settle_changing(contract, states, days, request.unfit)
+        settle_unfit_days(contract, unfit_days_now(states, contract.name, days), request.unfit)
+        settle_changing_days(contract, states, days, request.unfit)
         entries = {d: held[d] for d in days if d in held}
         chosen.append((contract, view.version, entries))
     return chosen
@@ -144,9 +154,10 @@ def _refuse_differing(
     """Raise BackfillError where the rows of a day differ from its receipt."""
     wrong = differing_days(lake, contract, days, audit_table(lake, contract, version, list(days)))
     if wrong:
-        raise _refused(
+        raise _snapshot_error(
             name,
-            f"{contract.name} {', '.join(map(str, contiguous(wrong)))}: the rows are not those of "
+            f"{contract.name} {', '.join(map(str, contiguous_ranges(wrong)))}: the rows are not "
+            "those of "
             "its receipts, "
             "something altered a data file",
             "Make these days again: `backfill-assets backfill --force --from "
@@ -160,7 +171,7 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 
     Killed meanwhile, the snapshot is gone; the next call deletes what is left of its folder.
     """
-    _existing(lake, name, "dropped")
+    _existing_place(lake, name, "dropped")
     with snapshots_of(lake.place).alone():
         snapshots_of(lake.place).delete(name)
 
@@ -168,6 +179,6 @@ def drop_snapshot(lake: Lake, name: str) -> None:
 def held_bytes(lake: Lake, name: str) -> int:
     """Return the bytes that would be free without the snapshot, once upkeep deletes what it alone
     has pinned."""
-    place = _existing(lake, name, "dropped")
+    place = _existing_place(lake, name, "dropped")
     own = sum(place.size(file) or 0 for file in place.below() if file.endswith(".parquet"))
     return own + bytes_pinned_by(lake, name)

@@ -16,11 +16,11 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import lake_option
-from backfill_assets.cli.drawing import broken, remark
-from backfill_assets.kernel.core.errors import BackfillError, SettingsError, unusable
+from backfill_assets.cli.drawing import broken_lines, remark
+from backfill_assets.kernel.core.errors import BackfillError, SettingsError, unusable_file_error
 from backfill_assets.kernel.core.process import collect_seldom
-from backfill_assets.kernel.core.rooms import Command, resolve, rooms
-from backfill_assets.kernel.core.texts import did_you_mean, scrub
+from backfill_assets.kernel.core.rooms import Command, installed_rooms, resolve_reference
+from backfill_assets.kernel.core.texts import did_you_mean, scrub_secrets
 
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -30,10 +30,10 @@ HEADINGS = ("Begin", "Load", "Look", "Correct", "Trust", "Keep")  # in the order
 
 def all_commands() -> dict[str, Command]:
     """Return the commands of all rooms by their names, in the order of the rooms."""
-    return {name: command for room in rooms() for name, command in room.commands.items()}
+    return {name: command for room in installed_rooms() for name, command in room.commands.items()}
 
 
-class _Group(click.Group):
+class _CommandGroup(click.Group):
     """The commands, each imported when used; the product's own errors and interrupts take one line,
     no traceback."""
 
@@ -46,8 +46,8 @@ class _Group(click.Group):
         entry = all_commands().get(cmd_name)
         if entry is None:
             return None
-        with _interrupts_end_it():
-            command: click.Command = resolve(entry.reference)
+        with _end_process_by_interrupts():
+            command: click.Command = resolve_reference(entry.reference)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -86,18 +86,18 @@ class _Group(click.Group):
                     remark(f"Error: {one}")
                 ctx.exit(2 if isinstance(error, SettingsError) else 1)
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-                remark(f"Error: {unusable(error)}")
+                remark(f"Error: {unusable_file_error(error)}")
                 ctx.exit(1)
             if isinstance(error, click.UsageError) and not isinstance(
                 error, click.exceptions.NoArgsIsHelpError
             ):
-                said = broken(scrub(error.format_message()), len("Error: "))
+                said = broken_lines(scrub_secrets(error.format_message()), len("Error: "))
                 raise click.UsageError(said, error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
 
 
 @contextlib.contextmanager
-def _interrupts_end_it() -> Iterator[None]:
+def _end_process_by_interrupts() -> Iterator[None]:
     """Let the kernel end the process by an interrupt in here, where nothing is open yet. Python
     loses an interrupt at the end of an import: there it runs in the callback of a weak reference,
     whose errors are only printed.
@@ -126,7 +126,8 @@ def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
 
 
 @click.group(
-    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    cls=_CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @lake_option
 @click.version_option(package_name="backfill-assets")
@@ -147,7 +148,7 @@ def main() -> None:
         app(prog_name="backfill-assets")
     except SystemExit as ended:
         if ended.code in INTERRUPTED:
-            _die_of(int(ended.code) - 128)
+            _end_by_signal(int(ended.code) - 128)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(
                 signal.SIGINT, signal.SIG_DFL
@@ -165,7 +166,7 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, mode))
 
 
-def _die_of(number: int) -> None:
+def _end_by_signal(number: int) -> None:
     """End this process by the signal that interrupted it, as shells expect of a program that was
     interrupted.
 

@@ -13,39 +13,39 @@ from functools import partial
 
 import click
 
-from backfill_assets.assets.declared import declared
+from backfill_assets.assets.declared import declared_tables
 from backfill_assets.cli.common import (
     TEXT,
+    caller_overrides,
     json_and_lake,
     keep_good_option,
-    names_of,
-    overrides,
     say_unusable,
     some_days_options,
+    split_names,
     target_option,
 )
 from backfill_assets.cli.drawing import draw_table, remark, say
-from backfill_assets.cli.landing_command import opened_now
-from backfill_assets.cli.output import answer
-from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome
+from backfill_assets.cli.landing_command import observed_lake
+from backfill_assets.cli.output import write_answer
+from backfill_assets.cli.progress import ProgressLines, RunOutcome, TableOutcome
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.landed_changes import landed
+from backfill_assets.intake.landed_changes import compare_sources
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.contracts import refuse_external
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, ranges
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.frontier import is_lowered
-from backfill_assets.kernel.core.plans import Work, forced
+from backfill_assets.kernel.core.frontier import is_as_of_lowered
+from backfill_assets.kernel.core.plans import Work, forced_tables
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import known_names
-from backfill_assets.kernel.core.write_mode import keeping_good_days
+from backfill_assets.kernel.core.texts import known_names_advice
+from backfill_assets.kernel.core.write_mode import good_days_tags
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable, unwritable_folder
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.derived import refuse_unbuildable
-from backfill_assets.kernel.write.judging import judged_by_receipts
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.judging import judge_by_receipts
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.check_history import warnings
+from backfill_assets.reading.check_history import warning_line
 
 
 @click.command()
@@ -65,16 +65,20 @@ def backfill(
 
     Where all of them are as their inputs say, no run is made.
     """
-    lake, pipeline = opened_now()
-    days = allowed(days, lake.settings.start_date)
+    lake, pipeline = observed_lake()
+    days = require_partitions(days, lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, named)
     request = Work(
-        days, tables, note=note, tags=keeping_good_days(keep_good_days), force=forced(tables, force)
+        days,
+        tables,
+        note=note,
+        tags=good_days_tags(keep_good_days),
+        force=forced_tables(tables, force),
     )
-    known = Known(lake, pipeline)
+    known = KnownStates(lake, pipeline)
     outcome = run_if_needed(known, request)
     phases = [partial(draw_phases, outcome)] if profile else []
-    answer(
+    write_answer(
         {**days.to_dict(), **outcome.to_dict()},
         [partial(_draw_outcome, lake, request, outcome), *phases],
     )
@@ -87,14 +91,14 @@ def backfill(
         click.get_current_context().exit(1)
 
 
-def say_warnings(known: Known, days: Mapping[str, Collection[date]]) -> None:
+def say_warnings(known: KnownStates, days: Mapping[str, Collection[date]]) -> None:
     """Name on stderr what the checks find on these days of tables, in one line; nothing where all
     pass."""
-    if days and (line := warnings(known.lake, known.states, days)):
+    if days and (line := warning_line(known.lake, known.states, days)):
         remark(line)
 
 
-def allowed(days: DayRange, start: date) -> DayRange:
+def require_partitions(days: DayRange, start: date) -> DayRange:
     """Return the days, if all are partitions: from the lake's first day through yesterday (UTC)."""
     newest = utc_today() - ONE_DAY
     if start > newest:
@@ -113,10 +117,10 @@ def allowed(days: DayRange, start: date) -> DayRange:
     raise click.UsageError(f"the days {days}: {wrong}. Nothing was done. {fix}.")
 
 
-def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
+def chosen_tables(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     """Return the named tables (None: all) in the lake's order; raise click's error for an unknown
     one, and where there is none."""
-    listed = names_of(named)
+    listed = split_names(named)
     wanted = set(known if listed is None else listed)
     if unknown := sorted(wanted - {*known}):
         culprit, nearest = f"no table {', '.join(unknown)}", unknown[0]
@@ -124,7 +128,7 @@ def chosen(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
         culprit, nearest = "no table is named", ""
     else:
         return tuple(name for name in known if name in wanted)
-    advice = known_names(nearest, known)
+    advice = known_names_advice(nearest, known)
     raise click.BadParameter(f"{culprit}. {advice}", param_hint="--tables")
 
 
@@ -134,43 +138,43 @@ def tables_to_make(lake: Lake, pipeline: Pipeline, named: str | None) -> tuple[s
     known = [table for table in pipeline.tables if lake.writes(table.name)]
     if named is None:
         known = [table for table in known if not table.contract.external]
-    tables = chosen(named, [table.name for table in known])
+    tables = chosen_tables(named, [table.name for table in known])
     for name in tables:
         refuse_external(pipeline.table(name).contract)
     return tables
 
 
-def run_if_needed(known: Known, request: Work) -> RunOutcome:
+def run_if_needed(known: KnownStates, request: Work) -> RunOutcome:
     """Run the request; if every day is as a run would leave it, return that outcome without Dagster
     and Spark. Readers then see what stands together, also what a killed run left."""
-    outcome = _run_if_needed(known, request)
+    outcome = _run_or_foresee(known, request)
     if unwritable_folder(known.lake) is None:
-        record(known.lake, known.pipeline.contracts, request.reason)
+        record_versions(known.lake, known.pipeline.contracts, request.reason)
     return outcome
 
 
-def _run_if_needed(known: Known, request: Work) -> RunOutcome:
-    if overrides().work is not None:
-        return work(known, request, begin=False)
+def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
+    if caller_overrides().work is not None:
+        return run_work(known, request, begin=False)
     began = time.perf_counter()
-    forecast = foreseen(known, request.tables, request.days, bool(request.force))
+    forecast = foresee_run(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:  # a run is needed
-        return work(known, request, begin=forecast.needs_engine)
+        return run_work(known, request, begin=forecast.needs_engine)
     tables = tuple(
         TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items()
     )
     return RunOutcome("", True, tables, "", time.perf_counter() - began)
 
 
-def work(known: Known, request: Work, begin: bool = True) -> RunOutcome:
+def run_work(known: KnownStates, request: Work, begin: bool = True) -> RunOutcome:
     """Run the request, with its progress on stderr. `begin`: start the engine while Dagster is
     imported, as it is sure to be needed; rows that assets of a project return need none."""
-    if (instead := overrides().work) is not None:
+    if (instead := caller_overrides().work) is not None:
         return instead(known, request)
     if begin and is_computed(known.lake, request):
         refuse_unwritable(known.lake)
         LakeSession(known.lake).begin()
-    with Lines(request.days) as lines:
+    with ProgressLines(request.days) as lines:
         from backfill_assets.cli.runner import run_backfill
 
         return run_backfill(known, request, lines)
@@ -179,7 +183,7 @@ def work(known: Known, request: Work, begin: bool = True) -> RunOutcome:
 def is_computed(lake: Lake, request: Work) -> bool:
     """Whether the lake's engine computes any of the tables: not where assets of a project return
     all of them."""
-    return not {*request.tables} <= {table.contract.name for table in declared(lake.root)}
+    return not {*request.tables} <= {table.contract.name for table in declared_tables(lake.root)}
 
 
 def draw_phases(outcome: RunOutcome) -> None:
@@ -217,7 +221,7 @@ def _note_kept_back(made: TableOutcome) -> None:
     """Name on stderr the days of a table that its gates refused, if there are any."""
     if made.kept_back:
         remark(
-            f"Note: {made.table} {ranges(made.kept_back)} refused: stayed as they were, the "
+            f"Note: {made.table} {ranges_text(made.kept_back)} refused: stayed as they were, the "
             "others were made"
         )
 
@@ -227,7 +231,8 @@ def _note_incomplete(made: TableOutcome) -> None:
     if made.incomplete:
         why = "input days are missing, or were made without a column that is read"
         remark(
-            f"Note: {made.table} {ranges(made.incomplete)} incomplete: {why}; `backfill-assets "
+            f"Note: {made.table} {ranges_text(made.incomplete)} incomplete: {why}; "
+            "`backfill-assets "
             "status --why`"
         )
 
@@ -236,7 +241,7 @@ def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
     draw_outcomes([(request, outcome)], with_span=False)
     for made in outcome.tables:
         if made.irreproducible:
-            days = ", ".join(map(str, contiguous(made.irreproducible)))
+            days = ", ".join(map(str, contiguous_ranges(made.irreproducible)))
             say(
                 f"{made.table} {days}: other rows than the same inputs, code and settings gave "
                 "before: see `status`"
@@ -247,17 +252,17 @@ def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
             "makes one)."
         )
         return
-    from backfill_assets.cli.dagster_home import lake_words
+    from backfill_assets.cli.dagster_home import lake_option_text
 
     verdict = "succeeded" if outcome.success else "failed"
-    command = f"backfill-assets {lake_words(lake)}ui"
+    command = f"backfill-assets {lake_option_text(lake)}ui"
     click.echo(
         f"run {outcome.run_id} {verdict} after {outcome.seconds:.1f} s; see it with: {command}"
     )
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Forecast:
     """The outcome of a backfill: `rows` per table where a run would compute, write and refuse
     nothing; else None, and whether the run surely needs the engine."""
 
@@ -265,23 +270,25 @@ class Foreseen:
     needs_engine: bool = False
 
 
-def foreseen(known: Known, names: Sequence[str], days: DayRange, force: bool = False) -> Foreseen:
+def foresee_run(
+    known: KnownStates, names: Sequence[str], days: DayRange, force: bool = False
+) -> Forecast:
     """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
     lake, states = known.lake, known.states
     lands = any(states.contracts[name].is_landed for name in names)
-    comparison = landed(LakeSession(lake)) if lands else None
+    comparison = compare_sources(LakeSession(lake)) if lands else None
     to_compute = [name for name in names if force or not _is_all_settled(states, name, days)]
     has_disputed_files = comparison is not None and bool(comparison.disputed)
-    if has_disputed_files or _is_unsound(states, names):
-        return Foreseen(None, needs_engine=False)
+    if has_disputed_files or _refuses_or_repairs(states, names):
+        return Forecast(None, needs_engine=False)
     needs_a_scan = comparison is not None and not comparison.is_scanned
     if to_compute or needs_a_scan:
         counts_rows = comparison is not None and comparison.counts_rows
         builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
-        return Foreseen(None, needs_engine=counts_rows or builds)
+        return Forecast(None, needs_engine=counts_rows or builds)
     if not all(_would_pass_gates(lake, states, name, days) for name in names):
-        return Foreseen(None)
-    return Foreseen({name: _rows_by_receipts(states, name, days) for name in names})
+        return Forecast(None)
+    return Forecast({name: _rows_by_receipts(states, name, days) for name in names})
 
 
 def _is_all_settled(states: States, name: str, days: DayRange) -> bool:
@@ -295,13 +302,14 @@ def _rows_by_receipts(states: States, name: str, days: DayRange) -> int:
     return sum(latest[day].entry.rows for day in days)
 
 
-def _is_unsound(states: States, names: Sequence[str]) -> bool:
+def _refuses_or_repairs(states: States, names: Sequence[str]) -> bool:
     """Whether a run of these tables refuses days, or repairs a ledger, though every day is as its
     inputs say."""
     if states.before_start():
         return True
     if any(
-        source.doubted_arrivals() or is_lowered(source) for source in states.view.sources.values()
+        source.doubted_arrivals() or is_as_of_lowered(source)
+        for source in states.view.sources.values()
     ):
         return True
     return any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
@@ -322,5 +330,5 @@ def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> 
     moves_a_gate = name in gates.tables or gates.incomplete == "refuse"
     if not moves_a_gate:  # what was written passed all that no setting moves
         return True
-    judged = judged_by_receipts(lake.settings, states, states.contracts[name], list(days))
+    judged = judge_by_receipts(lake.settings, states, states.contracts[name], list(days))
     return not any(finding.refuses for findings in judged.values() for finding in findings)

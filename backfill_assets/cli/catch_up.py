@@ -15,47 +15,47 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.backfill import draw_outcomes, say_warnings, work
+from backfill_assets.cli.backfill import draw_outcomes, run_work, say_warnings
 from backfill_assets.cli.common import (
     TEXT,
     days_options,
     json_and_lake,
     keep_good_option,
     named_lake,
-    opened,
+    opened_lake,
     say_unusable,
     wants_json,
 )
-from backfill_assets.cli.drawing import TextTable, number, remark
-from backfill_assets.cli.landing_command import scan_what_can_be
-from backfill_assets.cli.output import Part, answer, draw
+from backfill_assets.cli.drawing import TextTable, number_text, remark
+from backfill_assets.cli.landing_command import scan_each_source
+from backfill_assets.cli.output import Part, draw_parts, write_answer
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.too_late import release_late_rows
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
-from backfill_assets.kernel.core.downstream import with_downstream
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
+from backfill_assets.kernel.core.downstream import requests_with_downstream
 from backfill_assets.kernel.core.errors import (
     NOT_RUN,
     OTHER_ROWS_AGAIN,
     OTHER_ROWS_ALONE,
     OTHER_TYPE,
 )
-from backfill_assets.kernel.core.needs import Needs, identities, needs, run_requests
+from backfill_assets.kernel.core.needs import Needs, rebuild_needs, request_identities, run_requests
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.write_mode import keeping_good_days
+from backfill_assets.kernel.core.write_mode import good_days_tags
 from backfill_assets.kernel.tables.home import Lake, unwritable_folder
-from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.write.known import Known
-from backfill_assets.reading.claims import ActivePlan, days_of_active_plans, held_back
+from backfill_assets.kernel.tables.versions import record_versions
+from backfill_assets.kernel.write.known import KnownStates
+from backfill_assets.reading.claims import ActivePlan, days_of_active_plans, holding_plans
 
 Day = tuple[str, date]
 PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
 
 
 @dataclass
-class CaughtUp:
+class CatchUpResult:
     """What a catch-up did, and what it left."""
 
     runs: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
@@ -89,20 +89,20 @@ def catch_up(keep_good_days: bool, note: str) -> None:
     usable; 3 if only plans that wait at their `--stop-after` hold days back.
     """
     lake = named_lake()
-    blocked, failed = scan_what_can_be(lake) if lake.shared is None else ((), [])
+    blocked, failed = scan_each_source(lake) if lake.shared is None else ((), [])
     done = replace(
-        until_settled(lake, note, "catch-up", tags=keeping_good_days(keep_good_days)),
+        rebuild_until_settled(lake, note, "catch-up", tags=good_days_tags(keep_good_days)),
         blocked=blocked,
         unscanned=tuple(map(str, failed)),
     )
-    report(replace(done, fruitless=say_unusable(lake).fruitless))
+    report_catch_up(replace(done, fruitless=say_unusable(lake).fruitless))
 
 
-def _look() -> tuple[Known, Needs]:
+def _current_needs() -> tuple[KnownStates, Needs]:
     # Of one reading: lake.toml may change meanwhile, and what makes rows must sign them.
-    lake, pipeline = opened()
-    known = Known(lake, pipeline)
-    found = needs(known.states, {}, utc_today())
+    lake, pipeline = opened_lake()
+    known = KnownStates(lake, pipeline)
+    found = rebuild_needs(known.states, {}, utc_today())
     is_candidate = lake.shared is not None
     return known, _needs_of_candidate(lake, found) if is_candidate else found
 
@@ -126,10 +126,10 @@ class _Runs:
     in_vain: set[Day] = field(default_factory=set)
     rebuilt: Counter[Day] = field(default_factory=Counter)  # how often each day succeeded
 
-    def run(self, known: Known, found: Work) -> None:
+    def run(self, known: KnownStates, found: Work) -> None:
         """Run a request; after a failure its days in halves."""
         request = replace(found, **self.marks)
-        outcome = work(known, request)
+        outcome = run_work(known, request)
         self.done.append((request, outcome))
         kept_back = {(made.table, day) for made in outcome.tables for day in made.kept_back}
         self.in_vain |= kept_back
@@ -150,41 +150,41 @@ class _Runs:
 
     def _run_halves(self, found: Work, days: Sequence[Day]) -> None:
         """Run the earlier and the later half of those of `days` that still need a rebuild."""
-        known, now = _look()
+        known, now = _current_needs()
         still = [day for table, day in days if day in now.needed[table]]
         half = (len(still) + 1) // 2
         for part in (still[:half], still[half:]):
             if part:
                 needed = {str(day): found.needed[str(day)] for day in part}
-                span = from_inclusive(part[0], part[-1])
+                span = inclusive_range(part[0], part[-1])
                 self.run(known, replace(found, days=span, needed=needed, tables=(found.table,)))
 
 
-def until_settled(
+def rebuild_until_settled(
     lake: Lake,
     note: str,
     reason: str,
     left_alone: Collection[Day] = (),
     tags: Mapping[str, str] | None = None,
-) -> CaughtUp:
+) -> CatchUpResult:
     """Run one request after the other, with these `tags`, reading the states again after each. Days
     that a run kept back are left. Days of a failed run are tried again in halves, down to days that
     fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
     runs = _Runs(lake, {"note": note, "reason": reason, "tags": tags or {}})
-    left_alone = {*left_alone, *_planned(lake)}
-    known, still = _look()
-    while requests := _requests(known.states, still, {*left_alone, *runs.in_vain}):
+    left_alone = {*left_alone, *_days_of_plans(lake)}
+    known, still = _current_needs()
+    while requests := _next_requests(known.states, still, {*left_alone, *runs.in_vain}):
         runs.run(known, requests[0])
-        known, still = _look()
+        known, still = _current_needs()
     if unwritable_folder(lake) is None:
-        record(lake, known.pipeline.contracts, reason)  # also what a killed run left
-    done = CaughtUp(runs.done)
+        record_versions(lake, known.pipeline.contracts, reason)  # also what a killed run left
+    done = CatchUpResult(runs.done)
     for name, needed in still.needed.items():
         if left := sorted(day for day in needed if (name, day) not in left_alone):
             tried = [day for day in left if (name, day) in runs.in_vain]
             done.left[name] = list(map(str, left))
             done.why[name] = _why_remaining(still, name, tried)
-    done.held_back, done.waits = _held_back(lake, still)
+    done.held_back, done.waits = _idle_plans(lake, still)
     return done
 
 
@@ -202,15 +202,17 @@ def _is_refusal(cause: str) -> bool:
     return "the transform of" in cause and PLANNING.search(cause) is not None
 
 
-def _held_back(lake: Lake, still: Needs) -> tuple[list[str], bool]:
+def _idle_plans(lake: Lake, still: Needs) -> tuple[list[str], bool]:
     """Return a line per idle plan with days that need a rebuild, and whether all of them wait at
     their `stop_after`."""
-    found = [held for held in held_back(lake, also_idle=True) if _is_needed(held.plan, still)]
+    found = [
+        held for held in holding_plans(lake, also_idle=True) if _needs_rebuild(held.plan, still)
+    ]
     only_wait = bool(found) and all(held.state == "waiting" for held in found)
     return [held.line for held in found], only_wait
 
 
-def _is_needed(plan: ActivePlan, still: Needs) -> bool:
+def _needs_rebuild(plan: ActivePlan, still: Needs) -> bool:
     """Whether a day of the plan needs a rebuild."""
     return any({*plan.days} & still.needed.get(table, set()) for table in plan.tables)
 
@@ -226,7 +228,7 @@ def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
     return "; ".join(reasons)
 
 
-def _planned(lake: Lake) -> set[Day]:
+def _days_of_plans(lake: Lake) -> set[Day]:
     """Return the days of active plans, which are left to these plans."""
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
@@ -237,24 +239,24 @@ def _planned(lake: Lake) -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[Work]:
+def _next_requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[Work]:
     """Return the requests, upstream first; the first with its downstream days in the same run."""
     alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
     requests: list[Work] = []
     for name, days in found.ready.items():
-        known = identities(states, name, days - alone[name])
+        known = request_identities(states, name, days - alone[name])
         requests += run_requests(states, name, known, {}, 1, frozenset())[0]
-    return with_downstream(states, requests, found, alone)
+    return requests_with_downstream(states, requests, found, alone)
 
 
-def report(done: CaughtUp) -> None:
+def report_catch_up(done: CatchUpResult) -> None:
     """Draw the runs, what the checks find on their days, and the days that are left. Ends with exit
     code 1 if a run failed or a day is left."""
     runs = [{"days": str(a.days), "reason": a.reason, **o.to_dict()} for a, o in done.runs]
     is_idle = not (done.runs or done.held_back or done.unscanned)
     drawn = [] if is_idle else [partial(draw_outcomes, done.runs)]
     document = {**vars(done), "runs": runs, "blocked": sorted(done.blocked)}
-    answer(
+    write_answer(
         document, drawn, "Nothing to do: every day before today (UTC) that can be is up to date."
     )
     for request, outcome in done.runs:
@@ -271,13 +273,13 @@ def report(done: CaughtUp) -> None:
         click.get_current_context().exit(3 if only_waits else 1)
 
 
-def _warn_of_written_days(done: CaughtUp) -> None:
+def _warn_of_written_days(done: CatchUpResult) -> None:
     made = defaultdict[str, set[date]](set)
     for request, _ in done.runs:
         for name in request.tables:
             made[name].update(request.days)
     if made:
-        say_warnings(Known(*opened()), made)
+        say_warnings(KnownStates(*opened_lake()), made)
 
 
 @click.command("replay-late")
@@ -298,19 +300,19 @@ def replay_late(days: DayRange, note: str) -> None:
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     lake = named_lake()
-    others = {(name, day) for name, found in _look()[1].needed.items() for day in found}
+    others = {(name, day) for name, found in _current_needs()[1].needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not wants_json():
-        draw(_late(released))
-    done = until_settled(lake, note.strip(), "replay-late", others)
+        draw_parts(_late_rows(released))
+    done = rebuild_until_settled(lake, note.strip(), "replay-late", others)
     say_unusable(lake)
-    report(done)
+    report_catch_up(done)
 
 
-def _late(found: Mapping[tuple[date, date], int]) -> Iterator[Part]:
+def _late_rows(found: Mapping[tuple[date, date], int]) -> Iterator[Part]:
     if not found:
         yield "Nothing is kept in too_late for these days."
         return
     rows = [(event, arrived, rows) for (arrived, event), rows in found.items()]
     yield TextTable(["event day", "arrived", "rows"], sorted(rows))
-    yield f"{number(sum(found.values()))} row(s) that came too late count now."
+    yield f"{number_text(sum(found.values()))} row(s) that came too late count now."

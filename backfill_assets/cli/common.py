@@ -19,7 +19,7 @@ import click
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.days import (
     DayRange,
-    from_inclusive,
+    inclusive_range,
     parse_day,
     parse_days,
     parse_span,
@@ -29,8 +29,8 @@ from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.core.rooms import offered
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.rooms import offered_function
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from backfill_assets.cli.progress import RunOutcome
     from backfill_assets.kernel.core.plans import Work
     from backfill_assets.kernel.tables.home import Lake
-    from backfill_assets.kernel.write.known import Known
+    from backfill_assets.kernel.write.known import KnownStates
     from backfill_assets.kernel.write.model import Pipeline
     from backfill_assets.reading.rejected import Unusable
 
@@ -50,7 +50,7 @@ LAKE_KEY, TARGET_KEY, JSON_KEY = (
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def _kept_option(
+def _meta_option(
     key: str, *spelled: str, **words: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """An option whose value is kept under `key` in click's `meta`, and no argument of the
@@ -66,11 +66,11 @@ def _kept_option(
 # Before or after the verb: `meta` is shared by a command and its groups, and the innermost is read
 # last.
 lake_help = "The lake's folder. [default: $BACKFILL_ASSETS_LAKE, else .lake in the project]"
-lake_option = _kept_option(LAKE_KEY, LAKE_OPTION, metavar="DIR", help=lake_help)
-target_option = _kept_option(
+lake_option = _meta_option(LAKE_KEY, LAKE_OPTION, metavar="DIR", help=lake_help)
+target_option = _meta_option(
     TARGET_KEY, "--target", metavar="NAME", help="A candidate of the lake, in its place."
 )
-json_option = _kept_option(
+json_option = _meta_option(
     JSON_KEY, "--json", "as_json", is_flag=True, help="One JSON document on stdout."
 )
 
@@ -102,26 +102,32 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in n
             self.fail(str(error), param, ctx)
 
 
-def _utf8(text: str) -> str:
+def _utf8_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:  # no receipt could keep it
         raise ValueError(
-            f"'{plain(text)}' is not UTF-8. Nothing was done. Write it in UTF-8."
+            f"'{printable_text(text)}' is not UTF-8. Nothing was done. Write it in UTF-8."
         ) from None
     return text
 
 
-TEXT, DAY, SPAN = Parsed("text", _utf8), Parsed("YYYY-MM-DD", parse_day), Parsed("A..B", parse_span)
+TEXT, DAY, SPAN = (
+    Parsed("text", _utf8_text),
+    Parsed("YYYY-MM-DD", parse_day),
+    Parsed("A..B", parse_span),
+)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _days_in(path: str) -> DayRange:
+def _days_in_file(path: str) -> DayRange:
     """The days that a file lists, one or more a line; # begins a comment."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{plain(path)} cannot be read: {error}. Nothing was done.") from None
+        raise ValueError(
+            f"{printable_text(path)} cannot be read: {error}. Nothing was done."
+        ) from None
     return parse_days(",".join(line.partition("#")[0] for line in lines))
 
 
@@ -143,7 +149,7 @@ def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
         "--days", "--partitions", "span", type=Parsed("DAYS", parse_days), help=which
     )
     listing = "A file with such days; # begins a comment."
-    listed = click.option("--days-from", "listed", type=Parsed("FILE", _days_in), help=listing)
+    listed = click.option("--days-from", "listed", type=Parsed("FILE", _days_in_file), help=listing)
     return days_options(several=several)(listed(with_days))
 
 
@@ -165,7 +171,7 @@ def days_options(
         def with_days(
             *args: Any, first: date | None, last: date | None, span: DayRange | None, **options: Any
         ) -> None:
-            days = _days(first, last, span)
+            days = _days_of_options(first, last, span)
             if days is None and required:
                 raise click.UsageError("which days? Say --from DAY --to DAY.")
             command(*args, days=days, **options)
@@ -181,20 +187,22 @@ def days_options(
     return decorate
 
 
-def _days(first: date | None, last: date | None, span: DayRange | None) -> DayRange | None:
+def _days_of_options(
+    first: date | None, last: date | None, span: DayRange | None
+) -> DayRange | None:
     """Return the days of `--from` and `--to`, or of `--days`; raise click's error where they
     contradict each other."""
     if span is not None and (first or last):
         raise click.UsageError("--days says the days already: leave --from and --to away.")
     if first:
-        return inclusive(first, last or first)
+        return inclusive_days(first, last or first)
     if last:
         raise click.UsageError("--to is the last day; the first one is missing: --from DAY.")
     return span
 
 
 @contextlib.contextmanager
-def usage() -> Iterator[None]:
+def errors_as_usage() -> Iterator[None]:
     """Turn errors of the product inside into wrong usage: exit code 2."""
     try:
         yield
@@ -202,11 +210,11 @@ def usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def inclusive(first: date, last: date) -> DayRange:
+def inclusive_days(first: date, last: date) -> DayRange:
     """Return the range `first` through `last`; raise click's error where it ends before it
     starts."""
-    with usage():
-        return from_inclusive(first, last)
+    with errors_as_usage():
+        return inclusive_range(first, last)
 
 
 def lake_root() -> Path:
@@ -217,10 +225,10 @@ def lake_root() -> Path:
     if (target := meta.get(TARGET_KEY)) is None:
         return root
     from backfill_assets.kernel.core.addresses import CANDIDATES
-    from backfill_assets.kernel.tables.table_places import home_of
+    from backfill_assets.kernel.tables.table_places import base_lake_folder
 
     folder: Path = root / CANDIDATES / target
-    if home_of(folder) == folder:
+    if base_lake_folder(folder) == folder:
         raise BackfillError(
             f"the candidate {target}",
             f"the lake {address_of(root)} has none of that name",
@@ -236,10 +244,10 @@ class Overrides:
     `obj`."""
 
     opened: "Callable[[], tuple[Lake, Pipeline]] | None" = None
-    work: "Callable[[Known, Work], RunOutcome] | None" = None
+    work: "Callable[[KnownStates, Work], RunOutcome] | None" = None
 
 
-def overrides() -> Overrides:
+def caller_overrides() -> Overrides:
     """Return the functions that the command's caller put in place of the usual ones (`Overrides`;
     usually none)."""
     return click.get_current_context().find_object(Overrides) or Overrides()
@@ -250,9 +258,9 @@ def named_lake() -> "Lake":
     return open_lake(lake_root())
 
 
-def opened() -> "tuple[Lake, Pipeline]":
+def opened_lake() -> "tuple[Lake, Pipeline]":
     """Open the chosen lake and its pipeline; raises SettingsError if there is none."""
-    if (instead := overrides().opened) is not None:
+    if (instead := caller_overrides().opened) is not None:
         return instead()
     lake = named_lake()
     return lake, pipeline_in(lake)
@@ -282,15 +290,15 @@ def say_unusable(lake: "Lake") -> "Unusable":
     """Name the rows that landed and that no table gets, or that there is no file where lake.toml
     says, in one line on stderr; return the former."""
     from backfill_assets.cli.drawing import remark
-    from backfill_assets.intake.ledger import FILES, of_source
-    from backfill_assets.reading.rejected import unusable
+    from backfill_assets.intake.ledger import FILES, ledger_of_source
+    from backfill_assets.reading.rejected import unusable_rows
 
-    ledgers = [of_source(FILES, each.source) for each in lake.by_source()]
+    ledgers = [ledger_of_source(FILES, each.source) for each in lake.by_source()]
     empty = all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers)
-    if ledgers and empty and not _landed(lake):
+    if ledgers and empty and not _has_landed(lake):
         patterns = ", ".join(source.files for source in lake.settings.delivered.values())
         remark(f"Nothing has landed where lake.toml says: {patterns}")
-    if line := str(found := unusable(lake)):
+    if line := str(found := unusable_rows(lake)):
         remark(line)
     return found
 
@@ -306,7 +314,7 @@ def say_why_readers_wait(lake: "Lake") -> str:
     return why
 
 
-def _landed(lake: "Lake") -> bool:
+def _has_landed(lake: "Lake") -> bool:
     """Whether something lies where one of the sources says, or cannot be read, which its error
     says."""
     from backfill_assets.engines.loss import failing_alone
@@ -325,7 +333,7 @@ def _landed(lake: "Lake") -> bool:
     return any(listing.files or listing.refused for listing in listings)
 
 
-def names_of(listed: str | None) -> list[str] | None:
+def split_names(listed: str | None) -> list[str] | None:
     """Return the names in a comma-separated list; None for None."""
     if listed is None:
         return None
@@ -333,7 +341,7 @@ def names_of(listed: str | None) -> list[str] | None:
     return [name for name in names if name]
 
 
-def provenance() -> Provenance:
+def command_provenance() -> Provenance:
     """The provenance of a command: the current user."""
     return Provenance("", tags={BY: whoami()})
 
@@ -362,5 +370,5 @@ INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%
 def statuses_of_candidates(lake: Lake) -> Sequence[Any]:
     """Return the `candidates.candidates.CandidateStatus` of each candidate of a lake; none where no
     room makes any."""
-    statuses: Callable[..., Sequence[Any]] | None = offered("candidate_statuses")
+    statuses: Callable[..., Sequence[Any]] | None = offered_function("candidate_statuses")
     return statuses(lake, chosen_pipeline) if statuses is not None else ()

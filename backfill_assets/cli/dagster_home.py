@@ -20,7 +20,7 @@ from backfill_assets.cli.dagster_names import NAMES_A_STORAGE, OUR_EVENT_STORAGE
 from backfill_assets.cli.findings import (
     Diagnosis,
     first_names,
-    odd,
+    warning_finding,
 )
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
 from backfill_assets.kernel.core.errors import (
@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.ownership import foreign_owners
 from backfill_assets.kernel.core.process import LAKE_VARIABLE, lake_folder, project_root
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.kernel.tables.home import Lake
 
@@ -44,7 +44,7 @@ OF_A_LAKE = Path(__file__).with_name("templates") / FILE
 
 
 @contextlib.contextmanager
-def silenced() -> Iterator[None]:
+def silence_dagster() -> Iterator[None]:
     """Keep Dagster's warnings about itself from the screen, and SQLAlchemy's about connections that
     an interrupt closes; errors come back as the run's cause."""
     # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow
@@ -77,25 +77,27 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     """
     named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
     if named:
-        with _opened(named, partial(_with_own_event_storage, named)) as instance:
+        with _opened_instance(named, partial(_with_own_event_storage, named)) as instance:
             yield instance
         return
     close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
     if _is_of_the_project(lake, home):
         with (
             contextlib.chdir(home),
-            _opened(str(home), partial(dg.DagsterInstance.from_config, str(home))) as instance,
+            _opened_instance(
+                str(home), partial(dg.DagsterInstance.from_config, str(home))
+            ) as instance,
         ):
             yield instance
     elif not (lake.root / DAGSTER_FOLDER).exists() and not os.access(lake.root, os.W_OK):
         with dg.DagsterInstance.ephemeral() as instance:
             yield instance
     else:
-        own = str(_home_in(lake))
+        own = str(_home_in_lake(lake))
         # A lake may be moved: its file names folders by this variable.
         os.environ["DAGSTER_HOME"] = own
         try:
-            with _opened(own, partial(_with_own_event_storage, own)) as instance:
+            with _opened_instance(own, partial(_with_own_event_storage, own)) as instance:
                 yield instance
         finally:
             del os.environ["DAGSTER_HOME"]
@@ -107,7 +109,7 @@ def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
     home = os.environ.get("DAGSTER_HOME")
     if not home or not any(Path(home).glob("*")):
         return
-    with silenced(), instance_of(lake) as instance:
+    with silence_dagster(), instance_of(lake) as instance:
         roots = {Path(root) for _, found in instance.get_run_tags([LAKE_TAG]) for root in found}
     own = lake.shared or lake.root
     if others := sorted(str(r) for r in roots if r.exists() and not r.is_relative_to(own)):
@@ -115,7 +117,7 @@ def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
             "it holds runs of other lakes, too, and shows days of tables of one name as one: "
             f"{first_names(others)}"
         )
-        yield odd(
+        yield warning_finding(
             f"Dagster's home {home}", what, "Give each lake a DAGSTER_HOME of its own, or set none"
         )
 
@@ -143,7 +145,7 @@ def _is_own_folder(project: Path) -> bool:
     )
 
 
-def _home_in(lake: Lake) -> Path:
+def _home_in_lake(lake: Lake) -> Path:
     """Return the home inside the lake, made with our settings if there is none; what a person wrote
     there stays."""
     home = lake.root / DAGSTER_FOLDER
@@ -167,7 +169,9 @@ def _with_own_event_storage(home: str) -> dg.DagsterInstance:
 
 
 @contextlib.contextmanager
-def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> Iterator[dg.DagsterInstance]:
+def _opened_instance(
+    home: str, open_it: Callable[[], dg.DagsterInstance]
+) -> Iterator[dg.DagsterInstance]:
     """Open the instance; raises SettingsError where its folder cannot be used, whatever its storage
     says of that, and BackfillError in one line for a failure of the storage meanwhile, a full disk
     above all."""
@@ -175,22 +179,24 @@ def _opened(home: str, open_it: Callable[[], dg.DagsterInstance]) -> Iterator[dg
         instance = open_it()
     except Exception as error:
         disk = "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space"
-        raise SettingsError(*_refusal(home, error, "Nothing was done", disk)) from error
+        raise SettingsError(*_storage_error_parts(home, error, "Nothing was done", disk)) from error
     try:
         with instance:
             yield instance
     except sa.exc.DBAPIError as error:
         undone = "The run was not finished; what it had committed says so by its receipts"
         disk = "See that its disk has space and may be written, then run again"
-        raise BackfillError(*_refusal(home, error, undone, disk)) from error
+        raise BackfillError(*_storage_error_parts(home, error, undone, disk)) from error
 
 
-def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, str, str, str]:
+def _storage_error_parts(
+    home: str, error: Exception, undone: str, disk: str
+) -> tuple[str, str, str, str]:
     """The words of an error of Dagster's storage; `disk` is the advice where it lies in the
     home."""
     origin = getattr(error, "orig", None) or error  # SQLAlchemy's error wraps the database's
     lines = str(origin).splitlines()
-    cause = scrub(lines[0]) if lines else type(origin).__name__
+    cause = scrub_secrets(lines[0]) if lines else type(origin).__name__
     if "psycopg" not in f"{type(origin).__module__} {cause}":
         return f"Dagster's home {home}", cause, undone, disk
     with contextlib.suppress(sa.exc.ArgumentError):
@@ -199,7 +205,7 @@ def _refusal(home: str, error: Exception, undone: str, disk: str) -> tuple[str, 
     return "Dagster's storage (PostgreSQL) refuses", cause, undone, SERVERS
 
 
-def lake_words(lake: Lake) -> str:
+def lake_option_text(lake: Lake) -> str:
     """The option `--lake` for this lake, with a blank after it; empty where commands take this lake
     by default."""
     return "" if _is_default_lake(lake) else f"--lake {quote(lake.address)} "

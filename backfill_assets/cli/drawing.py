@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -52,7 +52,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB")
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table with a title; its cells are values as `text_of` writes them."""
+    """A table with a title; its cells are values as `cell_text` writes them."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -61,7 +61,7 @@ class TextTable:
     @cached_property
     def cells(self) -> list[list[str]]:
         """The rows as texts."""
-        return [[text_of(value) for value in row] for row in self.rows]
+        return [[cell_text(value) for value in row] for row in self.rows]
 
     @cached_property
     def numeric(self) -> list[bool]:
@@ -81,7 +81,7 @@ class TextTable:
         draw_table(self.columns, self.rows, self.title)
 
 
-def text_of(value: object) -> str:
+def cell_text(value: object) -> str:
     """Write a whole number with thousands separated, `-` for None, an instant in UTC, and a
     sequence with commas."""
     if isinstance(value, int):
@@ -89,7 +89,7 @@ def text_of(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%SZ}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(text_of, value))
+        return ", ".join(map(cell_text, value))
     return "-" if value is None else str(value)
 
 
@@ -107,8 +107,8 @@ def say(text: str, hang: int = 0, first: int = 0) -> None:
 
     `first` characters of the first line are written already.
     """
-    lines = _wrapped(
-        " " * first + plain(text), None if COMMAND.search(text) else line_width(), hang
+    lines = _wrapped_lines(
+        " " * first + printable_text(text), None if COMMAND.search(text) else line_width(), hang
     )
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
@@ -120,16 +120,17 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     below each other, the first column in each of them.
     """
     table = TextTable(
-        [plain(c) for c in columns], [[plain(text_of(cell)) for cell in row] for row in rows]
+        [printable_text(c) for c in columns],
+        [[printable_text(cell_text(cell)) for cell in row] for row in rows],
     )
     if title:
         say(title)
     room = line_width()
     widths = _widths(table, room)
-    for number, part in enumerate(_parts(widths, room)):
+    for number, part in enumerate(_column_groups(widths, room)):
         if number:
             click.echo()
-        _draw_part(table, part, widths)
+        _draw_columns(table, part, widths)
 
 
 def _widths(table: TextTable, room: int | None) -> list[int]:
@@ -150,7 +151,7 @@ def _widths(table: TextTable, room: int | None) -> list[int]:
     return widths
 
 
-def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
+def _column_groups(widths: Sequence[int], room: int | None) -> list[list[int]]:
     """Return the columns by index, in parts that fit; each part begins with the first column."""
     parts: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
@@ -162,7 +163,7 @@ def _parts(widths: Sequence[int], room: int | None) -> list[list[int]]:
     return parts
 
 
-def _draw_part(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> None:
+def _draw_columns(table: TextTable, part: Sequence[int], widths: Sequence[int]) -> None:
     """Draw the columns of these indexes below each other's names."""
     bold = {"bold": True}
     _draw_row(table, table.columns, [bold for _ in part], part, widths)
@@ -179,7 +180,7 @@ def _draw_row(
     widths: Sequence[int],
 ) -> None:
     """Draw some cells of a row, each in its style; a broken cell makes several lines."""
-    wrapped = [_wrapped(row[i], widths[i], 0) for i in part]
+    wrapped = [_wrapped_lines(row[i], widths[i], 0) for i in part]
     for texts in zip_longest(*wrapped, fillvalue=""):
         line = []
         for text, i, style in zip(texts, part, styles, strict=True):
@@ -190,7 +191,7 @@ def _draw_row(
         click.echo(GAP.join(line).rstrip())
 
 
-def _wrapped(text: str, width: int | None, hang: int) -> list[str]:
+def _wrapped_lines(text: str, width: int | None, hang: int) -> list[str]:
     if width is None or len(text) <= width:
         return [text]
     # A word longer than the line stays whole: a screen breaks it, and copying it gives it back.
@@ -207,12 +208,12 @@ def _is_number(cell: str) -> bool:
     return digits.replace(".", "", 1).isdigit() and unit in ("", "s", *UNITS)
 
 
-def number(value: int | None) -> str:
+def number_text(value: int | None) -> str:
     """Write a whole number with thousands separated; `-` for none."""
-    return text_of(value)
+    return cell_text(value)
 
 
-def size(value: int | None) -> str:
+def size_text(value: int | None) -> str:
     """Write bytes for people, e.g. `512 B`, `81 kB`, `1.2 MB`; `-` for an unknown size."""
     if value is None:
         return "-"
@@ -224,7 +225,7 @@ def size(value: int | None) -> str:
     return f"{scaled:.{int(has_decimal)}f} {UNITS[step]}"
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """Write a share (0..1) in percent, rounded so that neither 0 nor 100 % is claimed where it is
     not so."""
     text = f"{share * 100:.2f}"
@@ -240,7 +241,7 @@ def percent_as_typed(share: float) -> str:
     return f"{share * 100:g} %"
 
 
-def span(days: float | None) -> str:
+def duration_text(days: float | None) -> str:
     """Write a duration in days as days, hours or minutes; `-` for none."""
     if days is None:
         return "-"
@@ -252,13 +253,17 @@ def span(days: float | None) -> str:
 
 def remark(text: str, to: TextIO | None = None) -> None:
     """Write a line that accompanies the work to stderr, or to `to`."""
-    click.echo("\n".join(_wrapped(plain(text), line_width(to or sys.stderr), 2)), file=to, err=True)
+    click.echo(
+        "\n".join(_wrapped_lines(printable_text(text), line_width(to or sys.stderr), 2)),
+        file=to,
+        err=True,
+    )
 
 
-def broken(text: str, first: int) -> str:
+def broken_lines(text: str, first: int) -> str:
     """Break a line for stderr between words where it does not fit; `first` characters of it are
     written already."""
-    return "\n".join(_wrapped(" " * first + text, line_width(sys.stderr), 2))[first:]
+    return "\n".join(_wrapped_lines(" " * first + text, line_width(sys.stderr), 2))[first:]
 
 
 @dataclass(frozen=True)
@@ -304,7 +309,7 @@ class Page:
 
 
 @cache
-def environment() -> "Environment":
+def page_templates() -> "Environment":
     """Return the templates of this room; they escape all text, and a missing name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -320,15 +325,15 @@ def environment() -> "Environment":
 
 def html_of(page: Page) -> str:
     """Return the page as one HTML document, for screens light and dark and for paper."""
-    return environment().get_template("page.html.j2").render(page=page)
+    return page_templates().get_template("page.html.j2").render(page=page)
 
 
 def write_page(file: Path, page: Page) -> None:
     """Write the page for the readers that `[access]` of the lake allows."""
-    write_whole(file, html_of(page))
+    write_file_whole(file, html_of(page))
 
 
-def write_whole(file: Path, text: str, umask: int | None = None) -> None:
+def write_file_whole(file: Path, text: str, umask: int | None = None) -> None:
     """Write a file whole or not at all, since a scraper must never see half of it, and name it on
     stderr.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 
 Check = Callable[[], Iterable["Diagnosis"]]
 
@@ -36,20 +36,20 @@ class Diagnosis:
 
     def __post_init__(self) -> None:
         for name in ("object", "what", "advice"):
-            object.__setattr__(self, name, scrub(getattr(self, name)))
+            object.__setattr__(self, name, scrub_secrets(getattr(self, name)))
 
 
-def fine(object: str, what: str) -> Diagnosis:
+def good_finding(object: str, what: str) -> Diagnosis:
     """Return a finding that asks for nothing."""
     return Diagnosis(Level.OK, object, what)
 
 
-def odd(object: str, what: str, advice: str) -> Diagnosis:
+def warning_finding(object: str, what: str, advice: str) -> Diagnosis:
     """Return a finding about something that works and that a person should look at."""
     return Diagnosis(Level.WARN, object, what, advice)
 
 
-def broken(object: str, what: str, advice: str) -> Diagnosis:
+def error_finding(object: str, what: str, advice: str) -> Diagnosis:
     """Return a finding about a broken promise."""
     return Diagnosis(Level.ERROR, object, what, advice)
 
@@ -64,10 +64,10 @@ def first_names(names: Iterable[object]) -> str:
 def run_checks(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:
     """Return the findings of checks, each by the name of what it checks; what stops one is its
     finding."""
-    return [finding for name, check in checks for finding in _findings(name, check)]
+    return [finding for name, check in checks for finding in _findings_of(name, check)]
 
 
-def _findings(name: str, check: Check) -> list[Diagnosis]:
+def _findings_of(name: str, check: Check) -> list[Diagnosis]:
     """Return the findings of a check, or the error that stopped it: one sick table must not hide
     the others."""
     try:
@@ -77,7 +77,7 @@ def _findings(name: str, check: Check) -> list[Diagnosis]:
     except OSError as error:
         cause = f"{error.filename or name}: {error.strerror or type(error).__name__}"
         return [
-            broken(
+            error_finding(
                 name,
                 f"it cannot be read ({cause})",
                 "Give this user the right to read it, then look again",
@@ -85,7 +85,7 @@ def _findings(name: str, check: Check) -> list[Diagnosis]:
         ]
     except Exception as error:  # noqa: BLE001  # whatever a damaged file causes is the finding
         return [
-            broken(
+            error_finding(
                 name,
                 f"it cannot be examined ({type(error).__name__}: {error})",
                 "Look at the cause",
@@ -95,4 +95,4 @@ def _findings(name: str, check: Check) -> list[Diagnosis]:
 
 def finding_of(error: BackfillError) -> Diagnosis:
     """Return an error of the product as a finding."""
-    return broken(error.object, error.culprit, error.fix)
+    return error_finding(error.object, error.culprit, error.fix)

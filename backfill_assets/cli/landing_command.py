@@ -14,21 +14,21 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     named_lake,
-    opened,
+    opened_lake,
     pipeline_in,
     say_unusable,
 )
-from backfill_assets.cli.drawing import number, remark
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.drawing import number_text, remark
+from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.adopting import is_followed
-from backfill_assets.foreign.observing import observe_each
-from backfill_assets.intake.landed_changes import joined, landed_each
+from backfill_assets.foreign.observing import observe_tables
+from backfill_assets.intake.landed_changes import compare_each_source, joined_comparisons
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.errors import BackfillError, raise_first
-from backfill_assets.kernel.core.scans import ScanReport, shown
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
+from backfill_assets.kernel.core.scans import ScanReport, path_with_source
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 
@@ -48,15 +48,15 @@ def scan(ctx: click.Context) -> None:
 
     lake = named_lake()
     report, failed = scan_each(LakeSession(lake))
-    observed, unread = observe_each(lake, _contracts(lake))
+    observed, unread = observe_tables(lake, _table_contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
-    answer(document, [*_report_lines(report), *observed])
-    raise_first([*failed, *unread])
+    write_answer(document, [*_scan_lines(report), *observed])
+    raise_first_error([*failed, *unread])
     if say_unusable(lake).fruitless or not report.is_clean:
         ctx.exit(1)
 
 
-def _contracts(lake: Lake) -> Sequence[Contract]:
+def _table_contracts(lake: Lake) -> Sequence[Contract]:
     """Contracts of the lake's tables; none, and a remark, where the pipeline cannot be opened:
     files are scanned all the same."""
     try:
@@ -66,26 +66,29 @@ def _contracts(lake: Lake) -> Sequence[Contract]:
         return ()
 
 
-def _report_lines(report: ScanReport) -> Iterator[str]:
+def _scan_lines(report: ScanReport) -> Iterator[str]:
     for name, (rows, bad) in report.new.items():
-        yield f"new        {plain(name)}: {number(rows)} rows" + (
-            f", {number(bad)} unusable" if bad else ""
+        yield f"new        {printable_text(name)}: {number_text(rows)} rows" + (
+            f", {number_text(bad)} unusable" if bad else ""
         )
     gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")
     for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
-        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
+        yield from (
+            f"{word:10s} {printable_text(name)}: {printable_text(why)}"
+            for name, why in files.items()
+        )
     if report.vanished:
         yield (
             f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days "
             "stay as loaded"
         )
-    yield from findings(report)
+    yield from finding_lines(report)
     if report.example:
-        yield f"unusable because e.g. {plain(report.example)}"
+        yield f"unusable because e.g. {printable_text(report.example)}"
     yield f"{len(report.new)} new file(s), {report.known} known before"
 
 
-def findings(report: ScanReport) -> Iterator[str]:
+def finding_lines(report: ScanReport) -> Iterator[str]:
     """Yield lines about files that hold days back, and files that are not read."""
     notes = (
         ("refused", report.refused),
@@ -93,10 +96,16 @@ def findings(report: ScanReport) -> Iterator[str]:
         ("disagrees", report.contradicted),
     )
     for word, files in notes:
-        yield from (f"{word:10s} {plain(name)}: {plain(why)}" for name, why in files.items())
-    yield from (f"clock      {plain(name)}: {plain(why)}" for name, why in report.ahead.items())
+        yield from (
+            f"{word:10s} {printable_text(name)}: {printable_text(why)}"
+            for name, why in files.items()
+        )
+    yield from (
+        f"clock      {printable_text(name)}: {printable_text(why)}"
+        for name, why in report.ahead.items()
+    )
     for word, names in (("altered", report.altered), ("missing", report.missing)):
-        yield from (f"{word:10s} {plain(name)}" for name in names)
+        yield from (f"{word:10s} {printable_text(name)}" for name in names)
     if report.blocked:
         yield (
             f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the "
@@ -108,20 +117,23 @@ def findings(report: ScanReport) -> Iterator[str]:
 def scan_as_needed(lake: Lake) -> frozenset[date]:
     """Scan what landed since the last scan, if anything did; return the days whose files are
     altered or missing. Raises, at the end, the error of a source that cannot be scanned."""
-    blocked, failed = scan_what_can_be(lake)
-    raise_first(failed)
+    blocked, failed = scan_each_source(lake)
+    raise_first_error(failed)
     return blocked
 
 
-def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
+def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
-    unread = _observe(lake, pipeline_in(lake))
-    comparisons, unlisted = landed_each(session)
-    comparison = joined(comparisons.values())
+    unread = _observe_tables(lake, pipeline_in(lake))
+    comparisons, unlisted = compare_each_source(session)
+    comparison = joined_comparisons(comparisons.values())
     if comparison.is_scanned:
         for first in comparison.refused[:1]:
-            why, count = f"{plain(first.name)}: {plain(first.reason)}", len(comparison.refused)
+            why, count = (
+                f"{printable_text(first.name)}: {printable_text(first.reason)}",
+                len(comparison.refused),
+            )
             remark(
                 f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` "
                 "lists them"
@@ -132,26 +144,26 @@ def scan_what_can_be(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     from backfill_assets.intake.scan import scan_each
 
     report, failed = scan_each(session)
-    for line in findings(report):
+    for line in finding_lines(report):
         remark(line)
     return report.blocked, [*failed, *unread]
 
 
-def opened_now() -> tuple[Lake, Pipeline]:
+def observed_lake() -> tuple[Lake, Pipeline]:
     """Open the chosen lake and its pipeline after a look at the tables that others write; say what
     changed there, and what cannot be read, of which the days that the lake has seen stand."""
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if not any(is_followed(lake, c) for c in pipeline.contracts):
         return lake, pipeline
-    for error in _observe(lake, pipeline):
+    for error in _observe_tables(lake, pipeline):
         remark(f"Error: {error}")
-    return opened()
+    return opened_lake()
 
 
-def _observe(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
+def _observe_tables(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
     """Look at the tables that others write, and say what changed there; return why some cannot be
     read."""
-    observed, failed = observe_each(lake, pipeline.contracts)
+    observed, failed = observe_tables(lake, pipeline.contracts)
     for found in observed:
         if found.days:
             remark(str(found))
@@ -188,7 +200,9 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
     stale = "its days are stale now, `backfill-assets status --stale` lists them"
     lines = [f"accepted   {path}: {stale}" for path in followed]
     lines += [f"unchanged  {path}: {why}" for path, why in unknown.items()]
-    answer(document, lines, "Nothing is altered or missing, or loaded against its declared totals.")
+    write_answer(
+        document, lines, "Nothing is altered or missing, or loaded against its declared totals."
+    )
     if unknown:
         ctx.exit(1)
 
@@ -201,4 +215,4 @@ def _refused_for_totals(lake: Lake) -> dict[str, str]:
     )
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
     refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
-    return {shown(r.path, source): f"{r.refused}: {fix}" for source, r in refused}
+    return {path_with_source(r.path, source): f"{r.refused}: {fix}" for source, r in refused}

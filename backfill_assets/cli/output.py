@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from backfill_assets.cli.common import FILE, json_and_lake, print_json, wants_json
-from backfill_assets.cli.drawing import PageSection, TextTable, say, write_whole
+from backfill_assets.cli.drawing import PageSection, TextTable, say, write_file_whole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -47,7 +47,7 @@ class Output:
     )  # what writes a file, by its option
 
 
-def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., None]]:
+def reporting_command(*files: str) -> Callable[[Callable[..., Output]], Callable[..., None]]:
     """Return a decorator for commands that return Output: adds `--json`, `--lake` and an option per
     kind of `files`.
 
@@ -61,7 +61,7 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
             output = command(*args, **options)
             for name, path in asked.items():
                 output.files[name](path)
-            answer(output.document, () if asked else output.parts)
+            write_answer(output.document, () if asked else output.parts)
             if output.failed:
                 click.get_current_context().exit(1)
 
@@ -72,16 +72,16 @@ def reporting(*files: str) -> Callable[[Callable[..., Output]], Callable[..., No
     return decorate
 
 
-def answer(document: Any, parts: Iterable[Part] = (), nothing: str = "") -> None:
+def write_answer(document: Any, parts: Iterable[Part] = (), nothing: str = "") -> None:
     """Write the document (or what makes it) as JSON on stdout for a program, else draw the parts
     for people; the line `nothing` where there are none."""
     if wants_json():
         print_json(document() if callable(document) else document)
         return
-    draw([*parts] or filter(None, [nothing]))
+    draw_parts([*parts] or filter(None, [nothing]))
 
 
-def draw(parts: Iterable[Part]) -> None:
+def draw_parts(parts: Iterable[Part]) -> None:
     """Draw parts on stdout."""
     for part in parts:
         if isinstance(part, PageSection | TextTable):
@@ -110,13 +110,13 @@ def options_of(
     def decorate(command: Command) -> Command:
         for name, info in reversed(model.model_fields.items()):
             if name not in without:
-                command = _option(name, info, (types or {}).get(name))(command)
+                command = _field_option(name, info, (types or {}).get(name))(command)
         return command
 
     return decorate
 
 
-def given_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
+def entered_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of `model` that a person gave, by the names of the fields."""
     given = {}
     for name in model.model_fields:
@@ -129,12 +129,12 @@ def given_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[
     return given
 
 
-def _option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
+def _field_option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
     extra: Mapping[str, Any] = {}
     if isinstance(field.json_schema_extra, dict):
         extra = field.json_schema_extra
     spelled = [f"--{extra.get('option', name.replace('_', '-'))}", *extra.get("aliases", ())]
-    of, default = _plain(field.annotation), extra.get("default", field.default)
+    of, default = _without_none(field.annotation), extra.get("default", field.default)
     has_no_default = default is None or default is False or default in ("", [])
     shown = "" if has_no_default else f"  [default: {default}]"
     words: dict[str, Any] = {
@@ -157,13 +157,13 @@ def _type_of_option(of: Any, extra: Mapping[str, Any]) -> Any:
     return of if get_origin(of) is None else None
 
 
-def _plain(annotation: Any) -> Any:
+def _without_none(annotation: Any) -> Any:
     """The type without `| None`."""
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
     return kinds[0] if isinstance(annotation, UnionType) else annotation
 
 
-def exposition(gauges: Iterable[Gauge]) -> str:
+def prometheus_text(gauges: Iterable[Gauge]) -> str:
     """Write gauges in Prometheus' text exposition format 0.0.4. An unknown value has no sample.
 
     Units are in the names: seconds, ratios 0..1, rows; instants are seconds since 1970.
@@ -183,4 +183,4 @@ def exposition(gauges: Iterable[Gauge]) -> str:
 
 def write_metrics(file: Path, gauges: Iterable[Gauge]) -> None:
     """Write gauges to a file that every user may read, as a scraper is another one."""
-    write_whole(file, exposition(gauges), umask=0o022)
+    write_file_whole(file, prometheus_text(gauges), umask=0o022)

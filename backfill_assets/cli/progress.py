@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any, TextIO
 
 from backfill_assets.cli.drawing import remark
-from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.records import json_of
 
 
@@ -79,13 +79,13 @@ class RunOutcome:
         return values | known | {"causes": [*self.causes]}
 
 
-def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
+def joined_outcome(runs: Sequence[RunOutcome]) -> RunOutcome:
     """The outcome of several runs of one request as one, with the id of the last run and the first
     cause."""
     tables: dict[str, TableOutcome] = {}
     for t in (t for run in runs for t in run.tables):
         first = tables.get(t.table)
-        tables[t.table] = t if first is None else _added(first, t)
+        tables[t.table] = t if first is None else _sum_of_outcomes(first, t)
     success, causes = all(run.success for run in runs), [run.cause for run in runs if run.cause]
     seconds = sum(run.seconds for run in runs)
     return RunOutcome(
@@ -93,7 +93,7 @@ def joined(runs: Sequence[RunOutcome]) -> RunOutcome:
     )
 
 
-def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
+def _sum_of_outcomes(one: TableOutcome, other: TableOutcome) -> TableOutcome:
     """Two runs over different days of an asset's table, which has no phases and no irreproducible
     or rewritten days."""
     return replace(
@@ -108,7 +108,7 @@ def _added(one: TableOutcome, other: TableOutcome) -> TableOutcome:
     )
 
 
-class Lines:
+class ProgressLines:
     """One line per table when it is done, and on a terminal a live line with the seconds while it
     works."""
 
@@ -117,7 +117,7 @@ class Lines:
         self._live: Any = None
         self._out: TextIO | None = None
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "ProgressLines":
         self._out = _own_stderr()
         if sys.stderr.isatty():
             from rich.console import Console
@@ -140,14 +140,14 @@ class Lines:
 
     def started(self, table: str) -> None:
         """Show the table as being worked on."""
-        self._work_on(f"{table} {self.days}")
+        self._show_work(f"{table} {self.days}")
 
     def ended(self, outcome: TableOutcome) -> None:
         """Write how it went."""
-        self._work_on("")
-        remark(line_of(outcome, self.days), self._out)
+        self._show_work("")
+        remark(outcome_line(outcome, self.days), self._out)
 
-    def _work_on(self, text: str) -> None:
+    def _show_work(self, text: str) -> None:
         if self._live is not None:
             for task in self._live.task_ids:
                 self._live.reset(task, description=text, visible=bool(text))
@@ -164,14 +164,14 @@ def _own_stderr() -> TextIO | None:
         return None
 
 
-def line_of(outcome: TableOutcome, days: DayRange) -> str:
+def outcome_line(outcome: TableOutcome, days: DayRange) -> str:
     """Return e.g. `raw 2024-03-01..2024-04-13: 44 days, 12 changed, 3.2 s`."""
     if outcome.cause:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"
     again = f", {outcome.rewritten} written again" if outcome.rewritten else ""
     kept = (
-        f", {len(outcome.kept_back)} refused ({ranges(outcome.kept_back)})"
+        f", {len(outcome.kept_back)} refused ({ranges_text(outcome.kept_back)})"
         if outcome.kept_back
         else ""
     )

@@ -20,16 +20,22 @@ from types import ModuleType
 
 import dagster as dg
 
-from backfill_assets.assets.declared import declared
-from backfill_assets.cli.dagster_home import instance_of, silenced
-from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, joined
+from backfill_assets.assets.declared import declared_tables
+from backfill_assets.cli.dagster_home import instance_of, silence_dagster
+from backfill_assets.cli.progress import ProgressLines, RunOutcome, TableOutcome, joined_outcome
 from backfill_assets.dagster.adapter.assemble import rebuild_job
-from backfill_assets.dagster.adapter.backfill_requests import names_kept_back, run_rebuild
-from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table_made_by
+from backfill_assets.dagster.adapter.backfill_requests import is_kept_back_failure, run_rebuild
+from backfill_assets.dagster.adapter.context import ALONE, Naming, Opened, table_of_step
 from backfill_assets.dagster.adapter.history import cause_of
 from backfill_assets.dagster.adapter.metadata import rewritten_days
 from backfill_assets.dagster.adapter.runs import markers_of
-from backfill_assets.kernel.core.days import DayRange, SomeDays, contiguous, parse_day, ranges
+from backfill_assets.kernel.core.days import (
+    DayRange,
+    SomeDays,
+    contiguous_ranges,
+    parse_day,
+    ranges_text,
+)
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.interrupts import (
     Interrupted,
@@ -42,32 +48,32 @@ from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.home import Lake, refuse_unwritable
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
-from backfill_assets.pipeline.own_files import loaded
+from backfill_assets.kernel.write.replace import WriteResult
+from backfill_assets.pipeline.own_files import loaded_module
 
 Look = Callable[[str, Collection[date] | None], TableOutcome]
 
 
-def run_backfill(known: Known, request: Work, lines: Lines) -> RunOutcome:
+def run_backfill(known: KnownStates, request: Work, lines: ProgressLines) -> RunOutcome:
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(known.lake)
     outcomes = list[RunOutcome]()
-    for part, are_given in _parts(known.lake, request):
+    for part, are_given in _request_parts(known.lake, request):
         lines.days = part.days
-        outcomes.append(_run(known, part, lines, are_given))
+        outcomes.append(_run_part(known, part, lines, are_given))
         if not outcomes[-1].success and not outcomes[-1].only_kept_back:
             break
-    return joined(outcomes)
+    return joined_outcome(outcomes)
 
 
-def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
+def _request_parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
     """The request as runs, each with its tables in order, and whether assets of the project return
     their rows. An asset's function gets one range of days, so that each stretch of days is a run. A
     table that keeps good days fails its step, which would end the later steps of a run: it gets a
     run of its own."""
-    given = {d.contract.name for d in declared(lake.root)}
+    given = {d.contract.name for d in declared_tables(lake.root)}
     for are_given, group in groupby(request.tables, lambda name: name in given):
         tables = tuple(group)
         has_gaps = isinstance(request.days, SomeDays)
@@ -76,7 +82,7 @@ def _parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
             yield replace(request, tables=tables), are_given
             continue
         for table in tables:
-            for days in contiguous(request.days):
+            for days in contiguous_ranges(request.days):
                 yield replace(request, tables=(table,), days=days), are_given
 
 
@@ -87,15 +93,17 @@ def _keep_good_days(lake: Lake, request: Work, tables: Sequence[str]) -> bool:
     return any(mode.keeps_good_days for mode in modes)
 
 
-def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutcome:
+def _run_part(
+    known: KnownStates, request: Work, lines: ProgressLines, are_given: bool
+) -> RunOutcome:
     """One run; `are_given`: of assets of a project, which look by themselves."""
     lake, began, run_id = known.lake, time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(lines)
-    with ends_when_interrupted() as ending, silenced(), instance_of(lake) as instance:
+    with ends_when_interrupted() as ending, silence_dagster(), instance_of(lake) as instance:
         if are_given:
-            job, listener.steps = job_of(lake, request.tables)
-            before = {table: _view(lake, table) for table in request.tables}
-            listener.look = _GivenTables(lake, request.days, run_id, before).outcome
+            job, listener.steps = asset_job(lake, request.tables)
+            before = {table: _table_view(lake, table) for table in request.tables}
+            listener.look = _AssetTables(lake, request.days, run_id, before).outcome
         else:
             looks = replace(ALONE, naming=Naming.named_by(os.environ))
             opened = Opened(
@@ -115,13 +123,13 @@ def _run(known: Known, request: Work, lines: Lines, are_given: bool) -> RunOutco
         if are_given:
             known.read()
     if ending.number is not None and not result.success:
-        raise Interrupted(ending.number, written(lake, request.tables, run_id))
+        raise Interrupted(ending.number, written_days_text(lake, request.tables, run_id))
     seconds = time.perf_counter() - began
     return RunOutcome(run_id, result.success, tuple(listener.ended), listener.cause, seconds)
 
 
 @dataclass(frozen=True)
-class _GivenTables:
+class _AssetTables:
     """What a run does to the tables that assets return, by their receipts."""
 
     lake: Lake
@@ -132,7 +140,7 @@ class _GivenTables:
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
         """Of one table. `made`: the days that Dagster heard of, where the step failed for the
         others, which were kept back; None: all of them."""
-        latest = _view(self.lake, name).latest
+        latest = _table_view(self.lake, name).latest
         entries = {day: latest[day].entry for day in self.days if day in latest}
         wrote = {day for day in entries if latest[day].run_id == self.run_id}
         before = self.before[name].latest
@@ -152,13 +160,13 @@ class _GivenTables:
         )
 
 
-def _view(lake: Lake, name: str) -> TableView:
-    contracts = (d.contract for d in declared(lake.root) if d.contract.name == name)
+def _table_view(lake: Lake, name: str) -> TableView:
+    contracts = (d.contract for d in declared_tables(lake.root) if d.contract.name == name)
     contract = next(contracts, None)
     return lake.store.view(name, contract.day_column if contract is not None else "")
 
 
-def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
+def written_days_text(lake: Lake, names: Sequence[str], run_id: str) -> str:
     """Describe the days of these tables that a run which ended early has written, by their
     receipts. It may have written ledgers, too."""
     found = []
@@ -168,7 +176,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
             if commit.receipt is not None and commit.receipt.run_id == run_id:
                 days.update(commit.receipt.days)
         if days:
-            found.append(f"{name} {ranges(days)}")
+            found.append(f"{name} {ranges_text(days)}")
     if not found:
         return "no day was written"
     return f"written before that: {'; '.join(found)}; no other day"
@@ -178,7 +186,7 @@ def written(lake: Lake, names: Sequence[str], run_id: str) -> str:
 class _Listener:
     """The tables of one run: steps by its events, days and rows by what was published."""
 
-    lines: Lines
+    lines: ProgressLines
     # The table of each step of an asset of a project.
     steps: Mapping[str, str] = field(default_factory=dict)
     look: Look | None = None  # what the run did to such a table, once its step ended and wrote
@@ -189,7 +197,7 @@ class _Listener:
     # The days as Dagster heard of them.
     _made: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))
 
-    def published(self, rebuild: Rebuild, published: Published) -> None:
+    def published(self, rebuild: Rebuild, published: WriteResult) -> None:
         """Keep the days of a published table, the days whose content changed, and its rows."""
         entries = {day: rebuild.ready.entries[day] for day in rebuild.days}
         same_rows = rewritten_days(rebuild.ready.before, entries, published)
@@ -216,7 +224,7 @@ class _Listener:
         step = event.step_key or ""
         # Other events are of the run itself, or of a standing check of a table, which Dagster
         # shows: it makes nothing.
-        if name := self.steps.get(step) or table_made_by(step):
+        if name := self.steps.get(step) or table_of_step(step):
             self._on_event_of_table(name, event)
 
     def _on_event_of_table(self, name: str, event: dg.DagsterEvent) -> None:
@@ -228,16 +236,16 @@ class _Listener:
             if event.partition is not None:
                 self._made[name].add(parse_day(event.partition))
         elif kind is dg.DagsterEventType.STEP_SUCCESS:
-            self._end(name, "", None)
+            self._end_table(name, "", None)
         elif kind is dg.DagsterEventType.STEP_FAILURE:
             cause = cause_of(event)
             self.cause = self.cause or cause
             # A step that names days that it kept back has made its table, and fails the run for
             # these days.
-            was_made = names_kept_back(event)
-            self._end(name, "" if was_made else cause, self._made[name])
+            was_made = is_kept_back_failure(event)
+            self._end_table(name, "" if was_made else cause, self._made[name])
 
-    def _end(self, name: str, cause: str, made: Collection[date] | None) -> None:
+    def _end_table(self, name: str, cause: str, made: Collection[date] | None) -> None:
         if self.look is not None and not cause:
             self._published[name] = self.look(name, made)
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
@@ -251,16 +259,16 @@ JOB = "backfill_assets__given"
 NOTHING = "Nothing was run"
 
 
-def job_of(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mapping[str, str]]:
+def asset_job(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mapping[str, str]]:
     """The job of the assets that return these tables, in this process, and the table of each of its
     steps. Raises SettingsError where the lake does not name the project's definitions, and where
     these lack an asset."""
     keys = {
         d.contract.name: dg.AssetKey(list(d.asset))
-        for d in declared(lake.root)
+        for d in declared_tables(lake.root)
         if d.contract.name in tables
     }
-    defs = definitions_of(lake, sorted(keys))
+    defs = project_definitions(lake, sorted(keys))
     made = _assets_by_key(defs)
     if lacking := sorted(name for name, key in keys.items() if key not in made):
         raise SettingsError(
@@ -285,7 +293,7 @@ def _assets_by_key(defs: dg.Definitions) -> dict[dg.AssetKey, dg.AssetsDefinitio
     return made
 
 
-def definitions_of(lake: Lake, tables: Collection[str]) -> dg.Definitions:
+def project_definitions(lake: Lake, tables: Collection[str]) -> dg.Definitions:
     """The project's definitions. Raises SettingsError where `lake.toml` names none that can be
     loaded."""
     named = lake.settings.pipeline.definitions
@@ -323,14 +331,14 @@ def _loaded_definitions(lake: Lake, named: str) -> object:
     """What MODULE or FILE.py holds under `defs`, or under NAME of MODULE:NAME; a function is
     called. Raises what loading raises."""
     place, _, name = named.partition(":")
-    module = _module(lake.root / place) if place.endswith(".py") else import_module(place)
+    module = _module_at(lake.root / place) if place.endswith(".py") else import_module(place)
     found = getattr(module, name or "defs")
     if isinstance(found, dg.Definitions) or not callable(found):
         return found
     return found()
 
 
-def _module(path: Path) -> ModuleType:
+def _module_at(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    return loaded(path)
+    return loaded_module(path)

@@ -23,14 +23,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import json_and_lake, lake_option, lake_root, named_lake, opened
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.common import (
+    json_and_lake,
+    lake_option,
+    lake_root,
+    named_lake,
+    opened_lake,
+)
+from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import ensure_server, server_status, stop_server
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.interrupts import interrupts_held
+from backfill_assets.kernel.core.interrupts import hold_interrupts
 from backfill_assets.kernel.core.ownership import remove_rights
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake
 
@@ -57,7 +63,7 @@ def server() -> None:
 @json_and_lake
 def start() -> None:
     """Start it now, so that the next command need not wait."""
-    lake = _lake()
+    lake = _lake_with_server()
     ensure_server(lake.root, LakeSession(lake).engine)
     _answer_status(lake.root)
 
@@ -70,8 +76,8 @@ def stop(force: bool) -> None:
     stopped = stop_server(lake_root(), force=force)
     if not stopped:
         # Refused where there can be none; one that runs is stopped whatever lake.toml says by now.
-        _lake()
-    answer({"stopped": stopped}, ["stopped" if stopped else "it was not running"])
+        _lake_with_server()
+    write_answer({"stopped": stopped}, ["stopped" if stopped else "it was not running"])
 
 
 @server.command(short_help="Whether it runs, since when.")
@@ -79,24 +85,25 @@ def stop(force: bool) -> None:
 def status() -> None:
     """Whether it runs, since when, and how much memory it takes. Starts nothing."""
     if server_status(lake_root()) is None:
-        _lake()
+        _lake_with_server()
     _answer_status(lake_root())
 
 
-def _lake() -> Lake:
+def _lake_with_server() -> Lake:
     lake = named_lake()
     if not LakeSession(lake).engine.has_server:
         raise click.UsageError(
-            f"[spark] engine is {scrub(lake.settings.spark.engine)!r}, no server of the lake's own."
+            f"[spark] engine is {scrub_secrets(lake.settings.spark.engine)!r}, no server of the "
+            "lake's own."
         )
     return lake
 
 
 def _answer_status(lake: Path) -> None:
     if (running := server_status(lake)) is None:
-        answer({"running": False}, ["not running; it starts at the first use"])
+        write_answer({"running": False}, ["not running; it starts at the first use"])
     else:
-        answer({"running": True, **vars(running)}, [f"{running}, {running.version}"])
+        write_answer({"running": True, **vars(running)}, [f"{running}, {running.version}"])
 
 
 @click.command()
@@ -147,16 +154,18 @@ def ui(port: int) -> None:
     """
     from backfill_assets.cli.dagster_home import UI_MODULE, instance_of, ui_place
 
-    lake, _ = opened()
+    lake, _ = opened_lake()
     with instance_of(lake):
         pass  # its folder is there then, and closed to others
     folder, variables, is_project = ui_place(lake)
-    own = own_folder(Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER))
+    own = private_folder(
+        Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER)
+    )
     prefix = f"/{secrets.token_urlsafe(32)}"
 
     def guarded(app: App) -> App:
         click.echo(f"Dagster is at http://{LOOPBACK}:{bound.getsockname()[1]}{prefix}")
-        return guard(app, prefix)
+        return guard_pages(app, prefix)
 
     names_definitions = is_project and any(
         (folder / name).exists() for name in ("pyproject.toml", "workspace.yaml")
@@ -165,14 +174,17 @@ def ui(port: int) -> None:
     # one.
     if not is_project:
         variables["PYTHONSAFEPATH"] = "1"
-    with _listening(port) as bound, tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty:
+    with (
+        _listening_socket(port) as bound,
+        tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty,
+    ):
         os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
         with contextlib.chdir(folder if is_project else empty), instance_of(lake) as instance:
-            _serve(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
+            _serve_pages(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
 
 
-def _serve(
+def _serve_pages(
     instance: "dg.DagsterInstance",
     module: str | None,
     prefix: str,
@@ -188,11 +200,11 @@ def _serve(
     import uvicorn
     from dagster_webserver.app import create_app_from_workspace_process_context
 
-    from backfill_assets.dagster.adapter.dagster_private import workspace
+    from backfill_assets.dagster.adapter.dagster_private import served_workspace
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ["DAGSTER_IS_DEV_CLI"] = "1"
-    with _daemon(module) as daemon, workspace(instance, module) as context:
+    with _running_daemon(module) as daemon, served_workspace(instance, module) as context:
         app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
         server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS)
@@ -216,14 +228,14 @@ def _serve(
 
 
 @contextlib.contextmanager
-def _daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
+def _running_daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
     from backfill_assets.cli.dagster_names import KEEPS_BACKFILLS
 
     named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
     command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)
     with contextlib.ExitStack() as at_the_end:
-        with interrupts_held():  # one that comes meanwhile would lose the program
+        with hold_interrupts():  # one that comes meanwhile would lose the program
             program = subprocess.Popen(command, env=environ)
             at_the_end.callback(_end_program, program)
         yield program
@@ -238,7 +250,7 @@ def _end_program(program: "subprocess.Popen[bytes]") -> None:
         program.wait()
 
 
-def own_folder(home: Path) -> Path:
+def private_folder(home: Path) -> Path:
     """Make the folder for temporary files and sockets, closed to others, who could put their own
     into a folder of all users; elsewhere where a link or another user's folder stands there. It
     stays, since a server of the lake outlives this process."""
@@ -252,7 +264,7 @@ def own_folder(home: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="backfill-assets-"))
 
 
-def _listening(port: int) -> socket.socket:
+def _listening_socket(port: int) -> socket.socket:
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -269,7 +281,7 @@ def _listening(port: int) -> socket.socket:
     return bound
 
 
-def guard(app: App, prefix: str) -> App:
+def guard_pages(app: App, prefix: str) -> App:
     """Return `app` (ASGI) for requests that know `prefix`, by a name of this machine, from pages of
     the same origin."""
 

@@ -1,7 +1,7 @@
 """`backfill-assets sql`, `export`, `attach`, `register`, `locate`: rows of tables for people,
 places elsewhere, other readers, and names in a catalog.
 
-Not here: answering a query (`reading.sql`), and exporting (`export.export`).
+Not here: answering a query (`reading.sql`), and exporting (`export.export_days`).
 """
 
 import csv
@@ -21,22 +21,22 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     newest_option,
-    opened,
+    opened_lake,
     say_why_readers_wait,
     wants_json,
 )
-from backfill_assets.cli.drawing import draw_table, number, remark
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.drawing import draw_table, number_text, remark
+from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.confs import S3Address
-from backfill_assets.engines.engine_paths import by_hadoop
+from backfill_assets.engines.engine_paths import hadoop_address
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.versions import NEVER_MADE, versions_seen
 from backfill_assets.kernel.tables.view import settled_view
-from backfill_assets.reading.fitness import unfit_text, without
-from backfill_assets.reading.readable import readable
-from backfill_assets.reading.sql import ask
+from backfill_assets.reading.fitness import lacking_reason, unfit_text
+from backfill_assets.reading.readable import readable_tables
+from backfill_assets.reading.sql import answer_query
 
 SHOWN_ROWS = 100
 # A spreadsheet computes a text that begins so, and takes the others for the end of a cell or a row
@@ -86,21 +86,21 @@ def sql(
     if (at is not None) + bool(snapshot) + newest > 1:
         raise click.UsageError("--at, --newest and --snapshot say the same: give one of them.")
     text = sys.stdin.read() if query == "-" else query
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if at is None and not snapshot and not newest:
         say_why_readers_wait(lake)
-    found = ask(lake, pipeline, text, at, snapshot, newest)
+    found = answer_query(lake, pipeline, text, at, snapshot, newest)
     for table, days in found.unfit.items():
         remark(
             f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets "
             "status --why`)"
         )
-    writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw, limit=rows)
-    answer(partial(_records, found.rows), [partial(writer, found.rows)])
+    writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw_rows, limit=rows)
+    write_answer(partial(_json_records, found.rows), [partial(writer, found.rows)])
 
 
-def _records(rows: Any) -> list[dict[str, Any]]:
-    cells = zip(*map(_values, rows.columns), strict=True)
+def _json_records(rows: Any) -> list[dict[str, Any]]:
+    cells = zip(*map(_column_values, rows.columns), strict=True)
     return [dict(zip(rows.column_names, row, strict=True)) for row in cells]
 
 
@@ -114,8 +114,8 @@ def write_csv(rows: Any, to: TextIO) -> None:
     screen = to.isatty()
 
     def cell(value: Any) -> str:
-        text = f"'{value}" if isinstance(value, str) and FORMULA.match(value) else _cell(value)
-        return plain(text) if screen else text
+        text = f"'{value}" if isinstance(value, str) and FORMULA.match(value) else _cell_text(value)
+        return printable_text(text) if screen else text
 
     def write(row: Iterable[Any]) -> None:
         cells = [*map(cell, row)]
@@ -123,22 +123,22 @@ def write_csv(rows: Any, to: TextIO) -> None:
 
     write(rows.column_names)
     for batch in rows.to_batches():
-        for row in zip(*map(_values, batch.columns), strict=True):
+        for row in zip(*map(_column_values, batch.columns), strict=True):
             write(row)
 
 
-def _draw(rows: Any, limit: int) -> None:
+def _draw_rows(rows: Any, limit: int) -> None:
     shown = rows.slice(0, limit)
-    cells = [[_cell(v) for v in _values(column)] for column in shown.columns]
+    cells = [[_cell_text(v) for v in _column_values(column)] for column in shown.columns]
     draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
     hidden = rows.num_rows - shown.num_rows
     click.echo(
-        f"{number(rows.num_rows)} "
-        f"row(s){f', {number(hidden)} of them not shown (--rows)' if hidden else ''}"
+        f"{number_text(rows.num_rows)} "
+        f"row(s){f', {number_text(hidden)} of them not shown (--rows)' if hidden else ''}"
     )
 
 
-def _values(column: Any) -> list[Any]:
+def _column_values(column: Any) -> list[Any]:
     """Return the values of an Arrow column; dates and times beyond Python's range (year 12000) as
     text."""
     import pyarrow as pa
@@ -151,7 +151,7 @@ def _values(column: Any) -> list[Any]:
     return values
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """Write a value as text; NULL is empty."""
     found = json_of(value) if isinstance(value, bytes | datetime | list | dict) else value
     return "" if found is None else str(found)
@@ -187,22 +187,22 @@ def attach(reader: str, newest: bool) -> None:
     Run it in that program. All tables are of the newest lake version, and stay so: run it again to
     see newer days. No row is copied.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     uris = {t.name: lake.table_uri(t.name) for t in pipeline.tables if lake.store.exists(t.name)}
     if wants_json():
-        answer(uris)
+        write_answer(uris)
         return
     seen = None if newest else versions_seen(lake)
     if not newest:
         say_why_readers_wait(lake)
     lines = [BEFORE[reader]] if BEFORE[reader] else []
     if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
-        lines.append(_secret(kind, os.environ, lake.address))
+        lines.append(_secret_statement(kind, os.environ, lake.address))
     for name, uri in uris.items():
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
             line = (NEWEST if version is None else READERS)[reader]
-            path = by_hadoop(unquote(uri)) if reader == "spark" else unquote(uri)
+            path = hadoop_address(unquote(uri)) if reader == "spark" else unquote(uri)
             literal = path.replace("\\", "\\\\").replace("'", "\\'")
             lines.append(
                 line.format(
@@ -214,14 +214,14 @@ def attach(reader: str, newest: bool) -> None:
                 )
             )
     click.echo("\n".join(lines))
-    known, unread = readable(lake, pipeline)
+    known, unread = readable_tables(lake, pipeline)
     for error in unread.values():
         click.echo(f"Note: {error}", err=True)
-    for name, days in _lacking(known.states(settled_view(lake, known.contracts))).items():
+    for name, days in _lacking_days(known.states(settled_view(lake, known.contracts))).items():
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
 
 
-def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
+def _secret_statement(kind: str, environ: Mapping[str, str], address: str) -> str:
     """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
     own lies."""
     more = ""
@@ -236,10 +236,10 @@ def _secret(kind: str, environ: Mapping[str, str], address: str) -> str:
     )
 
 
-def _lacking(states: States) -> dict[str, dict[date, str]]:
+def _lacking_days(states: States) -> dict[str, dict[date, str]]:
     """Per table the days whose files lack a column, each with the words for it."""
     words = {
-        t: {d: without(states.lacks(t, d)) for d in states.view.table(t).latest}
+        t: {d: lacking_reason(states.lacks(t, d)) for d in states.view.table(t).latest}
         for t in states.contracts
     }
     return {

@@ -33,6 +33,6 @@ ROOM = Room(
     offers={
         "count_changes": "compare.compare:count_changes",
         "day_changes": "compare.differences:day_changes",
-        "recompute": "compare.recompute:recompute",
+        "recompute": "compare.recompute:recompute_days",
     },
 )

@@ -8,14 +8,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.compare.differences import NULL_BUCKET, DayDifference, SampleRow, differences
-from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.compare.differences import (
+    NULL_BUCKET,
+    DayDifference,
+    SampleRow,
+    find_differences,
+)
+from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, drift
+from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, histogram_drift
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.moments import Moment, whole_files
+from backfill_assets.reading.moments import Moment, errors_of_files
 
 STATISTIC = "population stability index"
 
@@ -116,7 +121,7 @@ class CompareRequest:
     meant: Collection[str] | None = None  # columns that may change; None: any
 
 
-def compare(
+def compare_days(
     pipeline: Pipeline, request: CompareRequest, before: Moment, after: Moment
 ) -> CompareReport:
     """Compare days of a table; days with the same files on both sides are not read. No JVM.
@@ -130,7 +135,7 @@ def compare(
     if not any(day in view.latest for view in views for day in request.days):
         raise BackfillError(
             f"the table {request.table}",
-            f"neither side ever wrote {ranges(request.days)}",
+            f"neither side ever wrote {ranges_text(request.days)}",
             "Nothing was compared",
             "`backfill-assets status` shows which days were written",
         )
@@ -142,8 +147,8 @@ def compare(
         )
     elif old == new:
         old, new = set(), set()
-    with whole_files(contract, "Nothing was compared"):
-        found = differences(after.lake, contract, sorted(old), sorted(new), request.days)
+    with errors_of_files(contract, "Nothing was compared"):
+        found = find_differences(after.lake, contract, sorted(old), sorted(new), request.days)
     differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
     known = {**dict.fromkeys(contract.column_names), **found.histograms}
     if unknown := sorted(set(request.meant or ()) - known.keys()):
@@ -164,7 +169,7 @@ def count_changes(
 ) -> tuple[int, int, int]:
     """Return how many rows of these days of a table were added, removed and changed."""
     requests = (CompareRequest(table, span) for span in spans)
-    reports = [compare(pipeline, request, before, after) for request in requests]
+    reports = [compare_days(pipeline, request, before, after) for request in requests]
     added, removed, changed = (
         sum(report.total(kind) for report in reports) for kind in ("added", "removed", "changed")
     )
@@ -188,6 +193,6 @@ def _column_difference(
     )
     if before is None or after is None:
         return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)
-    shift = drift(after, before)
+    shift = histogram_drift(after, before)
     drifted, large = round(shift.index, 4), shift.exceeds(LARGE_DRIFT)
     return ColumnDifference(name, changed, nulls_before, nulls_after, drifted, large, meant)

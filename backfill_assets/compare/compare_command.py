@@ -1,7 +1,7 @@
 """`backfill-assets compare` and `check-engine`: days at two versions, times or lakes, and days
 computed on two engines.
 
-Not here: finding the differences (`compare.compare`, `compare.prove`).
+Not here: finding the differences (`compare.compare_days`, `compare.prove`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import days_options, names_of, opened, target_option
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
-from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.common import days_options, opened_lake, split_names, target_option
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number_text, write_page
+from backfill_assets.cli.output import Output, reporting_command
 from backfill_assets.compare.compare import CompareReport, CompareRequest
-from backfill_assets.compare.compare import compare as compare_of
+from backfill_assets.compare.compare import compare_days as compare_of
 from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.reading.moments import Moment
 
@@ -51,7 +51,7 @@ MOMENTS = ("from_version", "to_version", "other_lake")
     "--meant", help="Columns that were meant to change, comma-separated; others that did are named."
 )
 @target_option
-@reporting("html")
+@reporting_command("html")
 def compare(**options: Any) -> Output:
     """Rows added, removed and changed, per day and by column, with samples and the drift of every
     column.
@@ -59,8 +59,10 @@ def compare(**options: Any) -> Output:
     Drift is the population stability index. Exit code 1 where a column changed, came or went that
     was not --meant to. No JVM.
     """
-    lake, pipeline = opened()
-    reports = [compare_of(pipeline, *comparison) for comparison in _comparisons(lake, options)]
+    lake, pipeline = opened_lake()
+    reports = [
+        compare_of(pipeline, *comparison) for comparison in _asked_comparisons(lake, options)
+    ]
     unmeant = [
         f"Not meant to change and changed all the same: {', '.join(r.unmeant)}"
         for r in reports
@@ -73,13 +75,13 @@ def compare(**options: Any) -> Output:
     )
     lines, sections = (
         [r.headline for r in reports],
-        [section for r in reports for section in _sections(r)],
+        [section for r in reports for section in _report_sections(r)],
     )
     page = Page("compare", title, lake.address, sections, [*lines, *unmeant])
     parts = [
         p
         for r in reports
-        for p in (r.headline, *(_sections(r) if r.differing or r.one_sided else ()))
+        for p in (r.headline, *(_report_sections(r) if r.differing or r.one_sided else ()))
     ]
     document = reports if options["plan_id"] else reports[0]
     return Output(
@@ -87,22 +89,22 @@ def compare(**options: Any) -> Output:
     )
 
 
-def _comparisons(
+def _asked_comparisons(
     lake: Lake, options: dict[str, Any]
 ) -> list[tuple[CompareRequest, Moment, Moment]]:
     """Each comparison that the options ask for; raises click's errors for options that exclude each
     other."""
-    table, days, meant = options["table"], options["days"], names_of(options["meant"])
+    table, days, meant = options["table"], options["days"], split_names(options["meant"])
     if options["plan_id"] is None:
         if not table or days is None or options["chunk"] is not None:
             raise click.UsageError(
                 "say which --table and days (--from, --to), or which --plan (and perhaps --chunk)."
             )
-        before, after = _moments(lake, **options)
+        before, after = _compared_moments(lake, **options)
         return [(CompareRequest(table, days, meant), before, after)]
     if days is not None or any(options[name] is not None for name in MOMENTS):
         raise click.UsageError("--plan says days and versions already: leave these options away.")
-    plan_changes: PlanChanges | None = offered("plan_changes")
+    plan_changes: PlanChanges | None = offered_function("plan_changes")
     if plan_changes is None:
         raise click.UsageError("--plan: this installation lacks the room plans.")
     changes = plan_changes(lake, options["plan_id"], options["chunk"], table)
@@ -115,7 +117,7 @@ def _comparisons(
     ]
 
 
-def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
+def _compared_moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
     if other_lake is None and options["from_version"] is None:
         raise click.UsageError("say what to compare with: --from-version or --other-lake.")
     yield Moment(lake, options["from_version"])
@@ -124,7 +126,7 @@ def _moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Mo
     )
 
 
-def _sections(report: CompareReport) -> list[PageSection]:
+def _report_sections(report: CompareReport) -> list[PageSection]:
     columns = []
     for c in report.columns:
         words = [
@@ -142,15 +144,15 @@ def _sections(report: CompareReport) -> list[PageSection]:
     )
     samples, drawn = ("day", "kind", "key", "before", "after"), "some of the rows that differ"
     tables = {
-        "Days that differ": TextTable(names, [_cells(d) for d in report.differing]),
+        "Days that differ": TextTable(names, [_difference_cells(d) for d in report.differing]),
         "Columns": TextTable(heads, columns, drift),
         "Rows that differ": TextTable(samples, _sample_rows(report.samples), drawn),
     }
     return [PageSection(title, [table]) for title, table in tables.items() if table.rows]
 
 
-def _cells(d: DayDifference) -> tuple[object, ...]:
-    columns = ", ".join(f"{c} {number(n)}" for c, n in d.columns.items())
+def _difference_cells(d: DayDifference) -> tuple[object, ...]:
+    columns = ", ".join(f"{c} {number_text(n)}" for c, n in d.columns.items())
     return d.day, d.rows_before, d.rows_after, d.added, d.removed, d.changed, columns
 
 
@@ -169,7 +171,7 @@ def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
 @click.command("check-engine")
 @days_options(default="all that were made")
 @click.option("--tables", help="Which tables, comma-separated. [default: all]")
-@reporting()
+@reporting_command()
 def check_engine(days: DayRange | None, tables: str | None) -> Output:
     """Compute days again on the other engine, from the inputs that their receipts name, and compare
     fingerprints.
@@ -180,18 +182,21 @@ def check_engine(days: DayRange | None, tables: str | None) -> Output:
     from backfill_assets.compare.prove import check_engine as compute_again
     from backfill_assets.compare.prove import other_engine
 
-    lake, pipeline = opened()
-    report = compute_again(lake, pipeline, days, names_of(tables), other_engine(lake))
+    lake, pipeline = opened_lake()
+    report = compute_again(lake, pipeline, days, split_names(tables), other_engine(lake))
     return Output(
-        report, recomputed(report.engine, report), failed=bool(report.differing or report.refused)
+        report,
+        recomputation_parts(report.engine, report),
+        failed=bool(report.differing or report.refused),
     )
 
 
-def recomputed(engine: str, report: "Recomputation") -> Iterator[str | PageSection]:
+def recomputation_parts(engine: str, report: "Recomputation") -> Iterator[str | PageSection]:
     """Yield what differs by day, column and key, the days passed over and the tables not
     computed."""
     yield (
-        f"{engine}: {number(report.compared)} day(s) of tables computed again, {report.differing} "
+        f"{engine}: {number_text(report.compared)} day(s) of tables computed again, "
+        f"{report.differing} "
         "differ"
     )
     for verdict in report.verdicts:
@@ -199,7 +204,7 @@ def recomputed(engine: str, report: "Recomputation") -> Iterator[str | PageSecti
         for reason in dict.fromkeys(d.passed_over for d in passed):
             alike = [d for d in passed if d.passed_over == reason]
             yield f"{verdict.table}: {len(alike)} day(s) from {alike[0].day} passed over: {reason}"
-    rows = [(v.table, *_cells(d)) for v in report.verdicts for d in v.differing]
+    rows = [(v.table, *_difference_cells(d)) for v in report.verdicts for d in v.differing]
     if rows:
         columns = (
             "table",

@@ -2,7 +2,7 @@
 changed per day, samples, and histograms of every column.
 
 Not here: matching the rows (`reading.matching`), the choice of versions and the report
-(`compare.compare`).
+(`compare.compare_days`).
 """
 
 import json
@@ -12,11 +12,11 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Histogram
-from backfill_assets.kernel.tables.embedded import connection, selections
-from backfill_assets.kernel.tables.fingerprints import bucket, quoted
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, side_queries
+from backfill_assets.kernel.tables.fingerprints import number_bucket, quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.matching import (
     DIFFERS,
@@ -71,23 +71,23 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class Differences:
-    """The result of `differences`. `histograms`: per column before and after, over all days (None:
-    the files of that side have no such column)."""
+    """The result of `find_differences`. `histograms`: per column before and after, over all days
+    (None: the files of that side have no such column)."""
 
     days: tuple[DayDifference, ...]
     samples: tuple[SampleRow, ...]
     histograms: Mapping[str, tuple[Histogram | None, Histogram | None]]
 
 
-def differences(
+def find_differences(
     lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], days: DayRange
 ) -> Differences:
     """Compare the rows of these days in two sets of files, by the columns that both have; days
     without any row are left out. Raises duckdb.Error for files that are gone, BackfillError where
     one side lacks a column of the key."""
     keys = tuple(dict.fromkeys((contract.day_column, *contract.key)))
-    with connection(lake) as engine:
-        (one, types_before), (two, types_after) = selections(engine, contract, before, after)
+    with duckdb_cursor(lake) as engine:
+        (one, types_before), (two, types_after) = side_queries(engine, contract, before, after)
         if lacking := [k for k in keys if k not in types_before or k not in types_after]:
             raise BackfillError(
                 f"the table {contract.name}",
@@ -99,11 +99,17 @@ def differences(
         matching = Matching(engine, (one, two), keys, contract.day_column, columns, days)
         matching.match()
         changed = matching.changed_by_day()
-        days_found = tuple(_day(d, changed.get(d.day, {})) for d in matching.days() if d.day)
-        samples = tuple(_sample(contract, row) for row in matching.examples() if row.kind != WITHIN)
-        within = f"{quoted(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
-        first = _histograms(engine, contract, f"({one}) WHERE {within}", types_before)
-        second = _histograms(engine, contract, f"({two}) WHERE {within}", types_after)
+        days_found = tuple(
+            _day_difference(d, changed.get(d.day, {})) for d in matching.days() if d.day
+        )
+        samples = tuple(
+            _sample_row(contract, row) for row in matching.examples() if row.kind != WITHIN
+        )
+        within = (
+            f"{quoted_name(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
+        )
+        first = _column_histograms(engine, contract, f"({one}) WHERE {within}", types_before)
+        second = _column_histograms(engine, contract, f"({two}) WHERE {within}", types_after)
         return Differences(
             days_found, samples, {c: (first.get(c), second.get(c)) for c in {**first, **second}}
         )
@@ -113,8 +119,8 @@ def day_changes(
     lake: Lake, contract: Contract, before: Sequence[str], after: Sequence[str], day: date
 ) -> str:
     """Return in words how many rows of a day two sets of files add, remove and change, and in which
-    columns. Raises as `differences` does."""
-    found = differences(lake, contract, before, after, from_inclusive(day, day)).days
+    columns. Raises as `find_differences` does."""
+    found = find_differences(lake, contract, before, after, inclusive_range(day, day)).days
     return "; ".join(map(_change_text, found))
 
 
@@ -123,7 +129,7 @@ def _change_text(day: DayDifference) -> str:
     return f"{day.added} added, {day.removed} removed, {day.changed} changed{columns}"
 
 
-def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
+def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
     added, removed, changed = (
         sum(count.kinds.get(kind, 0) for kind in kinds) for kinds in WORDS.values()
     )
@@ -132,7 +138,7 @@ def _day(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
     )
 
 
-def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
+def _sample_row(contract: Contract, row: MatchedRow) -> SampleRow:
     day = date.fromisoformat(str(row.key[contract.day_column]))
     kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
     return SampleRow(
@@ -144,7 +150,7 @@ def _sample(contract: Contract, row: MatchedRow) -> SampleRow:
     )
 
 
-def _histograms(
+def _column_histograms(
     engine: "DuckDBPyConnection", contract: Contract, rows: str, columns: Collection[str]
 ) -> dict[str, Histogram]:
     others = [c for c in columns if c not in (contract.day_column, *contract.key)]
@@ -152,11 +158,14 @@ def _histograms(
         return {}
     measured = set(contract.measured_columns)
     buckets = [
-        bucket(contract.column(c)) if c in measured else f"hash({quoted(c)}) % {TEXT_BUCKETS}"
+        number_bucket(contract.column(c))
+        if c in measured
+        else f"hash({quoted_name(c)}) % {TEXT_BUCKETS}"
         for c in others
     ]
     figures = [
-        f"histogram(CASE WHEN {quoted(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS BIGINT) END)"
+        f"histogram(CASE WHEN {quoted_name(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS "
+        "BIGINT) END)"
         for c, b in zip(others, buckets, strict=True)
     ]
     found = engine.execute(f"SELECT {', '.join(figures)} FROM {rows}").fetchone() or ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.compare.prove import Prover, prove, prove_days, waits
+from backfill_assets.compare.prove import Prover, prove_days, prove_written_days, why_not_due
 from backfill_assets.compare.settings import proof_of
 from backfill_assets.dagster.adding import (
     LakeContext,
@@ -26,7 +26,7 @@ from backfill_assets.dagster.adding import (
 )
 from backfill_assets.engines.lake_session import explaining_losses
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.reading.proofs import Proof, proof_alarms, unproven
+from backfill_assets.reading.proofs import Proof, failed_proofs, proof_alarms
 
 STANDING_PROOF, PROVEN = "standing_proof", "proven"
 WORDS = (
@@ -51,7 +51,7 @@ def definitions(shown: ShownLake) -> dg.Definitions:
 def _proof_check(opened: Opened, table: str) -> dg.AssetChecksDefinition:
     def judge(_: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the proofs that are kept."""
-        failed = unproven(opened.lake, opened.pipeline).get(table, [])
+        failed = failed_proofs(opened.lake, opened.pipeline).get(table, [])
         return dg.AssetCheckResult(passed=not failed, metadata=_proof_facts(failed))
 
     return standing_check(opened, table, PROVEN, WORDS, judge)
@@ -61,7 +61,7 @@ def _proof_facts(failed: list[Proof]) -> dict[str, Any]:
     return {"verdict": "; ".join(map(str, failed)) or "every proven day has the same rows"}
 
 
-def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefinition:
+def proof_job(lake_context: LakeContext, prover: Prover = prove_written_days) -> dg.JobDefinition:
     """The job `standing_proof`: proves today's days, reports the checks, and raises an alarm per
     day that fails."""
 
@@ -75,7 +75,7 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
             outcomes = prove_days(lake, pipeline, utc_today(), prover)
-            failed = unproven(lake, pipeline)
+            failed = failed_proofs(lake, pipeline)
         for table in pipeline.own:
             context.instance.report_runless_asset_event(
                 dg.AssetCheckEvaluation(
@@ -97,11 +97,11 @@ def proof_job(lake_context: LakeContext, prover: Prover = prove) -> dg.JobDefini
 def proof_schedule(
     lake_context: LakeContext, job: dg.JobDefinition, hour: int
 ) -> dg.ScheduleDefinition:
-    """Request the proof once a day at `hour` (UTC), if it is due (`compare.prove.waits`)."""
+    """Request the proof once a day at `hour` (UTC), if it is due (`compare.prove.why_not_due`)."""
 
     def requested(today: date) -> dg.SkipReason | dg.RunRequest:
         """Request the proof."""
-        why = waits(*lake_context.look())
+        why = why_not_due(*lake_context.look())
         return dg.SkipReason(why) if why else dg.RunRequest(run_key=f"proof {today}")
 
     what = "The job `standing_proof`, where it is due."

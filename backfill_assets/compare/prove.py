@@ -1,10 +1,10 @@
 """Days computed again from the inputs that their receipts pin, and compared by fingerprint; nothing
 is committed.
 
-`prove` takes another physical order, number of partitions and chunk, `check-engine` the other
-engine, on a server of its own; the standing proof takes a few days of tables, drawn by the date, as
-often as the load pays for it. Not here: computing again (`compare.recompute`), and Dagster's
-schedule, check and alarm (`compare.in_dagster`). What a person proves by command goes
+`prove_written_days` takes another physical order, number of partitions and chunk, `check-engine`
+the other engine, on a server of its own; the standing proof takes a few days of tables, drawn by
+the date, as often as the load pays for it. Not here: computing again (`compare.recompute`), and
+Dagster's schedule, check and alarm (`compare.in_dagster`). What a person proves by command goes
 into the history (`standing`), too.
 """
 
@@ -21,8 +21,8 @@ from typing import Any
 from backfill_assets.compare.recompute import (
     Recomputation,
     RecomputeVerdict,
-    SessionElsewhere,
-    recompute,
+    SessionOnOwnServer,
+    recompute_days,
 )
 from backfill_assets.compare.settings import proof_of
 from backfill_assets.engines.lake_session import LakeSession, ReorderedSession
@@ -33,12 +33,12 @@ from backfill_assets.engines.server import (
 )
 from backfill_assets.engines.session import drop_session
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
-from backfill_assets.kernel.core.errors import BackfillError, unwritten
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, inclusive_range
+from backfill_assets.kernel.core.errors import BackfillError, never_written_error
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.proofs import (
     DIFFERS,
@@ -48,9 +48,9 @@ from backfill_assets.reading.proofs import (
     Proof,
     keep_proofs,
     newest_writes,
-    proofs,
+    recorded_proofs,
 )
-from backfill_assets.reading.writes import writes
+from backfill_assets.reading.writes import table_writes
 
 REASON = "prove"
 
@@ -66,22 +66,23 @@ class ProofRequest:
     chunk: int = 1  # days computed at once
 
 
-def prove(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
+def prove_written_days(lake: Lake, pipeline: Pipeline, request: ProofRequest) -> Recomputation:
     """Compute the days again and compare; raises BackfillError for an unknown table, and if no day
     is written."""
-    written = _written(lake, pipeline, request.tables)
+    written = _written_days(lake, pipeline, request.tables)
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
-        raise unwritten("the proof", "Nothing was computed")
+        raise never_written_error("the proof", "Nothing was computed")
     chunks = {
-        table: _chunks(sorted(chosen & set(days)), request.chunk) for table, days in written.items()
+        table: _day_chunks(sorted(chosen & set(days)), request.chunk)
+        for table, days in written.items()
     }
     return Recomputation(
-        *_recomputed(Known(lake, pipeline), ReorderedSession(lake), chunks, REASON)
+        *_recompute_chunks(KnownStates(lake, pipeline), ReorderedSession(lake), chunks, REASON)
     )
 
 
-def _written(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
+def _written_days(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
     """Return the days that were written of the tables (none: of all); raises BackfillError for an
     unknown table."""
     names = [pipeline.contract(n, "Nothing was computed").name for n in tables]
@@ -89,8 +90,8 @@ def _written(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[st
     return {c.name: sorted(lake.store.view(c.name, c.day_column).latest) for c in named}
 
 
-def _recomputed(
-    known: Known, session: LakeSession, chunks: Mapping[str, Sequence[DayRange]], reason: str
+def _recompute_chunks(
+    known: KnownStates, session: LakeSession, chunks: Mapping[str, Sequence[DayRange]], reason: str
 ) -> tuple[tuple[RecomputeVerdict, ...], tuple[tuple[str, str], ...]]:
     """Return the verdict of every table's chunks, and the tables whose rows were refused, with the
     reason."""
@@ -102,7 +103,7 @@ def _recomputed(
                     session, known, known.pipeline.table(table), chunk, Provenance(reason)
                 )
                 verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(
-                    recompute(rebuild)
+                    recompute_days(rebuild)
                 )
         except BackfillError as error:
             refused.append((table, str(error)))
@@ -118,21 +119,23 @@ def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
     return set(random.Random(request.seed).sample(within, min(request.random, len(within))))  # noqa: S311  # no secret
 
 
-def _chunks(days: list[date], size: int) -> list[DayRange]:
+def _day_chunks(days: list[date], size: int) -> list[DayRange]:
     """Return ranges of at most `size` days that cover the days and no others."""
     parts = (
-        list(span)[i : i + size] for span in contiguous(days) for i in range(0, len(span), size)
+        list(span)[i : i + size]
+        for span in contiguous_ranges(days)
+        for i in range(0, len(span), size)
     )
-    return [from_inclusive(part[0], part[-1]) for part in parts]
+    return [inclusive_range(part[0], part[-1]) for part in parts]
 
 
 Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
 
 
-def waits(lake: Lake, pipeline: Pipeline) -> str:
+def why_not_due(lake: Lake, pipeline: Pipeline) -> str:
     """Return why no proof is due ("" if one is): proofs are off, or the last took more than its
     share of writes since."""
-    settings, last = proof_of(lake.settings), [p for p in proofs(lake) if p.seconds]
+    settings, last = proof_of(lake.settings), [p for p in recorded_proofs(lake) if p.seconds]
     if not settings.days_per_day:
         return "[proof] days_per_day is 0"
     if not last:
@@ -140,7 +143,7 @@ def waits(lake: Lake, pipeline: Pipeline) -> str:
     newest = max(p.at for p in last)
     spent = sum(p.seconds for p in last if p.at == newest)
     began = datetime.fromisoformat(newest)
-    loaded = sum(w.seconds or 0.0 for w in writes(lake, pipeline) if w.at > began)
+    loaded = sum(w.seconds or 0.0 for w in table_writes(lake, pipeline) if w.at > began)
     if loaded * settings.max_share >= spent:
         return ""
     return (
@@ -150,7 +153,9 @@ def waits(lake: Lake, pipeline: Pipeline) -> str:
     )
 
 
-def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove) -> list[Proof]:
+def prove_days(
+    lake: Lake, pipeline: Pipeline, today: date, prover: Prover = prove_written_days
+) -> list[Proof]:
     """Prove the days of tables drawn by the date, and keep the outcomes. Commits nothing."""
     written = sorted(
         (t.name, day) for t in pipeline.tables for day in newest_writes(lake, pipeline, t.name)
@@ -160,8 +165,10 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
     )
     began, outcomes = time.monotonic(), list[Proof]()
     for table, day in drawn:
-        proof = prover(lake, pipeline, ProofRequest(days=from_inclusive(day, day), tables=(table,)))
-        outcomes += _outcomes(lake, pipeline, proof, day)
+        proof = prover(
+            lake, pipeline, ProofRequest(days=inclusive_range(day, day), tables=(table,))
+        )
+        outcomes += _proof_outcomes(lake, pipeline, proof, day)
     seconds = max(round((time.monotonic() - began) / max(len(outcomes), 1), 3), 0.001)
     at = utc_now().isoformat()
     timed = [replace(p, at=at, seconds=seconds) for p in outcomes]
@@ -171,10 +178,10 @@ def prove_days(lake: Lake, pipeline: Pipeline, today: date, prover: Prover = pro
 
 def keep_proof(lake: Lake, pipeline: Pipeline, proof: Recomputation) -> None:
     """Keep what a person's proof found, which also ends alarms about days that are equal again."""
-    keep_proofs(lake, list(_outcomes(lake, pipeline, proof)))
+    keep_proofs(lake, list(_proof_outcomes(lake, pipeline, proof)))
 
 
-def _outcomes(
+def _proof_outcomes(
     lake: Lake, pipeline: Pipeline, proof: Recomputation, day: date | None = None
 ) -> Iterator[Proof]:
     """Yield the outcome of every day; `day`: the only one asked for, which a refused table has no
@@ -237,24 +244,26 @@ def check_engine(
     """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare.
     Raises BackfillError for an unknown table, if none of the days was written, and if the engine
     cannot be used."""
-    written = _written(lake, pipeline, tables or ())
+    written = _written_days(lake, pipeline, tables or ())
     asked = {t: d for t, d in written.items() if any(days is None or day in days for day in d)}
-    chunks = {table: [days or from_inclusive(d[0], d[-1])] for table, d in asked.items()}
+    chunks = {table: [days or inclusive_range(d[0], d[-1])] for table, d in asked.items()}
     if not chunks:
-        raise unwritten("the comparison of engines", "Nothing was computed")
-    with _session(lake, engine) as session:
-        return EngineReport(*_recomputed(Known(lake, pipeline), session, chunks, ELSEWHERE), engine)
+        raise never_written_error("the comparison of engines", "Nothing was computed")
+    with _open_other_session(lake, engine) as session:
+        return EngineReport(
+            *_recompute_chunks(KnownStates(lake, pipeline), session, chunks, ELSEWHERE), engine
+        )
 
 
 @contextmanager
-def _session(lake: Lake, engine: str) -> Iterator[SessionElsewhere]:
+def _open_other_session(lake: Lake, engine: str) -> Iterator[SessionOnOwnServer]:
     """Yield a session on a server that stops afterwards."""
     spark = lake.settings.spark.model_copy(update={"engine": engine, "confs": {}})
     other = replace(lake, settings=lake.settings.model_copy(update={"spark": spark}))
     with tempfile.TemporaryDirectory(prefix="check_engine_") as folder:
         home = Path(folder)
         try:
-            yield SessionElsewhere(other, home)
+            yield SessionOnOwnServer(other, home)
         finally:
             drop_session(home)
             stop_server(home, force=True)

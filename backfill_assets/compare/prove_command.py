@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import days_options, names_of, opened
-from backfill_assets.cli.output import Output, reporting
-from backfill_assets.compare.compare_command import recomputed
+from backfill_assets.cli.common import days_options, opened_lake, split_names
+from backfill_assets.cli.output import Output, reporting_command
+from backfill_assets.compare.compare_command import recomputation_parts
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.proofs import unproven
+from backfill_assets.reading.proofs import failed_proofs
 
 
 @click.command()
@@ -37,7 +37,7 @@ from backfill_assets.reading.proofs import unproven
     is_flag=True,
     help="Prove what `[proof]` of lake.toml asks for today, if it is due; for cron.",
 )
-@reporting()
+@reporting_command()
 def prove(tables: str | None, due: bool, **options: Any) -> Output:
     """Compute days again from the inputs that their receipts pin, in another order, and compare
     fingerprints.
@@ -47,22 +47,26 @@ def prove(tables: str | None, due: bool, **options: Any) -> Output:
     be computed.
     """
     from backfill_assets.compare.prove import ProofRequest, keep_proof
-    from backfill_assets.compare.prove import prove as prove_days
+    from backfill_assets.compare.prove import prove_written_days as prove_days
 
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if due:
         return _prove_due(lake, pipeline)
     options["random"] = options["random"] or 0
-    proof = prove_days(lake, pipeline, ProofRequest(tables=names_of(tables) or (), **options))
+    proof = prove_days(lake, pipeline, ProofRequest(tables=split_names(tables) or (), **options))
     keep_proof(lake, pipeline, proof)
-    return Output(proof, recomputed("proof", proof), failed=bool(proof.differing or proof.refused))
+    return Output(
+        proof, recomputation_parts("proof", proof), failed=bool(proof.differing or proof.refused)
+    )
 
 
 def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
     """Prove the days of today, unless none is due; exit code 1 where one fails."""
-    from backfill_assets.compare.prove import prove_days, waits
+    from backfill_assets.compare.prove import prove_days, why_not_due
 
-    why = waits(lake, pipeline)
+    why = why_not_due(lake, pipeline)
     proofs = [] if why else prove_days(lake, pipeline, utc_today())
     lines = [f"No proof is due: {why}"] if why else map(str, proofs)
-    return Output({"waits": why, "proofs": proofs}, lines, failed=bool(unproven(lake, pipeline)))
+    return Output(
+        {"waits": why, "proofs": proofs}, lines, failed=bool(failed_proofs(lake, pipeline))
+    )

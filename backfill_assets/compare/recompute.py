@@ -12,13 +12,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.compare.differences import DayDifference, SampleRow, differences
+from backfill_assets.compare.differences import DayDifference, SampleRow, find_differences
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
 from backfill_assets.engines.session import open_session
 from backfill_assets.intake.ledger import read_arrivals
-from backfill_assets.intake.placing import placed_again
+from backfill_assets.intake.placing import placed_rows
 from backfill_assets.kernel.core.contracts import Contract, InputKind
-from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import Built, Receipt
 from backfill_assets.kernel.core.records import json_of
@@ -28,7 +28,7 @@ from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.computing import days_read, stage_days
-from backfill_assets.kernel.write.derived import profiled
+from backfill_assets.kernel.write.derived import profile_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ DayReceipts = Mapping[date, DayReceipt]
 
 
 @dataclass(frozen=True)
-class SessionElsewhere(LakeSession):
+class SessionOnOwnServer(LakeSession):
     """A lake's session on a server of its own, whose state lies in the folder `home` and not in the
     lake's."""
 
@@ -133,7 +133,7 @@ class _StatesOfWrite(States):
 
 
 @explaining_losses()
-def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> RecomputeVerdict:
+def recompute_days(request: RebuildRequest, *, by_any_code: bool = False) -> RecomputeVerdict:
     """Compute the days of the request on the engine of its session, and compare each with its
     receipt.
 
@@ -149,14 +149,14 @@ def recompute(request: RebuildRequest, *, by_any_code: bool = False) -> Recomput
         if (why := _passed_over(states, table.name, d, r, by_any_code))
     }
     verdict = RecomputeVerdict(table.name, ())
-    for states_then, group in _groups(
+    for states_then, group in _groups_by_versions(
         request, states, {d: r for d, r in latest.items() if d not in passed}
     ):
         if isinstance(states_then, str):
             passed |= dict.fromkeys(group, states_then)
             continue
-        added = _recomputed(
-            replace(request, days=from_inclusive(min(group), max(group))), states_then, group
+        added = _recompute_group(
+            replace(request, days=inclusive_range(min(group), max(group))), states_then, group
         )
         verdict = verdict.plus(added)
     skipped = (Recomputed(d, latest[d].entry.rows, passed_over=why) for d, why in passed.items())
@@ -182,7 +182,7 @@ def _passed_over(
     return ""
 
 
-def _groups(
+def _groups_by_versions(
     request: RebuildRequest, states: States, latest: DayReceipts
 ) -> Iterator[tuple[States | str, DayReceipts]]:
     """Yield days made from the same versions up to the same frontier, with the states as then or
@@ -203,7 +203,9 @@ def _groups(
         groups[key] |= written_days
         receipts[key] = receipt
     for key, days in groups.items():
-        view = _at_heads(request, _view_then(request, states, receipts[key]), states.view, days)
+        view = _view_at_heads(
+            request, _view_then(request, states, receipts[key]), states.view, days
+        )
         past = _StatesOfWrite(states, view, receipts[key].frontier, days)
         yield _lost_input(request, past, days) or past, days
 
@@ -234,7 +236,7 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
     return replace(view, tables=tables, delivered=delivered)
 
 
-def _at_heads(
+def _view_at_heads(
     request: RebuildRequest, past: LakeView, now: LakeView, days: Collection[date]
 ) -> LakeView:
     """View `past` with each input at its newest version where the days to read hold the same rows
@@ -268,25 +270,25 @@ def _lost_input(request: RebuildRequest, past: States, days: Collection[date]) -
     return ""
 
 
-def _recomputed(
+def _recompute_group(
     request: RebuildRequest, states_then: States, latest: DayReceipts
 ) -> RecomputeVerdict:
     """Stage the days as they were made then, compare them, and delete what was staged."""
     if request.table.is_landed:
         source = request.lake_session.of_source(request.table.contract.source)
-        placed = placed_again(replace(request, lake_session=source), states_then, sorted(latest))
+        placed = placed_rows(replace(request, lake_session=source), states_then, sorted(latest))
         try:
-            return _compared(request, latest, placed.raw.staged, placed.raw.profiles)
+            return _compare_group(request, latest, placed.raw.staged, placed.raw.profiles)
         finally:
             placed.drop()
     staged = stage_days(request, states_then, sorted(latest))
     try:
-        return _compared(request, latest, staged, profiled(request, staged))
+        return _compare_group(request, latest, staged, profile_staged(request, staged))
     finally:
         staged.drop()
 
 
-def _compared(
+def _compare_group(
     request: RebuildRequest,
     latest: DayReceipts,
     staged: Staged | None,
@@ -304,7 +306,7 @@ def _compared(
         return RecomputeVerdict(contract.name, tuple(days))
     before = {f for d in differing for f in lake.store.data_files(contract, latest[d].version, [d])}
     after = [f.path for f in staged.files if f.day in differing] if staged is not None else []
-    difference = differences(
-        lake, contract, sorted(before), after, from_inclusive(min(differing), max(differing))
+    difference = find_differences(
+        lake, contract, sorted(before), after, inclusive_range(min(differing), max(differing))
     )
     return RecomputeVerdict(contract.name, tuple(days), difference.days, difference.samples)

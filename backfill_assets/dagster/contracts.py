@@ -27,7 +27,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, SettingsError
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.write.code import SourceFile
-from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
+from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_name
 from backfill_assets.kernel.write.rules import check_rules
 
 
@@ -52,7 +52,7 @@ class Rules:
             NOT_NULL: (*self.unique, *self.not_null),
             ROW_COUNT: [n for n in self.rows if n is not None],
         }
-        return (*(name for name, given in declared.items() if given), *map(check_of, self.rules))
+        return (*(name for name, given in declared.items() if given), *map(check_name, self.rules))
 
     @property
     def bounds(self) -> Mapping[str, Any]:
@@ -110,14 +110,14 @@ TABLE = "backfill_assets/table"  # the metadata that names the table of an asset
 NO_NAME = re.compile(r"[^a-z0-9_]+")  # what no table's name has
 
 
-def table_of(
+def asset_table_name(
     key: dg.AssetKey, metadata: Mapping[str, Any], consequence: str = "Nothing was written"
 ) -> str:
     """The table of an asset as its metadata names it, or else by its key: its parts in small
     letters, `_` for what no name has, joined by `__`. Two assets may give one name: the second is
     refused as it writes. Raises SettingsError for what is no name."""
     named = metadata.get(TABLE)
-    name = table_named(key) if named is None else str(named)
+    name = key_table_name(key) if named is None else str(named)
     if TABLE_NAME.fullmatch(name):
         return name
     by = "its key" if named is None else f"its metadata {TABLE}"
@@ -130,21 +130,23 @@ def table_of(
     )
 
 
-def table_read(key: dg.AssetKey, metadata: Mapping[str, Any], contracts: Iterable[Contract]) -> str:
+def input_table_name(
+    key: dg.AssetKey, metadata: Mapping[str, Any], contracts: Iterable[Contract]
+) -> str:
     """The table of an asset that is read: as the metadata names it, of the asset or of the input;
     else the one of these that it makes, which may have been named elsewhere; else by its key.
-    Raises SettingsError as `table_of`."""
-    if TABLE not in metadata and (made := made_table(key, contracts)) is not None:
+    Raises SettingsError as `asset_table_name`."""
+    if TABLE not in metadata and (made := declared_table_name(key, contracts)) is not None:
         return made
-    return table_of(key, metadata, "Nothing was read")
+    return asset_table_name(key, metadata, "Nothing was read")
 
 
-def made_table(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
+def declared_table_name(key: dg.AssetKey, contracts: Iterable[Contract]) -> str | None:
     """The table among these that the asset makes, or stands for; None without one."""
     return next((c.name for c in contracts if c.made_by == key.to_user_string()), None)
 
 
-def table_named(key: dg.AssetKey) -> str:
+def key_table_name(key: dg.AssetKey) -> str:
     """The same for a key of which it is not known whether it is a lake's: a name that no table has
     may come of it."""
     return "__".join(NO_NAME.sub("_", part.lower()) for part in key.path)
@@ -158,7 +160,7 @@ def first_day_of(
 ) -> date:
     """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`.
     Raises SettingsError for an asset with other partitions, or none, with what makes them other."""
-    if (other := _unlike_days(partitions)) is None and isinstance(
+    if (other := _no_days_reason(partitions)) is None and isinstance(
         partitions, dg.TimeWindowPartitionsDefinition
     ):
         return partitions.start.date()
@@ -166,7 +168,7 @@ def first_day_of(
     raise SettingsError(owner, f"a lake holds days, and {culprit}", consequence, fix)
 
 
-def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
+def _no_days_reason(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
     """What parts these partitions from days that a lake can hold, and what to do about it; None
     where nothing does."""
     other_manager = "or another IO manager (io_manager_key)"
@@ -201,7 +203,7 @@ def _unlike_days(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] 
     return None
 
 
-def declared_by(
+def table_declaration(
     context: dg.OutputContext,
     rows: GivenRows,
     rules: Rules,
@@ -211,8 +213,8 @@ def declared_by(
     """The table of the asset whose output is `context`, for the returned rows, without its inputs
     (`dagster.loaded`). `known`: as the lake has it now. Raises SettingsError for an asset that no
     lake can hold, and ContractBroken for another schema."""
-    key, name = context.asset_key, table_of(context.asset_key, context.definition_metadata)
-    _refuse_taken(key, name, known)
+    key, name = context.asset_key, asset_table_name(context.asset_key, context.definition_metadata)
+    _refuse_other_owner(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
     chosen = (
         rows.columns
@@ -228,7 +230,7 @@ def declared_by(
             "Return what the day is about, too",
         )
     required = {day, *rules.unique, *rules.not_null}
-    _refuse_unknown(key, required, {c.name for c in chosen})
+    _refuse_unknown_columns(key, required, {c.name for c in chosen})
     spec = context.asset_spec
     contract = Contract(
         name,
@@ -245,11 +247,11 @@ def declared_by(
         first_day=first_day,
     )
     check_rules(contract)
-    code = spec.code_version or code_of(context.op_def)
+    code = spec.code_version or asset_code(context.op_def)
     return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))
 
 
-def _refuse_taken(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
+def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
     """Raise SettingsError where the rows of the table are others', or another asset's, of a key
     that gives its name."""
     if known is not None and known.contract.external:
@@ -329,7 +331,9 @@ def _widened_column(column: Column, given: ColumnType | None) -> Column:
     )
 
 
-def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collection[str]) -> None:
+def _refuse_unknown_columns(
+    key: dg.AssetKey, named: Collection[str], columns: Collection[str]
+) -> None:
     if unknown := sorted({*named} - {*columns}):
         raise SettingsError(
             f"the asset {key.to_user_string()}",
@@ -339,13 +343,13 @@ def _refuse_unknown(key: dg.AssetKey, named: Collection[str], columns: Collectio
         )
 
 
-def beside_inputs(spec: dg.AssetSpec, read: Collection[dg.AssetKey]) -> tuple[str, ...]:
+def unpinned_inputs(spec: dg.AssetSpec, read: Collection[dg.AssetKey]) -> tuple[str, ...]:
     """The inputs of an asset that its receipts do not name: what other IO managers load, and what
     is only named as a dependency. `read`: the assets that they name."""
     return tuple(sorted(d.asset_key.to_user_string() for d in spec.deps if d.asset_key not in read))
 
 
-def code_of(op: dg.OpDefinition) -> str:
+def asset_code(op: dg.OpDefinition) -> str:
     """A digest of the file with an asset's function; of a function without a file, of its compiled
     code."""
     function = function_of(op)

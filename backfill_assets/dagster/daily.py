@@ -26,16 +26,16 @@ from backfill_assets.dagster.contracts import (
     DAY_COLUMN,
     DECLARED,
     Rules,
+    asset_table_name,
     first_day_of,
-    table_of,
-    table_read,
+    input_table_name,
 )
-from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_of
+from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_from_arguments
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_of
+from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_name
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 OURS = {
@@ -93,7 +93,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
 
     def decorate(function: Body) -> dg.AssetsDefinition:
         name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])
-        rule_set = rules_of(
+        rule_set = rules_from_arguments(
             f"the daily table {name}",
             unique=unique,
             not_null=not_null,
@@ -102,16 +102,16 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
             on_bad_days=on_bad_days,
         )
         windows = _input_windows(name, inputs)
-        _refuse_words(name, function, windows, asset)
+        _refuse_arguments(name, function, windows, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
-        table_of(_asset_key(function, asset), metadata, "No asset was made")
+        asset_table_name(_asset_key(function, asset), metadata, "No asset was made")
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(),
             **asset,
             "metadata": metadata,
             "partitions_def": _daily_partitions(name, start, partitions_def),
             "io_manager_key": io_manager_key,
-            "check_specs": specs_of(_asset_key(function, asset), rule_set),
+            "check_specs": rule_check_specs(_asset_key(function, asset), rule_set),
             "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
         }
         with warnings.catch_warnings():
@@ -124,7 +124,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
             )
         read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
         if unknown := sorted(read - {*windows}):
-            raise _table_refusal(
+            raise _daily_table_error(
                 name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`"
             )
         DECLARED.add(made, rule_set)
@@ -174,14 +174,14 @@ def _input_windows(
             or window.columns is not None
         ):
             culprit = f"the input {window.table} has more than days: basis, columns or by"
-            raise _table_refusal(
+            raise _daily_table_error(
                 name,
                 culprit,
                 "Leave out all but before and after: the others are of tables of a lake.toml",
             )
         key = parameter or dg.AssetKey.from_user_string(window.table).path[-1]
         if key in found:
-            raise _table_refusal(
+            raise _daily_table_error(
                 name,
                 f"{found[key].table} and {window.table} would both be the parameter {key}",
                 f'Name the parameters: inputs={{"{key}": …, "other": …}}',
@@ -217,21 +217,21 @@ def _daily_partitions(
             if start is None
             else "start and partitions_def both give its first day"
         )
-        raise _table_refusal(name, culprit, 'Give one of them: start="2024-01-01"')
+        raise _daily_table_error(name, culprit, 'Give one of them: start="2024-01-01"')
     partitions = given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(partitions, f"the daily table {name}", "No asset was made")
     return partitions
 
 
-def _refuse_words(
+def _refuse_arguments(
     name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]
 ) -> None:
     """Raise SettingsError for what the function and these words cannot be together."""
     for word in OURS:
         if word in asset:
-            raise _table_refusal(name, f"{word} is no word of daily_table", OURS[word])
+            raise _daily_table_error(name, f"{word} is no word of daily_table", OURS[word])
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise _table_refusal(
+        raise _daily_table_error(
             name,
             "its function is a generator or a coroutine",
             "Return the rows of all days at once",
@@ -242,12 +242,12 @@ def _refuse_words(
         if p not in inspect.signature(function).parameters
     ]:
         culprit = f"no parameter takes the input {', '.join(lost)}"
-        raise _table_refusal(
+        raise _daily_table_error(
             name, culprit, f"Add the parameter to {function.__name__}, or take the input out"
         )
 
 
-def _table_refusal(name: str, culprit: str, advice: str) -> SettingsError:
+def _daily_table_error(name: str, culprit: str, advice: str) -> SettingsError:
     return SettingsError(f"the daily table {name}", culprit, "No asset was made", advice)
 
 
@@ -271,10 +271,10 @@ def lake_checks(
     arguments that say none (each is named), for an asset that has other rules already, and for
     graphs and multi-assets. Does not judge rows that another IO manager stores.
     """
-    _refuse_several(asset)
-    table_of(asset.key, asset.metadata_by_key.get(asset.key, {}), "No check was made")
+    _refuse_multi_assets(asset)
+    asset_table_name(asset.key, asset.metadata_by_key.get(asset.key, {}), "No check was made")
     owner = f"the asset {asset.key.to_user_string()}"
-    rule_set = rules_of(
+    rule_set = rules_from_arguments(
         owner, unique=unique, not_null=not_null, rows=rows, rules=rules, on_bad_days=on_bad_days
     )
     if not rule_set.checks:
@@ -290,14 +290,14 @@ def lake_checks(
     @dg.multi_asset_check(
         name=f"{NO_STEP.sub('_', '__'.join(asset.key.path))}__lake_checks",
         can_subset=True,
-        specs=specs_of(asset.key, rule_set),
+        specs=rule_check_specs(asset.key, rule_set),
         required_resource_keys={io_manager},
     )
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge all written days by their receipts. A run has judged and reported the days that it
         refused."""
         manager = getattr(context.resources, io_manager)
-        with as_failures(_root_of(manager)):
+        with as_failures(_lake_root(manager)):
             yield from standing_results(
                 context.instance, manager, sorted(context.selected_asset_check_keys)
             )
@@ -305,7 +305,7 @@ def lake_checks(
     return [by_receipts]
 
 
-def _refuse_several(asset: dg.AssetsDefinition) -> None:
+def _refuse_multi_assets(asset: dg.AssetsDefinition) -> None:
     if len([*asset.keys]) != 1 or not isinstance(asset.node_def, dg.OpDefinition):
         keys = ", ".join(sorted(key.to_user_string() for key in asset.keys))
         raise SettingsError(
@@ -316,7 +316,7 @@ def _refuse_several(asset: dg.AssetsDefinition) -> None:
         )
 
 
-def specs_of(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
+def rule_check_specs(key: dg.AssetKey, rules: Rules) -> list[dg.AssetCheckSpec]:
     """The checks of an asset with these rules.
 
     They are not `blocking`. A refused day has failed its step, which stops all that follows in the
@@ -346,13 +346,13 @@ def standing_results(
     lake = lake_at(folder)
     pipeline = chosen_pipeline(lake)
     contract = pipeline.contract(
-        table_read(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged"
+        input_table_name(keys[0].asset_key, {}, pipeline.contracts), "Nothing was judged"
     )
     states = pipeline.states(read_view(lake, pipeline.contracts))
     yield from Verdicts(instance, lake, states).results(contract, keys, afresh=True)
 
 
-def _root_of(io_manager: Any) -> Path | None:
+def _lake_root(io_manager: Any) -> Path | None:
     """The lake's folder of a LakeIOManager; None of another one."""
     folder = getattr(io_manager, "lake", None)
     return local_root(folder) if folder is not None else None
@@ -367,6 +367,6 @@ def _check_description(name: str, rules: Rules) -> str:
         ROW_COUNT: f"A day has at least {least} and at most {most} rows.",
     }
     conditions = {
-        check_of(rule): f"{rule.description}: `{rule.expression}`." for rule in rules.rules
+        check_name(rule): f"{rule.description}: `{rule.expression}`." for rule in rules.rules
     }
     return f"{(words | conditions)[name]} {JUDGED}"

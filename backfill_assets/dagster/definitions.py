@@ -17,7 +17,7 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from backfill_assets.dagster.adapter.alerts import ALERTS
-from backfill_assets.dagster.adapter.assemble import assemble_anyway
+from backfill_assets.dagster.adapter.assemble import project_definitions
 from backfill_assets.dagster.adapter.context import GROUP, Appearance, Naming
 from backfill_assets.dagster.adapter.lake_definitions import sample_module
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG
@@ -91,7 +91,7 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
         is_guest=True,
         running=RUNNING[automation],
         mappings=mappings,
-        spec=_nonempty_words(
+        spec=_nonempty_values(
             group_name=group_name,
             owners=[*owners],
             tags={**(tags or {})},
@@ -101,9 +101,9 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
         built={"automation_condition": _stale_condition(root, key_prefix)}
         if automation == CONDITIONS and automation_condition is None
         else {},
-        step=_nonempty_words(pool=pool, op_tags=op_tags),
+        step=_nonempty_values(pool=pool, op_tags=op_tags),
     )
-    defs = assemble_anyway(root, tables_at(root), appearance)
+    defs = project_definitions(root, tables_at(root), appearance)
     if automation != CONDITIONS:
         return defs
     return dg.Definitions.merge(
@@ -144,7 +144,7 @@ def _conditions_sensor(
         )
 
 
-def _nonempty_words(**words: object) -> dict[str, object]:
+def _nonempty_values(**words: object) -> dict[str, object]:
     """The words that have a value."""
     return {name: value for name, value in words.items() if value}
 
@@ -169,7 +169,7 @@ class LakeScaffolder(dg.Scaffolder[LakeScaffoldParams]):
         """Write the files. Raises SettingsError for a folder that holds something else than a
         lake."""
         wanted = request.params
-        folder = folder_of(wanted.lake, request.project_root)
+        folder = component_folder(wanted.lake, request.project_root)
         samples = sample_module()
         if samples is not None and not is_lake(folder):
             samples.make_sample(folder, samples.days_until(utc_today()))
@@ -211,7 +211,7 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
         """The definitions of `build_lake_defs` with these fields. Reads the lake's settings; writes
         nothing."""
         return build_lake_defs(
-            folder_of(self.lake, context.project_root),
+            component_folder(self.lake, context.project_root),
             key_prefix=self.key_prefix,
             group_name=self.group_name,
             owners=self.owners,
@@ -224,7 +224,7 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
         )
 
 
-def folder_of(lake: str, project_root: Path | None) -> Path:
+def component_folder(lake: str, project_root: Path | None) -> Path:
     """The folder of the lake that a `defs.yaml` names: a relative path lies in the project, else in
     the working folder; an address is one in a bucket."""
     if ADDRESS.fullmatch(lake):

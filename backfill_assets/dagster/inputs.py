@@ -15,23 +15,23 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
-from backfill_assets.assets.lakes import lake_for
-from backfill_assets.dagster.contracts import DAY_COLUMN, first_day_of, table_of
+from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
+from backfill_assets.assets.lakes import lake_for_asset
+from backfill_assets.dagster.contracts import DAY_COLUMN, asset_table_name, first_day_of
 from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.foreign.external import (
     ExternalTable,
     declaration_of,
+    external_place,
     open_external,
-    place_known,
-    place_of,
+    recorded_place,
     seen_contract,
 )
-from backfill_assets.foreign.observing import observe, observe_each
+from backfill_assets.foreign.observing import observe_table, observe_tables
 from backfill_assets.kernel.core.addresses import CATALOG_NAME, address_of
-from backfill_assets.kernel.core.commands import materializing
+from backfill_assets.kernel.core.commands import materializing_advice
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
 from backfill_assets.kernel.tables.data_files import PlainFiles
 from backfill_assets.kernel.tables.home import Lake
@@ -64,7 +64,9 @@ class InputDays(Readable):
         """The files of these days; none of no day. Raises InputMissing for a table that was never
         made."""
         if self.days and self.version < 0:
-            raise never_made(self.contract.made_by or self.contract.name, self.days, self.lake.root)
+            raise never_made_error(
+                self.contract.made_by or self.contract.name, self.days, self.lake.root
+            )
         files = (
             self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
         )
@@ -82,7 +84,7 @@ class InputDays(Readable):
         return frame.select(*self.columns) if self.columns else frame
 
 
-def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ...]:
+def input_columns(context: dg.InputContext, contract: Contract) -> tuple[str, ...]:
     """The columns of a table that `AssetIn(metadata={"columns": […]})` asks for; none: all of them.
     Raises SettingsError for no list, and for names that the table has not."""
     asked = context.definition_metadata.get("columns") or ()
@@ -96,18 +98,18 @@ def columns_asked(context: dg.InputContext, contract: Contract) -> tuple[str, ..
     return tuple(asked)
 
 
-def never_made(
+def never_made_error(
     asset: str, days: Collection[date], lake: Path, consequence: str = "Nothing was read"
 ) -> InputMissing:
     """The error about `days` of an input that a step asks for and that were never made."""
     place = address_of(lake)
     culprit = (
-        f"the lake {place} has no {ranges(days)} of it"
+        f"the lake {place} has no {ranges_text(days)} of it"
         if is_lake(lake)
         else f"there is no lake at {place} yet"
     )
     return InputMissing(
-        f"the input {asset}", culprit, consequence, f"First {materializing(asset, days)}"
+        f"the input {asset}", culprit, consequence, f"First {materializing_advice(asset, days)}"
     )
 
 
@@ -128,7 +130,9 @@ def form_of(annotated: Any, default: Form) -> Form:
     )
 
 
-def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callable[[], Any]) -> Any:
+def rows_as_annotated(
+    days: InputDays, annotated: Any, default: Form, session: Callable[[], Any]
+) -> Any:
     """The rows in the form of the annotation; `session` is asked for a Spark session only where
     that is Spark's."""
     form, named = form_of(annotated, default), getattr(annotated, "__name__", "")
@@ -143,7 +147,7 @@ def as_annotated(days: InputDays, annotated: Any, default: Form, session: Callab
     return days.pandas() if form == "pandas" else days.duckdb()
 
 
-def metadata_of(context: dg.InputContext) -> Mapping[str, Any]:
+def input_metadata(context: dg.InputContext) -> Mapping[str, Any]:
     """What the definition of an input says: the upstream asset's, as far as this code location
     knows it, and that of `AssetIn(metadata=…)`, which wins."""
     upstream = (
@@ -152,13 +156,13 @@ def metadata_of(context: dg.InputContext) -> Mapping[str, Any]:
     return {**upstream, **context.definition_metadata}
 
 
-def unmade_contract(context: dg.InputContext) -> Contract:
+def placeholder_contract(context: dg.InputContext) -> Contract:
     """What stands for the table of an input of no days that was never made: an asset reads its own
     day before, and this is its first. It has the column with the day."""
-    metadata = metadata_of(context)
+    metadata = input_metadata(context)
     day = str(metadata.get(DAY_COLUMN, "day")).strip('"`')
     return Contract(
-        table_of(context.asset_key, metadata),
+        asset_table_name(context.asset_key, metadata),
         "",
         (Column(day, "DATE", "", nullable=False),),
         day,
@@ -167,7 +171,7 @@ def unmade_contract(context: dg.InputContext) -> Contract:
     )
 
 
-def first_day_in(context: dg.InputContext) -> date:
+def input_first_day(context: dg.InputContext) -> date:
     """The first day of an input. Raises SettingsError where it is not partitioned by day."""
     partitions = context.asset_partitions_def if context.has_asset_partitions else None
     return first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}")
@@ -218,14 +222,14 @@ def external_table(
             if start is None
             else "start and partitions_def both give its first day"
         )
-        raise _external_refusal(asset_key, culprit, 'Give one of them: start="2024-01-01"')
+        raise _external_table_error(asset_key, culprit, 'Give one of them: start="2024-01-01"')
     days = partitions_def or dg.DailyPartitionsDefinition(start_date=str(start))
     first_day_of(days, f"the external table {asset_key.to_user_string()}", NOTHING_READ)
     named = str(table)
     place = (
         named
         if CATALOG_NAME.fullmatch(named)
-        else place_of(asset_key.to_user_string(), named, Path.cwd())
+        else external_place(asset_key.to_user_string(), named, Path.cwd())
     )
     return dg.AssetSpec(
         asset_key,
@@ -234,51 +238,51 @@ def external_table(
     ).with_io_manager_key(io_manager_key)
 
 
-def external_in(context: dg.InputContext) -> ExternalTable | None:
+def external_input(context: dg.InputContext) -> ExternalTable | None:
     """The table of others that an input reads; None where it is another asset. Raises SettingsError
     where it is not partitioned by day."""
-    metadata = metadata_of(context)
+    metadata = input_metadata(context)
     if EXTERNAL not in metadata:
         return None
     key = context.asset_key
     return ExternalTable(
-        table_of(key, metadata, NOTHING_READ),
+        asset_table_name(key, metadata, NOTHING_READ),
         str(metadata[EXTERNAL]),
         str(metadata[DAY_COLUMN]),
         made_by=key.to_user_string(),
-        first_day=first_day_in(context),
+        first_day=input_first_day(context),
     )
 
 
-def follow_external(folder: str | Path, table: ExternalTable) -> Lake:
+def observe_external(folder: str | Path, table: ExternalTable) -> Lake:
     """The lake in a folder, made if there is none, which knows the table and has seen the newest
     version of all tables of others. Raises BackfillError where this one cannot be read, or is a
     name in a catalog whose place is unknown."""
-    lake = lake_for(folder, table.first_day or date.max)
-    table = replace(table, table=place_known(lake.root, table))
+    lake = lake_for_asset(folder, table.first_day or date.max)
+    table = replace(table, table=recorded_place(lake.root, table))
     known = find_declared(lake.place, table.name)
     if known is None or replace(declaration_of(known.contract), description="") != table:
         contract = seen_contract(table, open_external(table.name, table.table))
-        _refuse_other(lake, contract)
+        _refuse_own_table(lake, contract)
         with lake.store.lock(table.name):
-            declare(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
+            declare_table(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
     contracts = chosen_pipeline(lake).contracts
-    _, failed = observe_each(lake, contracts)
+    _, failed = observe_tables(lake, contracts)
     if failed:  # an error of another table is for the assets that read that one
-        observe(lake, contracts, next(c for c in contracts if c.name == table.name))
+        observe_table(lake, contracts, next(c for c in contracts if c.name == table.name))
     return lake
 
 
-def _refuse_other(lake: Lake, contract: Contract) -> None:
+def _refuse_own_table(lake: Lake, contract: Contract) -> None:
     """Raise SettingsError where the lake has a table of that name which others do not write."""
     known = find_declared(lake.place, contract.name)
     if lake.store.exists(contract.name) and (known is None or not known.contract.external):
-        raise _external_refusal(
+        raise _external_table_error(
             dg.AssetKey(contract.made_by.split("/")),
             f"the lake {lake.address} has a table {contract.name} of its own",
             "Give the asset another key",
         )
 
 
-def _external_refusal(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
+def _external_table_error(key: dg.AssetKey, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"the external table {key.to_user_string()}", culprit, NOTHING_READ, fix)

@@ -19,37 +19,37 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.assets.declared import DeclaredTable, find_declared
 from backfill_assets.assets.given_rows import GivenRows
-from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for
+from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for_asset
 from backfill_assets.dagster.adapter.backfill_requests import work_of
-from backfill_assets.dagster.adapter.io_manager import as_failures, telling_commit
-from backfill_assets.dagster.adapter.metadata import day_metadata, recorded
-from backfill_assets.dagster.adapter.read_beside import read_beside
-from backfill_assets.dagster.adapter.reconcile import follow_observations, look_for_green_days
+from backfill_assets.dagster.adapter.io_manager import as_failures, explaining_commit
+from backfill_assets.dagster.adapter.metadata import day_materialization, day_metadata
+from backfill_assets.dagster.adapter.read_beside import step_reads
+from backfill_assets.dagster.adapter.reconcile import record_observations, report_green_days
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
 from backfill_assets.dagster.adapter.step_write import StepWrite
-from backfill_assets.dagster.adapter.verdicts import telling_days
+from backfill_assets.dagster.adapter.verdicts import logging_refused_days
 from backfill_assets.dagster.contracts import (
     DECLARED,
     TABLE,
     SchemaChanges,
-    beside_inputs,
-    declared_by,
+    asset_table_name,
+    declared_table_name,
     first_day_of,
-    made_table,
-    table_of,
-    table_read,
+    input_table_name,
+    table_declaration,
+    unpinned_inputs,
 )
 from backfill_assets.dagster.inputs import (
     Form,
     InputDays,
-    as_annotated,
-    columns_asked,
-    external_in,
-    first_day_in,
-    follow_external,
-    metadata_of,
-    never_made,
-    unmade_contract,
+    external_input,
+    input_columns,
+    input_first_day,
+    input_metadata,
+    never_made_error,
+    observe_external,
+    placeholder_contract,
+    rows_as_annotated,
 )
 from backfill_assets.dagster.loaded import (
     LoadedInput,
@@ -67,13 +67,13 @@ from backfill_assets.kernel.core.errors import BackfillError, InputMissing, Sett
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import RebuildRequest, ReturnedRows
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 BESIDE = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
@@ -156,16 +156,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if self._is_marked:
             end_dead_runs(instance, lake)
             ended = markers_of(instance, lake).leave(instance, run)
-            record(lake, pipeline.contracts, f"run {run.run_id[:8]}", ended)
+            record_versions(lake, pipeline.contracts, f"run {run.run_id[:8]}", ended)
         states = pipeline.states(read_view(lake, pipeline.contracts))
-        look_for_green_days(instance, lake, states)
-        follow_observations(instance, lake, states)
+        report_green_days(instance, lake, states)
+        record_observations(instance, lake, states)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """The days of an input. Raises dg.Failure for a table that was never made and a type that
         no input has."""
         with as_failures(local_root(self.lake)):
-            self._follow_external(context)
+            self._observe_external(context)
             asked = (
                 tuple(map(parse_day, context.asset_partition_keys))
                 if context.has_asset_partitions
@@ -174,23 +174,27 @@ class LakeIOManager(dg.ConfigurableIOManager):
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
             asset = context.asset_key.to_user_string()
             if asked and not is_lake(local_root(self.lake)):
-                raise never_made(asset, asked, local_root(self.lake))
-            lake = lake_at(self.lake) if asked != () else lake_for(self.lake, first_day_in(context))
+                raise never_made_error(asset, asked, local_root(self.lake))
+            lake = (
+                lake_at(self.lake)
+                if asked != ()
+                else lake_for_asset(self.lake, input_first_day(context))
+            )
             pinned = self._pinned_inputs(lake)
-            name = table_read(
-                context.asset_key, metadata_of(context), pinned.states.contracts.values()
+            name = input_table_name(
+                context.asset_key, input_metadata(context), pinned.states.contracts.values()
             )
             if asked and name not in pinned.states.contracts:
-                raise never_made(asset, asked, lake.root)
+                raise never_made_error(asset, asked, lake.root)
             if asked == () and name not in pinned.states.contracts:
-                contract = unmade_contract(context)
+                contract = placeholder_contract(context)
             else:
                 contract = pinned.pipeline.contract(name, "Nothing was read")
             table = pinned.states.view.table(name)
             days = tuple(sorted(table.latest)) if asked is None else asked
             pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
-            read = InputDays(lake, contract, table.version, days, columns_asked(context, contract))
-            return as_annotated(
+            read = InputDays(lake, contract, table.version, days, input_columns(context, contract))
+            return rows_as_annotated(
                 read,
                 context.dagster_type.typing_type,
                 self.default_form,
@@ -201,18 +205,18 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """Write the days of the step in at most one commit. Raises dg.Failure where nothing was
         written."""
         with as_failures(local_root(self.lake)):
-            _refuse_other(context, obj)
+            _refuse_unfit_output(context, obj)
             partitions = context.asset_partitions_def if context.has_asset_partitions else None
-            lake = lake_for(
+            lake = lake_for_asset(
                 self.lake,
                 first_day_of(partitions, f"the asset {context.asset_key.to_user_string()}"),
             )
             try:
                 rows, table = self._declared_table(context, lake, obj)
             except BackfillError:
-                with _telling_days(context):
+                with _logging_refused_days(context):
                     # what was computed without its input is often no table at all
-                    self._refuse_unmade(context, lake)
+                    self._refuse_unmade_inputs(context, lake)
                 raise
             self._mark_run(context, lake)
             with declaring_table(lake, table):
@@ -229,11 +233,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
                     self._remember_written(context, lake)
                 finally:
                     rebuild.release()
-            with telling_commit(rebuild, published):
+            with explaining_commit(rebuild, published):
                 if rebuild.kept_back.error is None:
                     write.show_days(published)
                 else:
-                    _log_good_days(context, rebuild, published)
+                    _log_written_days(context, rebuild, published)
                 write.log_verdicts(rebuild.days)
             if rebuild.kept_back.error is not None:
                 raise rebuild.kept_back.error
@@ -245,28 +249,28 @@ class LakeIOManager(dg.ConfigurableIOManager):
             markers_of(step.instance, lake).mark(context.run_id, step.job_def.executor_def.name)
             self._is_marked = True
 
-    def _follow_external(self, context: dg.InputContext) -> None:
+    def _observe_external(self, context: dg.InputContext) -> None:
         """Take in the tables of others before the step first reads one, which the lake may not know
         yet. What the step has read stays as it was."""
         step, root = self._step_inputs(), local_root(self.lake)
         known = step.get(root)
-        external = external_in(context)
+        external = external_input(context)
         if external is None or (known is not None and external.name in known.states.contracts):
             return
-        lake = follow_external(self.lake, external)
+        lake = observe_external(self.lake, external)
         if known is not None:
-            step[root] = _looked_again(lake, known)
+            step[root] = _refreshed_inputs(lake, known)
 
     def _remember_written(self, context: dg.OutputContext, lake: Lake) -> None:
         """Keep what the step wrote, from which its later outputs may be made."""
         written = self._pinned_inputs(lake).written
         days = tuple(map(parse_day, context.asset_partition_keys))
-        name = table_of(context.asset_key, context.definition_metadata)
+        name = asset_table_name(context.asset_key, context.definition_metadata)
         written[name] = LoadedInput(context.asset_key, days, context.asset_partitions_def)
         if len(context.op_def.output_defs) > 1:
-            self._step_inputs()[lake.root] = _looked_again(lake, self._pinned_inputs(lake))
+            self._step_inputs()[lake.root] = _refreshed_inputs(lake, self._pinned_inputs(lake))
 
-    def _refuse_unmade(self, context: dg.OutputContext, lake: Lake) -> None:
+    def _refuse_unmade_inputs(self, context: dg.OutputContext, lake: Lake) -> None:
         """Raise InputMissing where the step loaded days that were never made, of another table of
         ours than its own."""
         pinned = self._pinned_inputs(lake)
@@ -275,7 +279,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             if contract is None or contract.external or loaded.key == context.asset_key:
                 continue
             if absent := {*loaded.days} - pinned.states.view.table(name).latest.keys():
-                raise _never_made(context, loaded, absent, lake.root)
+                raise _unmade_days_error(context, loaded, absent, lake.root)
 
     def _declared_table(
         self, context: dg.OutputContext, lake: Lake, obj: Any
@@ -283,19 +287,19 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned_inputs(lake), GivenRows.of(obj)
         name, rules = (
-            table_of(context.asset_key, context.definition_metadata),
+            asset_table_name(context.asset_key, context.definition_metadata),
             DECLARED.of(context.op_def),
         )
-        _refuse_renamed(context.asset_key, name, pinned.pipeline)
+        _refuse_renamed_table(context.asset_key, name, pinned.pipeline)
         known = find_declared(lake.place, name)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
-        table = declared_by(context, rows, rules, known, self.schema_changes)
+        table = table_declaration(context, rows, rules, known, self.schema_changes)
         inputs = tuple(
             replace(i, keys=()) for i in self._output_inputs(context, pinned, table.contract)
         )
         tables = {i.table for i in inputs}
-        beside = beside_inputs(
+        beside = unpinned_inputs(
             context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables}
         )
         return rows, replace(
@@ -322,7 +326,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
             inputs.loaded for root, inputs in self._step_inputs().items() if root != lake.root
         )
         named = [f"{name} of another lake" for loaded in others for name in loaded]
-        return tuple(sorted({*named, *read_beside()}))
+        return tuple(sorted({*named, *step_reads()}))
 
     def _rebuild_request(
         self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable
@@ -342,7 +346,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
         work = replace(work, tags={**work.tags, **({BESIDE: ", ".join(beside)} if beside else {})})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
-        known = Known(lake, pipeline, pipeline.states(pinned.states.view))
+        known = KnownStates(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
             work,
             LakeSession(lake, project_session=self.spark),
@@ -370,12 +374,12 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return LakeSession(lake, project_session=self.spark).for_reading
 
 
-def _telling_days(context: dg.OutputContext) -> AbstractContextManager[None]:
+def _logging_refused_days(context: dg.OutputContext) -> AbstractContextManager[None]:
     """`telling_days` of the asset of the output."""
-    return telling_days(dg.AssetExecutionContext.get(), context.asset_key)
+    return logging_refused_days(dg.AssetExecutionContext.get(), context.asset_key)
 
 
-def _never_made(
+def _unmade_days_error(
     context: dg.OutputContext, loaded: LoadedInput, absent: Collection[date], lake: Path
 ) -> InputMissing:
     """The error about `absent` days that the step loaded, which names what each day lacks."""
@@ -384,16 +388,16 @@ def _never_made(
         map(parse_day, context.asset_partition_keys)
     )
     named, nothing = loaded.key.to_user_string(), "Nothing was written"
-    error = never_made(named, absent, lake, nothing)
+    error = never_made_error(named, absent, lake, nothing)
     error.by_day = {
-        day: never_made(named, lacking, lake, nothing).culprit
+        day: never_made_error(named, lacking, lake, nothing).culprit
         for day, days in read.items()
         if (lacking := {*days} & {*absent})
     }
     return error
 
 
-def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:
+def _refreshed_inputs(lake: Lake, known: StepInputs) -> StepInputs:
     """What a step knows, with the newest of all tables that were not loaded for it."""
     pipeline, view = chosen_pipeline(lake), known.states.view
     loaded = (name for name in known.loaded if name not in known.written)
@@ -403,10 +407,10 @@ def _looked_again(lake: Lake, known: StepInputs) -> StepInputs:
     )
 
 
-def _refuse_renamed(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:
+def _refuse_renamed_table(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:
     """Raise SettingsError where the asset has a table of another name in the lake, which its
     readers would go on reading."""
-    if (made := made_table(key, pipeline.contracts)) not in (None, name):
+    if (made := declared_table_name(key, pipeline.contracts)) not in (None, name):
         raise SettingsError(
             f"the asset {key.to_user_string()}",
             f"its table in the lake is {made}, and would be {name} now",
@@ -415,7 +419,7 @@ def _refuse_renamed(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:
         )
 
 
-def _refuse_other(context: dg.OutputContext, obj: Any) -> None:
+def _refuse_unfit_output(context: dg.OutputContext, obj: Any) -> None:
     """Raise BackfillError for an output of an op within a graph, and for None."""
     if not context.has_asset_key:
         raise BackfillError(
@@ -434,10 +438,10 @@ def _refuse_other(context: dg.OutputContext, obj: Any) -> None:
         )
 
 
-def _log_good_days(context: dg.OutputContext, rebuild: Rebuild, published: Published) -> None:
+def _log_written_days(context: dg.OutputContext, rebuild: Rebuild, published: WriteResult) -> None:
     """Log a materialization of each written day: the step fails for the days that were kept back,
     so that Dagster makes none."""
     entries = rebuild.ready.entries
     for partition, metadata in day_metadata(rebuild, published, {}).items():
         day = parse_day(partition)
-        context.log_event(recorded(context.asset_key, day, entries[day], metadata))
+        context.log_event(day_materialization(context.asset_key, day, entries[day], metadata))

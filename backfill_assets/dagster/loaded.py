@@ -18,7 +18,7 @@ import dagster as dg
 from backfill_assets.kernel.core.contracts import Contract, Input
 from backfill_assets.kernel.core.days import ONE_DAY, parse_day
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.keys import Keys, grouped, spans_of
+from backfill_assets.kernel.core.keys import Keys, days_by_keys, offset_spans
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
 YEAR = 366
@@ -86,7 +86,7 @@ class MappedInput:
             *window,
             first_day=contract.first_day,
             mapped=self.named,
-            keys=grouped(keys),
+            keys=days_by_keys(keys),
         )
 
     @property
@@ -103,7 +103,7 @@ class MappedInput:
         if self.window is None:
             is_plain = isinstance(self.mapping, tuple)
             return repr(self.mapping) if is_plain else type(self.mapping).__qualname__
-        left_out = [_left_out(self.read.partitions), _left_out(self.own)]
+        left_out = [_excluded_days(self.read.partitions), _excluded_days(self.own)]
         return f"without {digest_of(left_out)[:SHORT]}" if any(left_out) else ""
 
     def _input_keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
@@ -111,28 +111,33 @@ class MappedInput:
         if self.window is None:
             loaded = self.by_mapping(days)
             origin = min(self.read.days, default=min(days) if first_day == date.min else first_day)
-            awaited = self._awaited_for_good(origin)
+            awaited = self._future_spans(origin)
             return {
-                day: Keys(spans_of(found, origin), awaited, origin) for day, found in loaded.items()
+                day: Keys(offset_spans(found, origin), awaited, origin)
+                for day, found in loaded.items()
             }
         asked, (before, after) = {*self.read.days}, self.window
         windows = {
             day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day]
             for day in days
         }
-        found, parted = self._in_windows(windows, asked), dict[date, Keys]()
+        found, parted = self._window_days(windows, asked), dict[date, Keys]()
         newest = self._newest_day
         for day, window in windows.items():
             is_cut = (
                 newest is None or not found[day] or found[day][-1] >= newest
             )  # else no end of days cut it
-            reached = (self._without_end(day) if is_cut else found[day]) if self.named else window
+            reached = (
+                (self._days_without_end(day) if is_cut else found[day]) if self.named else window
+            )
             if found[day] != window or reached != window:
-                to_come = [d for d in reached if d not in found[day] and self._is_to_come(d)]
-                parted[day] = Keys(spans_of(found[day], day), spans_of(to_come, day))
+                to_come = [
+                    d for d in reached if d not in found[day] and self._may_become_partition(d)
+                ]
+                parted[day] = Keys(offset_spans(found[day], day), offset_spans(to_come, day))
         return parted
 
-    def _in_windows(
+    def _window_days(
         self, windows: Mapping[date, list[date]], asked: set[date]
     ) -> dict[date, list[date]]:
         """The loaded days by day. Where windows do not hold all that was loaded, each day is made
@@ -170,15 +175,15 @@ class MappedInput:
     def _mapped_days(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
         """What the mapping gives for a day of a definition of the input."""
         subset = self.own.empty_subset().with_partition_keys([str(day)])
-        mapping = _by_default(self.mapping)
+        mapping = _mapping_or_default(self.mapping)
         result = mapping.get_upstream_mapped_partitions_result_for_partitions(
             subset, self.own, partitions
         )
         return sorted(map(parse_day, result.partitions_subset.get_partition_keys()))
 
-    def _without_end(self, day: date) -> list[date]:
+    def _days_without_end(self, day: date) -> list[date]:
         """What the mapping would give for a day, had the input's definition a year more of days."""
-        theirs = _as_daily(self.read.partitions)
+        theirs = _daily_definition(self.read.partitions)
         if theirs is None:
             return []
         endless = dg.TimeWindowPartitionsDefinition(
@@ -191,7 +196,7 @@ class MappedInput:
         )
         return self._mapped_days(day, endless)
 
-    def _awaited_for_good(self, origin: date) -> tuple[tuple[int, int | None], ...]:
+    def _future_spans(self, origin: date) -> tuple[tuple[int, int | None], ...]:
         """The days that the mapping will give as soon as there are any."""
         if self.read.partitions is None:
             return (ANY_DAY,)
@@ -203,20 +208,20 @@ class MappedInput:
     @cached_property
     def _newest_day(self) -> date | None:
         """The newest day of the input's definition; None without one."""
-        theirs = _as_daily(self.read.partitions)
+        theirs = _daily_definition(self.read.partitions)
         newest = theirs.get_last_partition_key() if theirs is not None else None
         return parse_day(newest) if newest is not None else None
 
-    def _is_to_come(self, day: date) -> bool:
+    def _may_become_partition(self, day: date) -> bool:
         """Whether a day that was not loaded is one that may become a partition: it lies after the
         newest, and no definition leaves it out."""
-        theirs, newest = _as_daily(self.read.partitions), self._newest_day
+        theirs, newest = _daily_definition(self.read.partitions), self._newest_day
         if theirs is None or (newest is not None and day <= newest):
             return False
-        start = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)) + _cut_of(
-            theirs
-        )
-        return not (_left_out(theirs) and theirs.is_window_start_excluded(start))
+        start = datetime(
+            day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)
+        ) + _begin_of_day(theirs)
+        return not (_excluded_days(theirs) and theirs.is_window_start_excluded(start))
 
 
 def window_of(
@@ -226,30 +231,30 @@ def window_of(
 ) -> tuple[int, int] | None:
     """The days before and after a day that a mapping between two daily definitions names, where
     these leave out no day; None for another mapping, and for other definitions."""
-    theirs, ours = _as_daily(upstream), _as_daily(own)
+    theirs, ours = _daily_definition(upstream), _daily_definition(own)
     if theirs is None or ours is None:
         return None
     if isinstance(mapping, dg.IdentityPartitionMapping):
         return 0, 0
-    window = _by_default(mapping)
+    window = _mapping_or_default(mapping)
     if not isinstance(window, dg.TimeWindowPartitionMapping):
         return None
     their_cut, our_cut = (
-        _cut_of(theirs),
-        _cut_of(ours),
+        _begin_of_day(theirs),
+        _begin_of_day(ours),
     )  # a day that begins later reaches into the next one
     return int(their_cut > our_cut) - window.start_offset, int(
         their_cut < our_cut
     ) + window.end_offset
 
 
-def _by_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapping:
+def _mapping_or_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapping:
     """The mapping, or the one that Dagster takes between definitions of times; one without fields
     is false."""
     return dg.TimeWindowPartitionMapping() if mapping is None else mapping
 
 
-def _as_daily(
+def _daily_definition(
     partitions: dg.PartitionsDefinition | None,
 ) -> dg.TimeWindowPartitionsDefinition | None:
     """The definition, where it is one of days."""
@@ -259,12 +264,12 @@ def _as_daily(
     return partitions if kind is not None and kind.value == "DAILY" else None
 
 
-def _cut_of(partitions: dg.TimeWindowPartitionsDefinition) -> timedelta:
+def _begin_of_day(partitions: dg.TimeWindowPartitionsDefinition) -> timedelta:
     """The time of a day at which it begins."""
     return timedelta(hours=partitions.hour_offset, minutes=partitions.minute_offset)
 
 
-def _left_out(partitions: dg.PartitionsDefinition | None) -> str:
+def _excluded_days(partitions: dg.PartitionsDefinition | None) -> str:
     """The days that a definition leaves out, as a text; empty for none."""
     found = getattr(partitions, "exclusions", None)
     return repr(sorted(map(repr, found))) if found else ""

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr
 from backfill_assets.kernel.core.days import day_range
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.needs import needed_days
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.reading.opening import open_lake
@@ -86,7 +86,7 @@ class LakeResource(dg.ConfigurableResource[Any]):
         known to be right. Raises UnknownName for an unknown table, BackfillError for days that are
         none.
         """
-        make_plan = offered("make_plan")
+        make_plan = offered_function("make_plan")
         if make_plan is None:
             raise SettingsError(
                 "the resource",

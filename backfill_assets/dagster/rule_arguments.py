@@ -19,7 +19,7 @@ GivenRules = Sequence[Rule] | Mapping[str, str]
 BOUNDS = 2  # of the rows of a day: the least, the most
 
 
-def rules_of(
+def rules_from_arguments(
     owner: str,
     *,
     unique: Sequence[str],
@@ -32,7 +32,7 @@ def rules_of(
     orders`. Raises SettingsError naming the argument that says none: another type, no bound, no
     condition in Spark SQL."""
     if on_bad_days not in ("", "refuse", "keep_good"):
-        raise _argument_refusal(
+        raise _argument_error(
             owner, f"on_bad_days is {on_bad_days!r}", 'Say "refuse" or "keep_good"'
         )
     return Rules(
@@ -45,9 +45,9 @@ def rules_of(
 
 
 def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
-    if not _is_listed(given) or not all(isinstance(name, str) and name for name in given):
+    if not _is_sequence(given) or not all(isinstance(name, str) and name for name in given):
         example = given if isinstance(given, str) else "id"
-        raise _argument_refusal(
+        raise _argument_error(
             owner,
             f"{argument} is {given!r}, and no list of columns",
             f'Write {argument}=["{example}"]',
@@ -57,19 +57,17 @@ def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
 
 def _row_bounds(owner: str, given: Any) -> tuple[int | None, int | None]:
     fix = "Write rows=(1, None) for at least one row a day; None is no bound"
-    if not _is_listed(given) or len(given) != BOUNDS or not all(map(_is_bound, given)):
-        raise _argument_refusal(
+    if not _is_sequence(given) or len(given) != BOUNDS or not all(map(_is_bound, given)):
+        raise _argument_error(
             owner, f"rows is {given!r}, and not the least and the most rows of a day", fix
         )
     least, most = given
     if least is not None and most is not None and least > most:
-        raise _argument_refusal(
-            owner, f"rows is {given!r}, and the least is more than the most", fix
-        )
+        raise _argument_error(owner, f"rows is {given!r}, and the least is more than the most", fix)
     return least, most
 
 
-def _is_listed(given: Any) -> bool:
+def _is_sequence(given: Any) -> bool:
     return isinstance(given, Sequence) and not isinstance(given, str | bytes)
 
 
@@ -86,12 +84,12 @@ def _named_conditions(owner: str, given: Any) -> tuple[Rule, ...]:
             for name, expression in given.items()
         ]
     fix = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
-    if not _is_listed(given) or not all(isinstance(rule, Rule) for rule in given):
-        raise _argument_refusal(owner, f"rules is {given!r}, which gives no names", fix)
+    if not _is_sequence(given) or not all(isinstance(rule, Rule) for rule in given):
+        raise _argument_error(owner, f"rules is {given!r}, which gives no names", fix)
     found = cast("tuple[Rule, ...]", tuple(given))
     for rule in found:
         if not isinstance(rule.name, str) or not rule.name or not isinstance(rule.expression, str):
-            raise _argument_refusal(
+            raise _argument_error(
                 owner, f"rules has {rule.name!r}: {rule.expression!r}, and both are texts", fix
             )
         try:
@@ -103,7 +101,7 @@ def _named_conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     if repeated := [
         name for name, times in Counter(rule.name for rule in found).items() if times > 1
     ]:
-        raise _argument_refusal(
+        raise _argument_error(
             owner,
             f"rules has {', '.join(repeated)} more than once",
             "Give every rule a name of its own",
@@ -111,5 +109,5 @@ def _named_conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     return found
 
 
-def _argument_refusal(owner: str, culprit: str, fix: str) -> SettingsError:
+def _argument_error(owner: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(owner, culprit, "No check was made", fix)

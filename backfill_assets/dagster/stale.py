@@ -17,17 +17,17 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.dagster.adapter.context import Naming
-from backfill_assets.dagster.contracts import made_table, table_named
-from backfill_assets.foreign.observing import observe_each
+from backfill_assets.dagster.contracts import declared_table_name, key_table_name
+from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.needs import Needs, identities, needs
+from backfill_assets.kernel.core.needs import Needs, rebuild_needs, request_identities
 from backfill_assets.kernel.core.process import lake_folder
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.attention import keep_attention
+from backfill_assets.reading.attention import keep_alarms
 
 IDENTITY_CHARS = 10
 SEEN, ASKED = "seen", "asked"  # what the cursor keeps of a tick: the days by their identities
@@ -59,7 +59,7 @@ def is_stale(
     that the lake does not have, and of assets without daily partitions, are never true.
     """
     naming = Naming.below(key_prefix)
-    return _StaleDays(_tables_of(lake_folder(str(lake)), naming.prefix), missing, while_stale)
+    return _StaleDays(_shared_tables(lake_folder(str(lake)), naming.prefix), missing, while_stale)
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class _LakeTables:
         """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None
         without one."""
         names = (
-            made_table(key, states.contracts.values()),
+            declared_table_name(key, states.contracts.values()),
             self.naming.table_of(key),
-            table_named(key),
+            key_table_name(key),
         )
         return next((name for name in names if name in states.contracts), None)
 
@@ -96,20 +96,20 @@ class _LakeTables:
         if not is_lake(self.root):
             return None
         if not self._newest or self._newest[0][0] != at:
-            pipeline = chosen_pipeline(lake := look_at(self.root))
-            _, failed = observe_each(lake, pipeline.contracts)
-            keep_attention(
+            pipeline = chosen_pipeline(lake := read_lake(self.root))
+            _, failed = observe_tables(lake, pipeline.contracts)
+            keep_alarms(
                 lake.root, "is_stale", "external", {str(n): str(e) for n, e in enumerate(failed)}
             )
             states = pipeline.states(read_view(lake, pipeline.contracts))
             self._newest[:] = [
-                (at, _LakeAtTick(states, needs(states, {}, at.astimezone(UTC).date())))
+                (at, _LakeAtTick(states, rebuild_needs(states, {}, at.astimezone(UTC).date())))
             ]
         return self._newest[0][1]
 
 
 @cache
-def _tables_of(root: Path, prefix: tuple[str, ...]) -> _LakeTables:
+def _shared_tables(root: Path, prefix: tuple[str, ...]) -> _LakeTables:
     """One object per lake, which all its conditions share."""
     return _LakeTables(root, Naming.below(prefix))
 
@@ -162,5 +162,5 @@ def _day_identities(lake_at_tick: _LakeAtTick, table: str, missing: bool) -> dic
     days = [
         d for d in lake_at_tick.found.ready[table] if missing or states.of(table, d) is State.STALE
     ]
-    found = identities(states, table, days).items()
+    found = request_identities(states, table, days).items()
     return {str(day): digest_of([str(day), identity])[:IDENTITY_CHARS] for day, identity in found}

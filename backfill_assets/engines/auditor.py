@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.engine_sql import Found as Answered
-from backfill_assets.engines.frame_files import stage_more
+from backfill_assets.engines.frame_files import stage_added_rows
 from backfill_assets.engines.settings import audit_of
 from backfill_assets.engines.table_frames import read_plain
-from backfill_assets.kernel.core.column_types import ColumnType, sparks_name
+from backfill_assets.kernel.core.column_types import ColumnType, quoted_column
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import ContractBroken, SettingsError
 from backfill_assets.kernel.core.profiles import VALUES_KEPT
 from backfill_assets.kernel.core.readings import Sets
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.tables.data_files import GLOB_SIGNS, PlainFiles
-from backfill_assets.kernel.tables.embedded import AT_ONCE, connection
+from backfill_assets.kernel.tables.embedded import AT_ONCE, duckdb_cursor
 from backfill_assets.kernel.tables.fingerprints import (
     Found,
-    bucket,
-    comparable,
     frequent_texts,
-    quoted,
+    grouping_key,
+    number_bucket,
+    quoted_name,
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.audit import (
     ROW,
-    Counter,
     Figures,
     Profiles,
+    RowAudit,
     described_columns,
 )
 from backfill_assets.kernel.write.rules import is_judged_alike
@@ -61,7 +61,9 @@ ESTIMATED = (
 )
 
 
-def auditor_of(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
+def chosen_auditor(
+    lake_session: Session, contract: Contract, files: Sequence[StagedFile]
+) -> Auditor:
     """The auditor of files of a table, as `[audit]` says. By `auto` the engine counts where it
     computes on other machines and the files are large (in a bucket: a `FETCHED`th of that): on
     this one it takes as much CPU as DuckDB, and Spark five times as much.
@@ -70,7 +72,7 @@ def auditor_of(lake_session: Session, contract: Contract, files: Sequence[Staged
     """
     lake = lake_session.lake
     if audit_of(lake.settings).engine == "engine" and (
-        why_not := _why_not_by_engine(contract, lake.table_place(contract.name).uri())
+        why_not := _obstacle_to_engine(contract, lake.table_place(contract.name).uri())
     ):
         raise SettingsError(
             '[audit] engine = "engine"',
@@ -78,7 +80,7 @@ def auditor_of(lake_session: Session, contract: Contract, files: Sequence[Staged
             "Nothing was written",
             'Set engine = "auto", by which DuckDB audits this table and the engine others',
         )
-    if is_for_engine(lake_session, contract, files):
+    if is_audited_by_engine(lake_session, contract, files):
         return EngineAuditor(lake_session)
     return DuckDBAuditor(lake)
 
@@ -98,13 +100,13 @@ class EngineAuditor:
     ) -> dict[date, int]:
         """As the port says."""
         lake, spark = self.session.lake, self.session.spark()
-        stands = rows_of(spark, lake.store.files(contract, version, days), contract)
-        comes = rows_of(spark, staged.files, contract)
+        stands = file_rows(spark, lake.store.files(contract, version, days), contract)
+        comes = file_rows(spark, staged.files, contract)
         engine = EngineRows(spark, stands=stands, comes=comes)
-        lacking = engine.frame(_lacking_rows(contract))
-        added = stage_more(lacking, lake, contract, staged, len(days))
+        lacking = engine.frame(_lacking_rows_query(contract))
+        added = stage_added_rows(lacking, lake, contract, staged, len(days))
         staged.files = (*staged.files, *added)
-        counts = rows_of(spark, added, contract).groupBy(contract.day_column).count()
+        counts = file_rows(spark, added, contract).groupBy(contract.day_column).count()
         return dict(counts.collect())
 
     def answers(
@@ -117,21 +119,23 @@ class EngineAuditor:
     ) -> Iterator[Answered]:
         """Yield as the port says, once: the engine spills what does not fit."""
         spark = self.session.spark()
-        frames = {f"side_{n}": rows_of(spark, side, contract) for n, side in enumerate(sides)}
+        frames = {f"side_{n}": file_rows(spark, side, contract) for n, side in enumerate(sides)}
         rows = (f"SELECT * FROM {name} WHERE {where}" for name in frames)
         yield EngineRows(spark, **frames).found(query(*rows))
 
     def rows_by(self, contract: Contract, staged: Staged, column: str) -> list[tuple[Any, ...]]:
         """As the port says."""
-        rows = rows_of(self.session.spark(), staged.files, contract)
+        rows = file_rows(self.session.spark(), staged.files, contract)
         return [tuple(row) for row in rows.groupBy(contract.day_column, column).count().collect()]
 
 
-def is_for_engine(lake_session: Session, contract: Contract, files: Sequence[StagedFile]) -> bool:
+def is_audited_by_engine(
+    lake_session: Session, contract: Contract, files: Sequence[StagedFile]
+) -> bool:
     """Whether the engine, not DuckDB, counts the rows of these files of one table: the choice of
-    `auditor_of`."""
+    `chosen_auditor`."""
     wanted = audit_of(lake_session.lake.settings).engine
-    if not files or wanted == "duckdb" or _why_not_by_engine(contract, files[0].table.uri()):
+    if not files or wanted == "duckdb" or _obstacle_to_engine(contract, files[0].table.uri()):
         return False
     return wanted == "engine" or _are_large(lake_session, files)
 
@@ -148,7 +152,7 @@ def _are_large(lake_session: Session, files: Iterable[StagedFile]) -> bool:
     return size >= least or (size >= least // FETCHED and lake_session.is_at_bucket())
 
 
-def _why_not_by_engine(contract: Contract, place: str) -> str:
+def _obstacle_to_engine(contract: Contract, place: str) -> str:
     """Why an engine may not give DuckDB's figures of the files of a table at a place; empty where
     it does."""
     if contract.partition_column not in ("", contract.day_column):
@@ -166,24 +170,24 @@ def _why_not_by_engine(contract: Contract, place: str) -> str:
 def audit_by_engine(
     lake_session: Session, staged: Staged, contract: Contract, parts: Sets
 ) -> Profiles:
-    """Profiles as `audit.audit` gives them of these files, counted by the lake's engine, which
-    takes their digests as well if it computes on other machines. Raises ContractBroken for text
-    that is not UTF-8, and what the engine raises.
+    """Profiles as `audit.audit_files` gives them of these files, counted by the lake's engine,
+    which takes their digests as well if it computes on other machines. Raises ContractBroken for
+    text that is not UTF-8, and what the engine raises.
     """
     if not staged.files:
         return {}
     session, lake = lake_session.spark(), lake_session.lake
     if not lake_session.computes_here:
         take_digests(session, staged)
-    engine = EngineRows(session, side=rows_of(session, staged.files, contract))
+    engine = EngineRows(session, side=file_rows(session, staged.files, contract))
     described = described_columns(lake, contract)
     rows = "SELECT * FROM side"
-    counter = Counter(engine.fetched, rows, contract, parts, described, as_key=comparable)
+    counter = RowAudit(engine.fetched, rows, contract, parts, described, as_key=grouping_key)
     figures = counter.day_figures(_unreadable_texts(contract))
     _refuse_unreadable(contract, figures)
     _add_histograms(engine, contract, figures)
     hashed = engine.frame(counter.hashed)
-    texts = _frequent(lake, hashed, counter, figures)
+    texts = _frequent_texts(lake, hashed, counter, figures)
     return counter.profiles(figures, texts)
 
 
@@ -200,7 +204,7 @@ def take_digests(session: "SparkSession", staged: Staged) -> None:
     staged.files = tuple(replace(f, engine_digest=by_name.get(f.name, "")) for f in staged.files)
 
 
-def rows_of(
+def file_rows(
     session: "SparkSession", files: Iterable[StagedFile], contract: Contract
 ) -> "DataFrame":
     """The rows of files of a table; those in the folder of NULL lack the day's column, and so get
@@ -216,7 +220,7 @@ def rows_of(
 def _unreadable_texts(contract: Contract) -> dict[str, str]:
     """Aggregates by the names of columns, of texts that are not UTF-8: DuckDB refuses to read
     them."""
-    wrong = {c.name: _is_no_text(quoted(c.name), c.kind) for c in contract.columns}
+    wrong = {c.name: _invalid_text_condition(quoted_name(c.name), c.kind) for c in contract.columns}
     return {
         f"bytes {name}": f"count(*) FILTER (WHERE {condition})"
         for name, condition in wrong.items()
@@ -224,10 +228,10 @@ def _unreadable_texts(contract: Contract) -> dict[str, str]:
     }
 
 
-def _is_no_text(value: str, kind: ColumnType) -> str:
+def _invalid_text_condition(value: str, kind: ColumnType) -> str:
     """The condition that a text, or one of an array, is not UTF-8; empty for other types."""
     if kind.element is not None:
-        inner = _is_no_text("e", kind.element)
+        inner = _invalid_text_condition("e", kind.element)
         return inner and f"array_length(list_filter({value}, lambda e: {inner})) > 0"
     return f"{value} IS NOT NULL AND NOT is_valid_utf8({value})" if kind.kind == "STRING" else ""
 
@@ -254,8 +258,8 @@ def _add_histograms(engine: EngineRows, contract: Contract, figures: Figures) ->
         found.update((f"histogram {c}", {}) for c in measured)
     if not measured:
         return
-    buckets = ", ".join(bucket(contract.column(c)) for c in measured)
-    day = quoted(contract.day_column)
+    buckets = ", ".join(number_bucket(contract.column(c)) for c in measured)
+    day = quoted_name(contract.day_column)
     of_rows = engine.frame(f"SELECT {day} AS day, [{buckets}] AS buckets FROM side")
     exploded = of_rows.select("day", F.posexplode("buckets").alias("place", "bucket"))
     counts = exploded.where("bucket IS NOT NULL").groupBy("day", "place", "bucket").count()
@@ -263,8 +267,8 @@ def _add_histograms(engine: EngineRows, contract: Contract, figures: Figures) ->
         figures[on][f"histogram {measured[place]}"][bucket_of] = n
 
 
-def _frequent(
-    lake: Lake, hashed: "DataFrame", counter: Counter, figures: Figures
+def _frequent_texts(
+    lake: Lake, hashed: "DataFrame", counter: RowAudit, figures: Figures
 ) -> dict[str, Found]:
     """The frequent texts as DuckDB finds them: it is given the texts of columns that have few, and
     estimates these."""
@@ -276,11 +280,11 @@ def _frequent(
     ]
     if not described:
         return {}
-    with connection(lake) as duckdb:
+    with duckdb_cursor(lake) as duckdb:
         estimates: dict[tuple[date | None, int], int] = {}
         if few:
             day, columns = counter.contract.day_column, [c if c in few else None for c in described]
-            duckdb.register(TEXTS, _few_texts(hashed, sparks_name(day), columns))
+            duckdb.register(TEXTS, _text_counts(hashed, quoted_column(day), columns))
             estimates = {(on, place): n for on, place, n in duckdb.execute(ESTIMATED).fetchall()}
         counted: dict[str, dict[date | None, tuple[int, int]]] = {}
         for place, (c, of_days) in enumerate(counter.counted_texts(figures).items()):
@@ -291,13 +295,13 @@ def _frequent(
         return frequent_texts(duckdb, lambda _: f"SELECT day, which, text, n FROM {TEXTS}", counted)
 
 
-def _few_texts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> "pa.Table":
+def _text_counts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> "pa.Table":
     """Day, place of a column, text, rows and whether one is in the sample, where a day has at most
     `FEW_TEXTS`."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    texts = F.array(*(F.expr(sparks_name(c) if c else "CAST(NULL AS STRING)") for c in columns))
+    texts = F.array(*(F.expr(quoted_column(c) if c else "CAST(NULL AS STRING)") for c in columns))
     sampled = F.expr(f"CASE WHEN {ROW} < '1' THEN 1 ELSE 0 END").alias("sampled")
     exploded = hashed.select(
         F.expr(day).alias("day"), sampled, F.posexplode(texts).alias("which", "text")
@@ -314,15 +318,15 @@ def _few_texts(hashed: "DataFrame", day: str, columns: Sequence[str | None]) -> 
     return table
 
 
-def _lacking_rows(contract: Contract) -> str:
+def _lacking_rows_query(contract: Contract) -> str:
     """The query of the rows of `stands` whose day and key `comes` lacks."""
     by = dict.fromkeys((contract.day_column, *contract.key))
-    keys = [f"{comparable(contract.column(c))} AS __key_{i}" for i, c in enumerate(by)]
+    keys = [f"{grouping_key(contract.column(c))} AS __key_{i}" for i, c in enumerate(by)]
     same = " AND ".join(
         f"stood.__key_{i} IS NOT DISTINCT FROM came.__key_{i}" for i in range(len(keys))
     )
     return (
-        f"SELECT {', '.join(map(quoted, contract.column_names))} "
+        f"SELECT {', '.join(map(quoted_name, contract.column_names))} "
         f"FROM (SELECT *, {', '.join(keys)} FROM stands) AS stood "
         f"ANTI JOIN (SELECT {', '.join(keys)} FROM comes) AS came ON {same}"
     )

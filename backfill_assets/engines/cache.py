@@ -19,8 +19,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from backfill_assets.engines.jar_pins import PINS, S3A
-from backfill_assets.kernel.core.errors import BackfillError, unusable
-from backfill_assets.kernel.core.ownership import refuse_shared
+from backfill_assets.kernel.core.errors import BackfillError, unusable_file_error
+from backfill_assets.kernel.core.ownership import refuse_shared_cache
 
 CACHE_VARIABLE = "BACKFILL_ASSETS_CACHE"
 SCALA = "2.13"
@@ -87,7 +87,7 @@ def cache_folder() -> Path:
     folder = (
         Path(chosen).expanduser() if chosen else standard
     ).resolve()  # the owner of a link may lead it elsewhere
-    refuse_shared(folder, CACHE_VARIABLE)
+    refuse_shared_cache(folder, CACHE_VARIABLE)
     return folder
 
 
@@ -139,11 +139,11 @@ def present_jars(coordinate: str = "") -> tuple[Path, ...]:
 
 
 def delta_jars(java: Path, options: Sequence[str], trusted: str = "") -> tuple[Path, ...]:
-    """Delta's jars, as `_jars` gives them."""
-    return _jars(delta_coordinate(), java, options, trusted)
+    """Delta's jars, as `_cached_jars` gives them."""
+    return _cached_jars(delta_coordinate(), java, options, trusted)
 
 
-def _jars(
+def _cached_jars(
     coordinate: str, java: Path, options: Sequence[str], trusted: str = ""
 ) -> tuple[Path, ...]:
     """A set's jars, fetched with Spark's Ivy if the cache lacks them; `java` is the program that
@@ -151,7 +151,7 @@ def _jars(
 
     Concurrent callers fetch once. Raises BackfillError with Ivy's reason when the fetch fails, with
     the jar's name where one differs from its pin, and for a version without pins unless `trusted`
-    is `digest_of` its jars.
+    is `jars_digest` its jars.
     """
     folder = jars_folder(coordinate)
     try:
@@ -161,14 +161,16 @@ def _jars(
                 if not _has_all(coordinate):
                     _fetch_into(folder, coordinate, java, options)
     except OSError as error:
-        raise unusable(error, f"Name a folder that you can write to in ${CACHE_VARIABLE}") from None
+        raise unusable_file_error(
+            error, f"Name a folder that you can write to in ${CACHE_VARIABLE}"
+        ) from None
     jars = present_jars(coordinate)
-    prove(coordinate, jars, trusted)
+    refuse_unpinned_jars(coordinate, jars, trusted)
     return jars
 
 
 def s3a_jars(java: Path, options: Sequence[str], home: Path | None = None) -> tuple[Path, ...]:
-    """The jars by which a Spark of ours reaches S3, as `_jars` gives them.
+    """The jars by which a Spark of ours reaches S3, as `_cached_jars` gives them.
 
     Raises BackfillError where Spark at `home` (None: the installed pyspark) brings another Hadoop
     than they are made for."""
@@ -181,7 +183,7 @@ def s3a_jars(java: Path, options: Sequence[str], home: Path | None = None) -> tu
             "Spark was not started",
             "Install pyspark 4.2, or name a Spark Connect server (sc://) that has them",
         )
-    return _jars(S3A, java, options)
+    return _cached_jars(S3A, java, options)
 
 
 def _has_all(coordinate: str) -> bool:
@@ -193,9 +195,9 @@ def _fetch_into(folder: Path, coordinate: str, java: Path, options: Sequence[str
     """Fetch the jars. Java gets the certificates that this machine trusts, as pip does: a Java from
     PyPI does not know the certificate with which a company's proxy signs."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-        if store := trust_store(Path(scratch)):
+        if store := write_trust_store(Path(scratch)):
             options = [*options, f"-Djavax.net.ssl.trustStore={store}"]
-        if reason := _fetch(coordinate, java, options, Path(scratch)):
+        if reason := _run_ivy(coordinate, java, options, Path(scratch)):
             raise BackfillError(
                 f"the jars of {coordinate}",
                 f"they could not be fetched ({reason})",
@@ -209,7 +211,7 @@ def _fetch_into(folder: Path, coordinate: str, java: Path, options: Sequence[str
         (Path(scratch) / "jars").rename(folder)
 
 
-def _fetch(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
+def _run_ivy(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
     """Fetch the jars into `scratch/jars`; returns Ivy's reason where they are not there
     afterwards."""
     further, left_out = _SETS.get(coordinate, _OF_DELTA)
@@ -260,23 +262,23 @@ def _fetch(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -
     return (errors or lines or ["no output"])[-1][:200]
 
 
-def _sha256(jar: Path) -> str:
+def _jar_digest(jar: Path) -> str:
     with jar.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of(jars: Sequence[Path]) -> str:
+def jars_digest(jars: Sequence[Path]) -> str:
     """One digest of all these jars, as `sha256sum *.jar | sha256sum` gives it in their folder."""
-    lines = "".join(f"{_sha256(jar)}  {jar.name}\n" for jar in sorted(jars))
+    lines = "".join(f"{_jar_digest(jar)}  {jar.name}\n" for jar in sorted(jars))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
+def refuse_unpinned_jars(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
     """Raise BackfillError, naming the jar, unless each of the jars is as pinned; of a version
     without pins, naming the known versions, unless `trusted` is the digest of its jars."""
     pins = PINS.get(coordinate)
     if pins is None:
-        if trusted != (found := digest_of(jars)):
+        if trusted != (found := jars_digest(jars)):
             raise BackfillError(
                 f"the jars of {coordinate}",
                 "this package knows no checksums of them"
@@ -288,7 +290,7 @@ def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
             )
         return
     for jar in jars:
-        digest = _sha256(jar)
+        digest = _jar_digest(jar)
         if pins.get(jar.name) != digest:
             is_known = jar.name in pins
             fault = (
@@ -305,7 +307,7 @@ def prove(coordinate: str, jars: Sequence[Path], trusted: str = "") -> None:
             )
 
 
-def trust_store(folder: Path) -> Path | None:
+def write_trust_store(folder: Path) -> Path | None:
     """Write a trust store in Java's own format (JKS) into `folder`: the certificates that OpenSSL
     trusts on this machine. None where it trusts none."""
     import ssl

@@ -16,7 +16,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from backfill_assets.engines.confs import LOOPBACK
 from backfill_assets.kernel.core.errors import EngineLost
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 
 # Analysis of a plan over thousands of files takes seconds; nothing that is not a query takes
 # minutes.
@@ -36,7 +36,7 @@ _REACH_TIMEOUT_SECONDS = 5.0
 _AT_A_SOCKET = [("grpc.default_authority", "localhost")]
 
 
-def reach(url: str) -> None:
+def refuse_unreachable_server(url: str) -> None:
     """Raise EngineLost at once if no server listens at the address: Spark would retry for ten
     minutes."""
     parts = urlsplit(url)
@@ -45,7 +45,7 @@ def reach(url: str) -> None:
         with socket.create_connection(address, timeout=_REACH_TIMEOUT_SECONDS):
             return
     except (OSError, ValueError) as error:
-        reason = scrub(str(error))
+        reason = scrub_secrets(str(error))
         raise EngineLost(
             f"the Spark engine sc://{parts.hostname}",
             f"it cannot be reached ({reason})",
@@ -60,7 +60,11 @@ class ServerChannel(DefaultChannelBuilder):
     def __init__(self, url: str, path: str = "") -> None:
         super().__init__(
             url,
-            [*_KEEPALIVE, ("grpc.service_config", _deadlines()), *(_AT_A_SOCKET if path else [])],
+            [
+                *_KEEPALIVE,
+                ("grpc.service_config", _deadline_config()),
+                *(_AT_A_SOCKET if path else []),
+            ],
         )
         self.add_interceptor(RefusesAtExit())
         self.path = path
@@ -96,7 +100,7 @@ class RefusesAtExit(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInte
     intercept_unary_stream = intercept_unary_unary
 
 
-def _deadlines() -> str:
+def _deadline_config() -> str:
     """gRPC's service configuration: deadlines for calls with one answer; a query takes as long as
     it takes."""
     longest = (

@@ -13,7 +13,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.engines import EMBEDDED, OWN_SERVERS, THEIRS
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 
 # Set by Delta as it opens a table; no row depends on them.
 NOT_FOR_ROWS = frozenset(f"spark.sql.parquet.fieldId.{what}.enabled" for what in ("read", "write"))
@@ -89,7 +89,7 @@ class EngineSettings:
 
     def __repr__(self) -> str:
         return (
-            f"EngineSettings(engine={scrub(self.engine)!r}, memory={self.memory!r}, "
+            f"EngineSettings(engine={scrub_secrets(self.engine)!r}, memory={self.memory!r}, "
             f"cores={self.cores}, "
             f"idle_minutes={self.idle_minutes}, confs={sorted(self.confs)})"
         )
@@ -255,9 +255,12 @@ def local_cores(settings: EngineSettings) -> int:
 
 def properties_text(confs: Mapping[str, str]) -> str:
     """`confs` as a Java properties file, escaped so that any value survives."""
-    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in sorted(confs.items()))
+    return "".join(
+        f"{_escaped_property(key)}={_escaped_property(value)}\n"
+        for key, value in sorted(confs.items())
+    )
 
 
-def _escaped(text: str) -> str:
+def _escaped_property(text: str) -> str:
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join(named.get(c) or (f"\\{c}" if c in "\\ :=#!" else c) for c in text)

@@ -30,13 +30,13 @@ S3, S3A = (
 )  # as the lake is called, and as Hadoop's client calls it wherever it is installed
 
 
-def reaches_bucket(session: "SparkSession", place: Place) -> bool:
+def reads_bucket_itself(session: "SparkSession", place: Place) -> bool:
     """Whether the machines of the session's engine do not see this one's copies of the files in a
     bucket."""
     return place.is_store and own_server(session) is None
 
 
-def by_hadoop(address: str) -> str:
+def hadoop_address(address: str) -> str:
     """An address as Spark and Hadoop's clients write it."""
     return address.replace(S3, S3A, 1)
 
@@ -45,7 +45,7 @@ def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
     """The path or address of a file or folder, to read or to fill, for the engine of a session. A
     file of a bucket is fetched for an engine of this machine, and one that waits here is sent for
     one elsewhere. Raises SettingsError for an engine elsewhere and another store than S3."""
-    if reaches_bucket(session, place.at(name)):
+    if reads_bucket_itself(session, place.at(name)):
         if not (address := place.uri(name)).startswith((S3, S3A)):
             raise SettingsError(
                 address,
@@ -55,12 +55,12 @@ def engine_path(session: "SparkSession", place: Place, name: str = "") -> str:
                 "s3://…",
             )
         place.at(name).sync_new([""])
-        return by_hadoop(address)
+        return hadoop_address(address)
     return str(place.local(name))
 
 
 @lru_cache(maxsize=4)
-def refuse_blind(session: "SparkSession", place: Place) -> None:
+def refuse_blind_engine(session: "SparkSession", place: Place) -> None:
     """Raise SettingsError unless the machines of a session's engine read what this process has just
     written to a lake's bucket; asked once for a session. Else what they write would be in another
     store, and its days would seem empty."""
@@ -95,11 +95,11 @@ def refuse_blind(session: "SparkSession", place: Place) -> None:
 def refuse_blind_machines(session: "SparkSession", place: Place) -> None:
     """Raise SettingsError where a machine of a session's engine writes to a lake what this process
     does not find in it; asked once for a session, of the machines that the engine has then. What
-    those write that come later is counted (`refuse_lost`)."""
+    those write that come later is counted (`refuse_lost_files`)."""
     refuse_blind_workers(session, place, partial(engine_path, session, place))
 
 
-def refuse_lost(
+def refuse_lost_files(
     session: "SparkSession", lake: Place, table: Place, files: Iterable[str], counted: int | None
 ) -> None:
     """Raise unless the files that this process finds hold all rows that the machines of an engine
@@ -112,7 +112,7 @@ def refuse_lost(
     refuse_lost_rows(session, lake, partial(engine_path, session, lake), what, (counted, found))
 
 
-def linked(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:
+def linked_folder(scratch: Path, column: str, named: Iterable[tuple[str, Path]]) -> Path:
     """A folder below `scratch` with a link to each (value, file), laid out as `column=value`;
     deleted at exit.
 

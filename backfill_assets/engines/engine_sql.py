@@ -37,7 +37,7 @@ class EngineRows:
 
     def frame(self, query: str) -> "DataFrame":
         """The frame of a query that selects from the frames by their names."""
-        return self.session.sql(in_spark(query, self.frames), None, **self.frames)
+        return self.session.sql(spark_sql(query, self.frames), None, **self.frames)
 
     def fetched(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of such a query, in this process."""
@@ -49,7 +49,7 @@ class EngineRows:
         return frame.columns, [tuple(row) for row in frame.collect()]
 
 
-def in_spark(query: str, frames: Collection[str] = ()) -> str:
+def spark_sql(query: str, frames: Collection[str] = ()) -> str:
     """A query or expression of DuckDB as Spark's, over frames of these names (in braces, as
     `SparkSession.sql` takes them)."""
     import sqlglot
@@ -84,29 +84,29 @@ def _replace_casts(parsed: "exp.Expr") -> None:
     for cast in list(parsed.find_all(exp.Cast)):
         value = cast.this
         if isinstance(value, exp.Cast) and value.to.is_type("BIT"):
-            cast.replace(_filled(_bits(), value.this))
+            cast.replace(_filled_expression(_double_bits(), value.this))
         elif isinstance(value, exp.Concat) and value.expressions[0].name == "0x":
-            cast.replace(_filled(HEX_NUMBER, value.expressions[1]))
+            cast.replace(_filled_expression(HEX_NUMBER, value.expressions[1]))
 
 
-def _filled(text: str, value: "exp.Expr") -> "exp.Expr":
+def _filled_expression(text: str, value: "exp.Expr") -> "exp.Expr":
     """Spark's expression, with `value` in the place of its one column."""
     from sqlglot import exp
 
-    filled = _parsed(text).copy()
+    filled = _parsed_expression(text).copy()
     for column in list(filled.find_all(exp.Column)):
         column.replace(value.copy())
     return filled
 
 
 @cache
-def _parsed(text: str) -> "exp.Expr":
+def _parsed_expression(text: str) -> "exp.Expr":
     import sqlglot
 
     return sqlglot.parse_one(text, read="spark")
 
 
-def _bits() -> str:
+def _double_bits() -> str:
     """The expression of the whole number that the 64 bits of the DOUBLE `x` are, by exact
     arithmetic, for CAST(CAST(x AS BIT) AS BIGINT): Spark has no cast that gives bits."""
     size = "abs(x)"

@@ -20,7 +20,7 @@ from backfill_assets.engines.workers import (
 )
 from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place
 
@@ -87,14 +87,14 @@ def session_maker(place: str) -> Callable[[], Any]:
     return found
 
 
-def session_of(project_session: Any) -> "SparkSession":
+def unwrapped_session(project_session: Any) -> "SparkSession":
     """The session behind what a project gave: itself, a resource with a `spark_session`
     (dagster-pyspark), or a function that returns either. Raises SettingsError for anything else,
     and where no session could be started."""
     from pyspark.errors import PySparkException
 
     try:
-        given = _unwrap_session(project_session)
+        given = _held_session(project_session)
     except PySparkException as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise SettingsError(
@@ -115,7 +115,7 @@ def session_of(project_session: Any) -> "SparkSession":
     return session
 
 
-def _unwrap_session(given: Any) -> Any:
+def _held_session(given: Any) -> Any:
     """What a resource holds, or a function returns; at most one within the other."""
     for _ in range(2):
         if given is not None and hasattr(given, "spark_session"):
@@ -132,7 +132,7 @@ def refuse_unfit(session: "SparkSession") -> None:
     for key, (values, why) in NEEDED.items():
         if (value := session.conf.get(key)) not in values:
             wrong[key] = f"{key} is {value} ({why})"
-    if not wrong and not _is_spark(session):
+    if not wrong and not _ranks_nulls_last(session):
         engines = " or ".join(f'engine = "{name}"' for name in OWN_SERVERS)
         raise SettingsError(
             "the project's Spark session",
@@ -153,7 +153,7 @@ def refuse_unfit(session: "SparkSession") -> None:
 
 
 @lru_cache(maxsize=4)
-def _is_spark(session: "SparkSession") -> bool:
+def _ranks_nulls_last(session: "SparkSession") -> bool:
     """Whether it ranks NULL within a struct below all values. Another engine that answers with
     Spark's settings may not (nor stop where numbers overflow, but asking for that prints an error
     on a real Spark)."""
@@ -203,13 +203,13 @@ def write_parquet(
     """
     session = frame.sparkSession
     folder.mkdir()
-    refuse_elsewhere(session, folder)
+    refuse_unseen_folder(session, folder)
     if not is_connect(session) and has_local_master(session):
-        _write(frame, folder)
-        return _files(folder)
-    counted = counted_write(frame, lambda rows: _write(rows, folder), observation)
-    paths = _files(folder)
-    if (found := _rows(paths)) == counted:
+        _write_files(frame, folder)
+        return _parquet_files(folder)
+    counted = counted_write(frame, lambda rows: _write_files(rows, folder), observation)
+    paths = _parquet_files(folder)
+    if (found := _stored_row_count(paths)) == counted:
         return paths
     refuse_blind(session, Folder(str(folder)), lambda name: f"file://{folder / name}")
     if counted is not None:
@@ -223,19 +223,19 @@ def write_parquet(
     return paths
 
 
-def _files(folder: Path) -> list[Path]:
+def _parquet_files(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*.parquet") if not p.name.startswith(("_", ".")))
 
 
-def _write(frame: "DataFrame", folder: Path) -> None:
+def _write_files(frame: "DataFrame", folder: Path) -> None:
     frame.write.mode("append").parquet(
         f"file://{folder}"
     )  # else it may be a folder of a cluster's own file system
 
 
-def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
+def refuse_unseen_folder(session: "SparkSession", folder: Path) -> None:
     """Raise BackfillError unless the session's server sees this folder as we do."""
-    if reason := why_unseen(session, folder):
+    if reason := unseen_folder_reason(session, folder):
         raise BackfillError(
             f"the folder {folder}",
             f"the server of the Spark session does not see it ({reason})",
@@ -244,25 +244,25 @@ def refuse_elsewhere(session: "SparkSession", folder: Path) -> None:
         )
 
 
-def is_elsewhere(session: "SparkSession", folder: Path, bucket: str) -> bool:
+def needs_bucket(session: "SparkSession", folder: Path, bucket: str) -> bool:
     """Whether a session must reach a lake's bucket by itself ("": it has none). A lake in a folder
     must be seen: raises BackfillError. The folder is made."""
     folder.mkdir(parents=True, exist_ok=True)
     if bucket:
-        return bool(why_elsewhere(session, folder))
-    refuse_elsewhere(session, folder)
+        return bool(unshared_folder_reason(session, folder))
+    refuse_unseen_folder(session, folder)
     return False
 
 
-def why_elsewhere(session: "SparkSession", folder: Path) -> str:
+def unshared_folder_reason(session: "SparkSession", folder: Path) -> str:
     """Why not all machines of the session are known to see this folder as we do: the server of a
     client does not, or a classic session computes on a cluster; empty where they do."""
     if not is_connect(session) and not has_local_master(session):
-        return f"its master is {scrub(str(session.sparkContext.master))}"
-    return why_unseen(session, folder)
+        return f"its master is {scrub_secrets(str(session.sparkContext.master))}"
+    return unseen_folder_reason(session, folder)
 
 
-def ends_with_a_task(session: "SparkSession") -> bool:
+def is_ended_by_task(session: "SparkSession") -> bool:
     """Whether a task that takes too much memory ends the driver, which runs tasks itself, or does
     not say."""
     from pyspark.errors import PySparkException
@@ -273,7 +273,7 @@ def ends_with_a_task(session: "SparkSession") -> bool:
         return True
 
 
-def why_unseen(session: "SparkSession", folder: Path) -> str:
+def unseen_folder_reason(session: "SparkSession", folder: Path) -> str:
     """Why the session's server does not see this folder as we do; empty where it does. A classic
     session is here."""
     if not is_connect(session):
@@ -293,7 +293,7 @@ def why_unseen(session: "SparkSession", folder: Path) -> str:
         file.unlink()
 
 
-def _rows(paths: list[Path]) -> int:
+def _stored_row_count(paths: list[Path]) -> int:
     import pyarrow.parquet as pq
 
     return sum(pq.read_metadata(path).num_rows for path in paths)

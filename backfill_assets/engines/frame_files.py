@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.engine_paths import engine_path, refuse_lost
+from backfill_assets.engines.engine_paths import engine_path, refuse_lost_files
 from backfill_assets.engines.session import (
     conf_value,
     is_of_this_machine,
@@ -21,8 +21,8 @@ from backfill_assets.engines.session import (
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import NOT_RUN, ContractBroken
 from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.query_files import part_files
-from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, filling
+from backfill_assets.kernel.tables.query_files import lay_out_files
+from backfill_assets.kernel.tables.staging import NO_VALUE, Staged, StagedFile, fill_staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +79,7 @@ def stage_frame(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: 
     days, 12,000 rows: 1.7 s against 0.7 s).
     """
     column, session = contract.partition_column, frame.sparkSession
-    with filling(lake, contract) as staged:
+    with fill_staging(lake, contract) as staged:
         # Readers of Delta expect microseconds, which have statistics, where Spark's default INT96
         # has none.
         set_confs(session, {INSTANTS: "TIMESTAMP_MICROS"})
@@ -102,7 +102,7 @@ def _stage_by_duckdb(
     folder = engine_path(frame.sparkSession, staged.table, staged.name)
     counted = write_frame(frame, f"{folder}/{WHOLE}", "", days, lake.settings.spark.memory)
     _refuse_lost_rows(frame.sparkSession, staged, staged.found("", WHOLE), counted)
-    part_files(lake, contract, staged, WHOLE)
+    lay_out_files(lake, contract, staged, WHOLE)
 
 
 def _stage_by_engine(
@@ -127,10 +127,10 @@ def _refuse_lost_rows(
     session: "SparkSession", staged: Staged, files: Iterable[StagedFile], counted: int | None
 ) -> None:
     """Raise where these files hold other rows than `counted` ones (`refuse_lost`)."""
-    refuse_lost(session, staged.lake, staged.table, (f.name for f in files), counted)
+    refuse_lost_files(session, staged.lake, staged.table, (f.name for f in files), counted)
 
 
-def stage_more(
+def stage_added_rows(
     frame: "DataFrame", lake: LakeFolder, contract: Contract, staged: Staged, days: int = 1
 ) -> list[StagedFile]:
     """Let a frame's own session write its rows, of the contract's columns and types, to a staging;

@@ -39,7 +39,7 @@ def undecided_names(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
     return dict(
         _reason_and_advice(name)
         for message in plan_messages(frame, inputs)
-        for name in _undecided_in(message)
+        for name in _undecided_names_in(message)
     )
 
 
@@ -66,7 +66,7 @@ def _walk_plan(message: Any, known: Collection[int]) -> Iterator[Any]:
         yield from _walk_plan(part, known)
 
 
-def _undecided_in(message: Any) -> Iterator[str]:
+def _undecided_names_in(message: Any) -> Iterator[str]:
     """Yield the names in one message that no row decides."""
     kind = message.DESCRIPTOR.name
     if kind in ("Relation", "Expression"):
@@ -76,10 +76,10 @@ def _undecided_in(message: Any) -> Iterator[str]:
         name = message.function_name.lower()
         yield from {name} & (UNDECIDED - {SECONDS} if message.arguments else UNDECIDED)
     elif kind in ("SQL", "ExpressionString"):
-        yield from _undecided_words(message.query if kind == "SQL" else message.expression)
+        yield from _undecided_sql_words(message.query if kind == "SQL" else message.expression)
 
 
-def _undecided_words(text: str) -> Iterator[str]:
+def _undecided_sql_words(text: str) -> Iterator[str]:
     """Yield the names in a text of SQL that no row decides; none where Spark cannot read it
     either."""
     import sqlglot

@@ -73,7 +73,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 @cache
 def _find_java(java_home: str, path: str) -> Java:
     tried = []
-    for source, home in _homes(java_home, path):
+    for source, home in _java_homes(java_home, path):
         version = java_version(home)
         if version in VERSIONS:
             return Java(home, version, source)
@@ -86,7 +86,7 @@ def _find_java(java_home: str, path: str) -> Java:
     )
 
 
-def _homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
+def _java_homes(java_home: str, path: str) -> Iterator[tuple[Source, Path]]:
     """Yield where a Java may be, first what the machine's settings name."""
     if java_home:
         yield "JAVA_HOME", Path(java_home)
@@ -179,7 +179,7 @@ class Embedded(Engine):
         """Return what must be equal for a server to be shared; values of `confs` only as
         digests."""
         java = self.java_of()
-        confs = {f"the configuration {k}": _digest(v) for k, v in settings.confs.items()}
+        confs = {f"the configuration {k}": _short_digest(v) for k, v in settings.confs.items()}
         own = launch_confs(replace(settings, confs={}), ServerFolder.of(java.home).folder)
         return confs | {
             **{package: package_version(package) for package in self.packages},
@@ -187,8 +187,8 @@ class Embedded(Engine):
             "Java": f"{java.version} at {java.home}",
             "memory": settings.memory.lower(),
             "cores": str(settings.cores or "all"),
-            "the flags of this package": _digest(
-                repr((sorted(own.items()), _flags(settings), _LOGGING))
+            "the flags of this package": _short_digest(
+                repr((sorted(own.items()), _jvm_flags(settings), _LOGGING))
             ),
         }
 
@@ -224,13 +224,13 @@ class Embedded(Engine):
             )
         # A file of its own: an earlier JVM that is still starting must not read this token for its
         # own.
-        properties = state.folder / f"server-{_digest(token)}.properties"
+        properties = state.folder / f"server-{_short_digest(token)}.properties"
         state.write_private(properties, properties_text(confs))
         state.write_private(state.folder / "log4j2.properties", _LOGGING)
         class_path = [*filter(None, extra_path), f"{spark_home()}/jars/*", *map(str, jars)]
         command = [
             str(java),
-            *_flags(settings),
+            *_jvm_flags(settings),
             f"-Djava.io.tmpdir={state.scratch}",
             f"-Dderby.system.home={state.scratch}",
             # The name only: it is found on the class path, whatever the folder's path contains.
@@ -264,11 +264,11 @@ class Embedded(Engine):
         return {}
 
 
-def _digest(text: str) -> str:
+def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _flags(settings: EngineSettings) -> list[str]:
+def _jvm_flags(settings: EngineSettings) -> list[str]:
     return [
         *launch_options(),
         f"-Xmx{settings.memory.lower()}",

@@ -12,10 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from backfill_assets.engines.auditor import auditor_of
+from backfill_assets.engines.auditor import chosen_auditor
 from backfill_assets.engines.confs import EngineSettings, size_confs
-from backfill_assets.engines.engine_paths import reaches_bucket, refuse_blind, refuse_blind_machines
-from backfill_assets.engines.foreign import ends_with_a_task, refuse_unfit, session_maker
+from backfill_assets.engines.engine_paths import (
+    reads_bucket_itself,
+    refuse_blind_engine,
+    refuse_blind_machines,
+)
+from backfill_assets.engines.foreign import is_ended_by_task, refuse_unfit, session_maker
 from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.engines.server import (
@@ -25,7 +29,7 @@ from backfill_assets.engines.server import (
     server_engine,
 )
 from backfill_assets.engines.session import (
-    explained,
+    explained_error,
     is_of_this_machine,
     open_session,
     opening_seconds,
@@ -43,7 +47,7 @@ from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
@@ -76,18 +80,18 @@ def small_frame(session: "SparkSession", rows: Sequence[Sequence[Any]], schema: 
 def explaining_losses() -> Iterator[None]:
     """Turn errors of a dead engine or a full disk into one line. Also a decorator.
 
-    It ends an engine that lives but can no longer be used (`engines.session.explained`).
+    It ends an engine that lives but can no longer be used (`engines.session.explained_error`).
     """
     try:
         yield
     except Exception as error:
-        explanation = explained(error)
+        explanation = explained_error(error)
         if explanation is None or explanation is error:
             raise
         raise explanation from error
 
 
-def free(frame: "DataFrame") -> None:
+def unpersist_frame(frame: "DataFrame") -> None:
     """Let Spark forget a frame that it keeps; a dead engine is not called again."""
     error = sys.exception()
     if error is not None and is_engine_loss(error):
@@ -183,8 +187,8 @@ class LakeSession:
         return ReorderedSession(self.lake, self)
 
     def auditor(self, contract: Contract, files: Sequence[StagedFile]) -> Auditor:
-        """Who counts these files of a table, as `[audit]` says (`auditor.auditor_of`)."""
-        return auditor_of(self, contract, files)
+        """Who counts these files of a table, as `[audit]` says (`auditor.chosen_auditor`)."""
+        return chosen_auditor(self, contract, files)
 
     def explaining_losses(self) -> contextlib.AbstractContextManager[None]:
         """Turn errors of a dead engine or a full disk within the block into one line."""
@@ -203,7 +207,7 @@ class LakeSession:
         if not is_of_this_machine(session):
             refuse_blind_machines(session, self.lake.place)
         if self.engine.engine not in OWN_SERVERS:
-            _ask_rooms(session, self.lake.root)
+            _refuse_session_by_rooms(session, self.lake.root)
         if self.engine.engine == THEIRS:
             refuse_unfit(session)
         return session
@@ -212,8 +216,8 @@ class LakeSession:
         """As `spark`, for callers that only read rows of tables: a project's own session needs only
         to see the lake's folder, or to reach its bucket."""
         session = open_session(self.lake.root, self.engine)
-        if reaches_bucket(session, self.lake.place):
-            refuse_blind(session, self.lake.place)
+        if reads_bucket_itself(session, self.lake.place):
+            refuse_blind_engine(session, self.lake.place)
         return session
 
     def is_at_bucket(self) -> bool:
@@ -221,7 +225,7 @@ class LakeSession:
         session is opened to be asked."""
         if self.engine.engine != THEIRS:
             return bool(self.engine.bucket)
-        return reaches_bucket(self.for_reading(), self.lake.place)
+        return reads_bucket_itself(self.for_reading(), self.lake.place)
 
     def reads_undecoded(self) -> bool:
         """Whether Parquet pages that nobody decoded may reach the engine: it reads them itself, and
@@ -229,7 +233,7 @@ class LakeSession:
         that at an address, is opened to be asked."""
         if self.engine.has_server:
             return server_engine(self.engine).has_row_metadata
-        return not ends_with_a_task(self.for_reading())
+        return not is_ended_by_task(self.for_reading())
 
     def transformed_frame(
         self,
@@ -317,8 +321,8 @@ class ReorderedSession(LakeSession):
         )
 
 
-def _ask_rooms(session: "SparkSession", root: Path) -> None:
+def _refuse_session_by_rooms(session: "SparkSession", root: Path) -> None:
     """Let each room look at a session that is not the lake's own; raises what it refuses."""
-    for room in rooms():
+    for room in installed_rooms():
         for refuse in room.sessions:
-            resolve(refuse)(session, root)
+            resolve_reference(refuse)(session, root)

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.errors import (
     SettingsError,
     TransientError,
 )
-from backfill_assets.kernel.core.texts import plain, scrub, shortened
+from backfill_assets.kernel.core.texts import printable_text, scrub_secrets, shortened_text
 
 _REASON_LENGTH = 200
 _TIGHT_BYTES = 256 << 20  # a load's own files of some days
@@ -88,16 +88,16 @@ def silence_raised_errors() -> None:
 def is_poisoned(error: BaseException) -> bool:
     """True if the engine that raised `error` answers and must be replaced: a class or memory is
     lost to it."""
-    return any(_has_jvm_message(e, _POISONED) for e in _chain(error))
+    return any(_has_jvm_message(e, _POISONED) for e in _error_chain(error))
 
 
 def is_disk_full(error: BaseException) -> bool:
     """True if `error` (or what caused it) means that a disk or a quota is full, here or in the
     engine."""
-    return any(_is_full(e) for e in _chain(error))
+    return any(_is_full_disk_error(e) for e in _error_chain(error))
 
 
-def _is_full(error: BaseException) -> bool:
+def _is_full_disk_error(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL_NUMBERS
     # Of delta-rs, of a server that could not start for it, and of SQLAlchemy.
@@ -116,12 +116,12 @@ def _has_jvm_message(error: BaseException, words: re.Pattern[str]) -> bool:
 def is_engine_loss(error: BaseException) -> bool:
     """True if `error` (or what caused it) means that the engine is gone, so that a retry needs a
     new session."""
-    return any(_is_loss(e) for e in _chain(error))
+    return any(_is_loss_itself(e) for e in _error_chain(error))
 
 
-def engine_lost(error: BaseException) -> EngineLost:
+def engine_lost_error(error: BaseException) -> EngineLost:
     """The one-line error for `error`: without stack trace, without token."""
-    lost = next((e for e in _chain(error) if _is_loss(e)), error)
+    lost = next((e for e in _error_chain(error) if _is_loss_itself(e)), error)
     if isinstance(lost, EngineLost):
         return lost
     words = (
@@ -130,7 +130,7 @@ def engine_lost(error: BaseException) -> EngineLost:
         or _POISONED.search(str(lost))
     )
     first = next((line.strip() for line in str(lost).splitlines() if line.strip()), "")
-    reason = scrub(words[0] if words else first)[:_REASON_LENGTH]
+    reason = scrub_secrets(words[0] if words else first)[:_REASON_LENGTH]
     return EngineLost(
         "Spark",
         f"the engine died or cannot be reached ({type(lost).__name__}: {reason})",
@@ -159,7 +159,7 @@ def failing_alone(what: str) -> Iterator[None]:
             raise
         raise BackfillError(
             what,
-            f"it cannot be read ({_in_words(error)})",
+            f"it cannot be read ({_error_summary(error)})",
             "Nothing of it was read or recorded; all others were",
             "Correct what its owner wrote there last, or take it out of lake.toml; if it is as it "
             "should be, this is a "
@@ -167,7 +167,7 @@ def failing_alone(what: str) -> Iterator[None]:
         ) from error
 
 
-def _in_words(error: BaseException) -> str:
+def _error_summary(error: BaseException) -> str:
     """The type of an error, the line of this package that met it, and the beginning of what it
     says."""
     package = str(Path(__file__).parent.parent)
@@ -181,17 +181,17 @@ def _in_words(error: BaseException) -> str:
     )
     return (
         f"{type(error).__name__}{at}: "
-        f"{shortened(plain(' '.join(str(error).split())), _REASON_LENGTH)}"
+        f"{shortened_text(printable_text(' '.join(str(error).split())), _REASON_LENGTH)}"
     )
 
 
 def is_short_of_memory(error: BaseException) -> bool:
     """Return whether `error` (or its cause) means that the queries need more memory than the
     engine's pool has."""
-    return any(_has_jvm_message(e, SHORT_OF_MEMORY) for e in _chain(error))
+    return any(_has_jvm_message(e, SHORT_OF_MEMORY) for e in _error_chain(error))
 
 
-def memory_exceeded() -> SettingsError:
+def memory_exceeded_error() -> SettingsError:
     """Return the one-line error for a query that does not fit the engine's memory."""
     return SettingsError(
         "the engine",
@@ -202,11 +202,13 @@ def memory_exceeded() -> SettingsError:
     )
 
 
-def write_failed(error: BaseException) -> TransientError | None:
+def write_failed_error(error: BaseException) -> TransientError | None:
     """Return the one-line error for files that Spark's tasks could not write, whose cause Spark's
     message leaves out; None for any other error."""
     found = (
-        _WRITE_FAILED.search(str(e)) for e in _chain(error) if _has_jvm_message(e, _WRITE_FAILED)
+        _WRITE_FAILED.search(str(e))
+        for e in _error_chain(error)
+        if _has_jvm_message(e, _WRITE_FAILED)
     )
     if (words := next(found, None)) is None:
         return None
@@ -220,7 +222,7 @@ def write_failed(error: BaseException) -> TransientError | None:
     )
 
 
-def disk_full(folders: Iterable[Path]) -> TransientError:
+def disk_full_error(folders: Iterable[Path]) -> TransientError:
     """The one-line error for a full disk: which disk it may be, by its free space, and what to
     do."""
     spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
@@ -238,7 +240,7 @@ def disk_full(folders: Iterable[Path]) -> TransientError:
     )
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -246,7 +248,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _is_loss(error: BaseException) -> bool:
+def _is_loss_itself(error: BaseException) -> bool:
     if isinstance(error, EngineLost):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}

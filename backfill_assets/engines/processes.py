@@ -18,10 +18,10 @@ from backfill_assets.kernel.place.processes import Process
 _POLL_SECONDS = 0.02
 
 
-def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
+def end_processes_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
     """End this user's processes that work in `folder` and have one of the words in their command
     line: ask, wait, then kill. Returns when they are gone."""
-    found = working_in(folder, words)
+    found = processes_in(folder, words)
     alive = [process for p in found if (process := Process.of(p.pid))]
     for signal_end in (psutil.Process.terminate, psutil.Process.kill):
         for target in found:
@@ -35,7 +35,7 @@ def end_in(folder: Path, words: Collection[str], grace_seconds: float) -> None:
             return
 
 
-def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
+def processes_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
     """This user's processes that work in `folder` and have one of the words in their command
     line."""
     place = os.path.realpath(folder)  # the kernel names no link
@@ -50,7 +50,7 @@ def working_in(folder: Path, words: Collection[str]) -> list[psutil.Process]:
     return [found for found in psutil.process_iter() if is_one(found)]
 
 
-def environments_of(program: str) -> list[tuple[int, dict[str, str]]]:
+def program_environments(program: str) -> list[tuple[int, dict[str, str]]]:
     """The numbers and environments of this user's processes that a program of this name is, or an
     interpreter runs."""
     found = []

@@ -72,7 +72,7 @@ def refuse_absent(package: str = PACKAGE) -> None:
         )
 
 
-def isolation(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[str], str]:
+def isolation_command(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[str], str]:
     """Return the first of `commands` that works on this machine, or an empty one and the reason why
     none does."""
     reason = ""
@@ -86,9 +86,9 @@ def isolation(commands: Sequence[Sequence[str]] = ISOLATIONS) -> tuple[Sequence[
     return (), reason
 
 
-def why_not_private() -> str:
+def no_isolation_reason() -> str:
     """Return why this machine cannot keep Sail to one user; empty if it can."""
-    return isolation()[1]
+    return isolation_command()[1]
 
 
 def _pool_bytes(memory: str) -> int:
@@ -107,7 +107,7 @@ class Sail(Engine):
         catches_errors
     ) = False
 
-    def __init__(self, refusal: Callable[[], str] = why_not_private) -> None:
+    def __init__(self, refusal: Callable[[], str] = no_isolation_reason) -> None:
         self.refusal = refusal
 
     def identity(self, settings: EngineSettings) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Sail(Engine):
         """Return the request for the supervisor. Raises SettingsError as `refuse` does."""
         self.refuse(settings)
         program = python_command(self.program, *([OPEN_PORT] * settings.open_port))
-        command = [*(() if settings.open_port else isolation()[0]), *program]
+        command = [*(() if settings.open_port else isolation_command()[0]), *program]
         return ServerRequest(
             command, self.identity(settings), settings.idle_minutes * 60, socket=SOCKET
         )
@@ -259,7 +259,7 @@ def start_loopback() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP))
 
 
-async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
+async def forward_socket(target: tuple[str, int], is_running: Callable[[], bool]) -> None:
     """Connect each client of a socket in the current folder, which only this user can reach, with
     `target`, while `is_running` holds. Prints the line that the supervisor waits for."""
     import asyncio
@@ -271,7 +271,7 @@ async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> No
         except OSError:
             writer.close()
             return
-        await asyncio.gather(_carry(reader, inner_writer), _carry(inner_reader, writer))
+        await asyncio.gather(_copy_stream(reader, inner_writer), _copy_stream(inner_reader, writer))
 
     Path(SOCKET).unlink(missing_ok=True)
     before = os.umask(0o177)
@@ -285,7 +285,7 @@ async def forward(target: tuple[str, int], is_running: Callable[[], bool]) -> No
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _carry(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
+async def _copy_stream(reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
     """Copy `reader` to `writer` until either side ends."""
     with suppress(OSError):
         while block := await reader.read(_BLOCK_BYTES):
@@ -308,7 +308,7 @@ def main(arguments: list[str]) -> None:
     address = server.listening_address
     if address is None:
         sys.exit("error: Sail does not listen")
-    asyncio.run(forward(address, lambda: bool(server.running)))
+    asyncio.run(forward_socket(address, lambda: bool(server.running)))
 
 
 if __name__ == "__main__":

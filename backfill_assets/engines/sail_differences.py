@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.kernel.core.unsteady import UNDECIDED, is_sparks
+from backfill_assets.kernel.core.unsteady import UNDECIDED, is_spark_function
 
 Types = Mapping[str, str]
 Keys = Collection[frozenset[str]]
@@ -292,7 +292,9 @@ def sql_differences(
     except SqlglotError:
         return {" ".join(text.split())[:60]: ""}
     kept = () if multiplies_rows(parsed) else keys
-    unknown = [a.name for a in parsed.find_all(exp.Anonymous) if not is_sparks(a.name.lower())]
+    unknown = [
+        a.name for a in parsed.find_all(exp.Anonymous) if not is_spark_function(a.name.lower())
+    ]
     columns = frozenset(
         types.keys() & CLAUSES if landed else ()
     )  # an expression over one row has no clauses
@@ -311,25 +313,25 @@ def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
     judged = f"{agg}({of})" if of and agg in ("min", "max") else of or "true"
     found = sql_differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
     with suppress(SqlglotError):
-        _type_nodes(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
-        if (kind := kind_of(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
+        _annotate_types(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
+        if (kind := node_kind(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
             found[f"{agg} of {kind}"] = ""
     return found
 
 
 def converts_alike(found: str, wanted: str) -> bool:
     """Return whether landed values of one type (`void`: all NULL) become the other as on Spark."""
-    source, target = (kind_of_type(_type_named(t)) for t in (found, wanted))
+    source, target = (type_kind(_type_named(t)) for t in (found, wanted))
     return found == "void" or target in CONVERTED.get(source, ())
 
 
 def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) -> Iterator[str]:
-    known = _type_nodes(parsed, types)
+    known = _annotate_types(parsed, types)
     for node in parsed.walk():
         if isinstance(node, exp.Window):
             yield from _window_differences(node, known, keys)
         elif isinstance(node, exp.Cast):
-            source, target = kind_of(node.this), kind_of_type(node.to)
+            source, target = node_kind(node.this), type_kind(node.to)
             of_landed = (source == STRING and target in OF_LANDED_TEXT) or (source, target) == (
                 DOUBLE,
                 DECIMAL,
@@ -337,7 +339,7 @@ def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) ->
             if source in CASTS.get(target, ()) or (landed and of_landed):
                 yield f"cast as {node.to.sql('spark').lower()}"
         else:
-            yield from _differences_at(node)
+            yield from _node_differences(node)
 
 
 def with_advice(names: Iterable[str]) -> dict[str, str]:
@@ -364,20 +366,18 @@ def tables_read(parsed: Any) -> list[str]:
     return sorted(".".join(part.name for part in table.parts) for table in exp.find_tables(small))
 
 
-def kind_of(node: Any) -> str:
+def node_kind(node: Any) -> str:
     """Return the kind of a node's type, as `TYPED` and `CASTS` name them; empty if unknown."""
     if isinstance(node, exp.Div) and not any(
-        kind_of(p) == DECIMAL for p in node.iter_expressions()
+        node_kind(p) == DECIMAL for p in node.iter_expressions()
     ):
         return DOUBLE
     return (
-        kind_of_type(node.type)
-        if isinstance(node, exp.Expression) and node.type is not None
-        else ""
+        type_kind(node.type) if isinstance(node, exp.Expression) and node.type is not None else ""
     )
 
 
-def kind_of_type(found: Any) -> str:
+def type_kind(found: Any) -> str:
     """Return the kind of a type; empty if no rule speaks of it."""
     kind, datatype = found.this, exp.DataType
     if kind in datatype.INTEGER_TYPES:
@@ -402,7 +402,7 @@ def _type_named(text: str) -> Any:
     )  # an interval is none
 
 
-def _type_nodes(parsed: Any, types: Types) -> Types:
+def _annotate_types(parsed: Any, types: Types) -> Types:
     """Set the type of each node; returns the types of columns by name. A name that the text gives
     to something else than the column has the type of that."""
     aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
@@ -421,11 +421,11 @@ def _type_nodes(parsed: Any, types: Types) -> Types:
         ):
             node.type = None
         annotate_types(parsed, dialect="spark", overwrite_types=False)
-        known |= {a.alias.lower(): a.this.type.sql("spark") for a in aliases if kind_of(a.this)}
+        known |= {a.alias.lower(): a.this.type.sql("spark") for a in aliases if node_kind(a.this)}
     return known
 
 
-def _names_of(node: Any) -> frozenset[str]:
+def _listed_names(node: Any) -> frozenset[str]:
     if isinstance(node, exp.Anonymous):
         return frozenset({node.name.lower()})
     return frozenset(
@@ -435,13 +435,13 @@ def _names_of(node: Any) -> frozenset[str]:
     )
 
 
-def _differences_at(node: Any) -> Iterator[str]:
-    names, parts = _names_of(node), [*node.iter_expressions()]
+def _node_differences(node: Any) -> Iterator[str]:
+    names, parts = _listed_names(node), [*node.iter_expressions()]
     for listed, kinds in TYPED:
         if names & listed:
             yield from (
                 f"{_spelled_name(node)} of {kind}"
-                for kind in dict.fromkeys(map(kind_of, parts))
+                for kind in dict.fromkeys(map(node_kind, parts))
                 if kind in kinds
             )
     if isinstance(node, CHOICES):
@@ -450,14 +450,17 @@ def _differences_at(node: Any) -> Iterator[str]:
         plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
         if not plain or node.args.get("limit") is not None:
             yield "split"
-    elif _may_wrap(node):
+    elif _may_overflow(node):
         yield _spelled_name(node)
     start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
     if isinstance(start, exp.Neg) or (
         isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"
     ):
         yield f"{_spelled_name(node)} from the end"
-    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg) and not _names_of(node.parent) & SORTING:
+    if (
+        isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg)
+        and not _listed_names(node.parent) & SORTING
+    ):
         yield (
             "collect_set unsorted"
             if isinstance(node, exp.ArrayUniqueAgg)
@@ -465,15 +468,15 @@ def _differences_at(node: Any) -> Iterator[str]:
         )
 
 
-def _may_wrap(node: Any) -> bool:
+def _may_overflow(node: Any) -> bool:
     """Return whether whole numbers of columns are summed up, which wraps round; or one day is taken
     from another."""
     if isinstance(node, exp.Sum):
-        return kind_of(node.this) == WHOLE and _has_column(node.this, "BIGINT")
+        return node_kind(node.this) == WHOLE and _has_column(node.this, "BIGINT")
     if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or isinstance(node.parent, exp.TsOrDsAdd):
         return False
-    days = isinstance(node, exp.Sub) and kind_of(node.this) == kind_of(node.expression) == DATE
-    return days or (kind_of(node) == WHOLE and _has_column(node, "INT", "BIGINT"))
+    days = isinstance(node, exp.Sub) and node_kind(node.this) == node_kind(node.expression) == DATE
+    return days or (node_kind(node) == WHOLE and _has_column(node, "INT", "BIGINT"))
 
 
 def _has_column(node: Any, *kinds: str) -> bool:
@@ -495,14 +498,14 @@ def _choice_differences(node: Any) -> Iterator[str]:
         parts = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
     elif isinstance(node, exp.If):
         parts = [] if isinstance(node.parent, exp.Case) else parts[1:]
-    families = {FAMILIES.get(k, k) for k in map(kind_of, parts) if k}
+    families = {FAMILIES.get(k, k) for k in map(node_kind, parts) if k}
     compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
     if len(families) > 1 and not (
         compared and "moment" in families
     ):  # a day may be compared with its text
         yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
     elif {DECIMAL, DOUBLE} <= {
-        kind_of(p) for p in parts if not isinstance(p, exp.Literal)
+        node_kind(p) for p in parts if not isinstance(p, exp.Literal)
     } and not compared:
         yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
 
@@ -555,5 +558,5 @@ def _window_differences(node: Any, types: Types, keys: Keys) -> Iterator[str]:
     default = node.this.args.get("default")
     if default is not None and not isinstance(default, exp.Literal | exp.Null | exp.Neg):
         yield f"{name} with a default that is no literal"
-    if any(kind_of(p) == ARRAY for p in spread):
+    if any(node_kind(p) == ARRAY for p in spread):
         yield "order of ARRAY"

@@ -22,7 +22,7 @@ from backfill_assets.engines.sail_differences import (
     with_advice,
 )
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.unsteady import keys_of
+from backfill_assets.kernel.core.unsteady import identifying_columns
 
 # Parts of a plan that take any of several rows, run Python or read by themselves.
 RELATIONS = frozenset(
@@ -61,7 +61,7 @@ def plan_differences(
     renamed = {name.lower() for part in found for name in _new_names(part)}
     types = {c.name.lower(): str(c.type) for contract in contracts for c in contract.columns}
     types = {name: kind for name, kind in types.items() if name not in renamed}
-    keys = () if any(map(_multiplies_rows, found)) else keys_of(contracts)
+    keys = () if any(map(_multiplies_rows, found)) else identifying_columns(contracts)
     return with_advice(
         name for part in found for name in _differences_in_part(part, found, types, keys)
     )
@@ -71,7 +71,7 @@ def _new_names(message: Any) -> Iterator[str]:
     """Yield the names that a message gives to something else than the column of that name."""
     kind = message.DESCRIPTOR.name
     if kind == "Alias" and [n.lower() for n in message.name] != [
-        _sql_of(message.expr).strip("`").lower()
+        _expression_sql(message.expr).strip("`").lower()
     ]:
         yield from message.name
     elif kind == "ToDF":
@@ -103,7 +103,7 @@ def _differences_in_part(
         ):
             yield relation
         for expression in _whole_expressions(message):
-            yield from sql_differences(_sql_of(expression), types, keys)
+            yield from sql_differences(_expression_sql(expression), types, keys)
     elif kind == "SQL":
         given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
         yield from (
@@ -136,7 +136,7 @@ def _syntax_tree(text: str) -> Any:
         return exp.Null()
 
 
-def _sql_of(message: Any) -> str:
+def _expression_sql(message: Any) -> str:
     """Return an expression of a plan as SQL; one without such a form as a list of its parts."""
     kind = str(message.WhichOneof("expr_type"))
     value: Any = getattr(message, kind, None)
@@ -145,27 +145,27 @@ def _sql_of(message: Any) -> str:
     if kind == "expression_string":
         return str(value.expression)
     if kind == "literal":
-        return _sql_of_literal(value)
+        return _literal_sql(value)
     if kind == "alias":
-        return _sql_of(value.expr)
+        return _expression_sql(value.expr)
     if kind == "cast":
         named = value.type_str or str(value.type.WhichOneof("kind"))
-        return f"CAST({_sql_of(value.expr)} AS {TYPE_NAMES.get(named, named)})"
+        return f"CAST({_expression_sql(value.expr)} AS {TYPE_NAMES.get(named, named)})"
     if kind == "unresolved_function":
-        return _sql_of_call(value.function_name, [_sql_of(part) for part in value.arguments])
+        return _call_sql(value.function_name, [_expression_sql(part) for part in value.arguments])
     if kind == "window":
-        spread = map(_sql_of, value.partition_spec)
-        order = (_sql_of(o.child) for o in value.order_spec)
+        spread = map(_expression_sql, value.partition_spec)
+        order = (_expression_sql(o.child) for o in value.order_spec)
         clauses = (("PARTITION BY ", ", ".join(spread)), (" ORDER BY ", ", ".join(order)))
         spec = "".join(clause + columns for clause, columns in clauses if columns)
         return (
-            f"{_sql_of(value.window_function)} OVER "
+            f"{_expression_sql(value.window_function)} OVER "
             f"({spec}{FRAMES.get(value.frame_spec.frame_type, '')})"
         )
-    return f"struct({', '.join(map(_sql_of, _whole_expressions(message)))})"
+    return f"struct({', '.join(map(_expression_sql, _whole_expressions(message)))})"
 
 
-def _sql_of_literal(literal: Any) -> str:
+def _literal_sql(literal: Any) -> str:
     kind = str(literal.WhichOneof("literal_type"))
     if kind == "string":
         return exp.Literal.string(literal.string).sql("spark")
@@ -175,7 +175,7 @@ def _sql_of_literal(literal: Any) -> str:
     return f"CAST(NULL AS {kind})" if typed else "NULL"
 
 
-def _sql_of_call(name: str, parts: Sequence[str]) -> str:
+def _call_sql(name: str, parts: Sequence[str]) -> str:
     """Return a call as Spark writes it: an operator stands between its operands, `when` is a
     CASE."""
     if name.lower() == "when":

@@ -2,7 +2,7 @@
 started, held, stopped.
 
 Not here: the server's life (`supervisor`), its command (`jvm`, `sail`), sessions on it (`session`).
-Web and code servers may ask for its status; only processes that run work call `hold`,
+Web and code servers may ask for its status; only processes that run work call `hold_server`,
 because a held server never goes idle.
 """
 
@@ -23,14 +23,14 @@ from filelock import FileLock, Timeout
 from backfill_assets.engines.cache import package_version
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.jvm import Embedded
-from backfill_assets.engines.processes import end_in, working_in
+from backfill_assets.engines.processes import end_processes_in, processes_in
 from backfill_assets.engines.sail import Sail
 from backfill_assets.engines.supervisor import (
     START_TIMEOUT_SECONDS,
     STOP_GRACE_SECONDS,
     Record,
     ServerFolder,
-    take,
+    take_lock,
 )
 from backfill_assets.kernel.core.engines import EMBEDDED, SAIL, SPARK, Engine
 from backfill_assets.kernel.core.errors import (
@@ -39,9 +39,9 @@ from backfill_assets.kernel.core.errors import (
     SettingsError,
     TransientError,
 )
-from backfill_assets.kernel.core.ownership import open_unlinked
-from backfill_assets.kernel.core.process import python_command, with_package
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.ownership import open_unless_link
+from backfill_assets.kernel.core.process import environment_with_package, python_command
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.place.processes import Process
 
 _POLL_SECONDS = 0.05
@@ -76,7 +76,7 @@ def engine_name(settings: EngineSettings) -> str:
     return f"{engine.name.lower()} {package_version(engine.packages[0])}"
 
 
-def version_of(identity: dict[str, str]) -> str:
+def identity_version(identity: dict[str, str]) -> str:
     """The packages that a running server is made of, in words."""
     packages = (p for engine in SERVERS.values() for p in engine.packages)
     return ", ".join(f"{name} {identity[name]}" for name in packages if name in identity)
@@ -111,8 +111,8 @@ class ServerStatus:
         )
 
 
-def hold(lake: Path) -> None:
-    """Keep the lake's server from going idle while this process lives, or until `release`.
+def hold_server(lake: Path) -> None:
+    """Keep the lake's server from going idle while this process lives, or until `release_server`.
 
     Waits while the server is stopping (seconds). The kernel frees the lock when this process ends,
     however it does.
@@ -126,7 +126,7 @@ def hold(lake: Path) -> None:
             _held[state.folder] = file
 
 
-def release(lake: Path) -> None:
+def release_server(lake: Path) -> None:
     """Let the lake's server go idle as far as this process is concerned; does nothing if it is not
     held."""
     with _holding:
@@ -135,12 +135,12 @@ def release(lake: Path) -> None:
             os.close(file)
 
 
-def _others_hold(state: ServerFolder) -> bool:
+def _is_held_elsewhere(state: ServerFolder) -> bool:
     """True if another process uses the lake's server."""
     with _holding:
         held = _held.get(state.folder)
         file = state.open_in_use() if held is None else held
-        alone = take(file)
+        alone = take_lock(file)
         if held is None:
             os.close(file)
         else:
@@ -155,32 +155,32 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Record:
     one.
 
     Raises SettingsError if other processes use a server with other settings, EngineLost if it does
-    not start. Does not hold it: call `hold` first where work follows.
+    not start. Does not hold it: call `hold_server` first where work follows.
     """
     state = ServerFolder.of(lake)
     state.make()
     wanted, record = server_engine(settings).identity(settings), state.record()
-    if record is not None and _serves(record, wanted):
+    if record is not None and _is_wanted_server(record, wanted):
         return record
-    with _start_lock(state):
+    with _acquired_start_lock(state):
         record = state.record()
-        if record is not None and _serves(record, wanted):
+        if record is not None and _is_wanted_server(record, wanted):
             return record
         if (
             record is not None
             and record.usable
             and record.identity != wanted
-            and _others_hold(state)
+            and _is_held_elsewhere(state)
         ):
             raise SettingsError(
                 f"the server of {lake}",
-                f"it runs with other settings ({differences(record.identity, wanted)}) "
+                f"it runs with other settings ({identity_differences(record.identity, wanted)}) "
                 "and other processes use it",
                 "Nothing was started",
                 "Wait for them, use the same settings, or run `backfill-assets server stop`",
             )
-        _end_all(state)
-        return _started(state, lake, settings)
+        _end_processes(state)
+        return _start_supervisor(state, lake, settings)
 
 
 def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
@@ -196,7 +196,7 @@ def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | Non
     def start() -> None:
         """Run in the thread."""
         with suppress(BackfillError, OSError):
-            hold(lake)
+            hold_server(lake)
             ensure_server(lake, settings)
 
     thread = threading.Thread(target=start, name="start of the Spark server", daemon=True)
@@ -204,11 +204,11 @@ def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | Non
     return thread
 
 
-def _serves(record: Record, wanted: dict[str, str]) -> bool:
+def _is_wanted_server(record: Record, wanted: dict[str, str]) -> bool:
     return record.usable and record.identity == wanted and record.supervisor.is_alive()
 
 
-def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
+def identity_differences(running: dict[str, str], wanted: dict[str, str]) -> str:
     """The differences of a running server from the wanted one, in words; digests are named, not
     shown."""
     found = (k for k in sorted(running.keys() | wanted.keys()) if running.get(k) != wanted.get(k))
@@ -218,7 +218,7 @@ def differences(running: dict[str, str], wanted: dict[str, str]) -> str:
     )
 
 
-def _start_lock(state: ServerFolder) -> AbstractContextManager[object]:
+def _acquired_start_lock(state: ServerFolder) -> AbstractContextManager[object]:
     try:
         return FileLock(state.folder / "start.lock", timeout=_START_LOCK_SECONDS).acquire()
     except Timeout:
@@ -230,12 +230,12 @@ def _start_lock(state: ServerFolder) -> AbstractContextManager[object]:
         ) from None
 
 
-def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
+def _start_supervisor(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
     """Start the supervisor, in a session of its own so that no terminal or parent takes it along,
     and wait for it."""
     engine = server_engine(settings)
     request, path = engine.request(state, settings), state.folder / "supervisor.log"
-    log = os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+    log = os.fdopen(open_unless_link(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
     with (
         log,
         TemporaryFile("w+", dir=state.folder) as request_file,
@@ -246,7 +246,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Recor
             python_command(SUPERVISOR, str(lake.resolve())),
             cwd=state.folder,
             start_new_session=True,
-            env=with_package(engine.environ(state, settings)),
+            env=environment_with_package(engine.environ(state, settings)),
             umask=settings.umask,
             stdin=request_file,
             stdout=log,
@@ -260,7 +260,7 @@ def _started(state: ServerFolder, lake: Path, settings: EngineSettings) -> Recor
         if (
             record is not None
             and record.supervisor.pid == supervisor.pid
-            and _serves(record, request.identity)
+            and _is_wanted_server(record, request.identity)
         ):
             return record
         time.sleep(_POLL_SECONDS)
@@ -290,14 +290,14 @@ def _newest_error(state: ServerFolder) -> str:
             ]
             errors = [line for line in lines if "rror" in line or "xception" in line]
             if lines:
-                return scrub((errors or lines)[-1])[:300]
+                return scrub_secrets((errors or lines)[-1])[:300]
     return "its logs are empty"
 
 
-def _end_all(state: ServerFolder) -> None:
+def _end_processes(state: ServerFolder) -> None:
     """End the lake's supervisor and server, recorded or not; a record may be forged, so it decides
     nothing here."""
-    end_in(state.folder, SERVER_PROGRAMS, 2 * STOP_GRACE_SECONDS + 1)
+    end_processes_in(state.folder, SERVER_PROGRAMS, 2 * STOP_GRACE_SECONDS + 1)
     state.remove_record()
     for socket in state.folder.glob("*.sock"):  # a killed process leaves its name behind
         socket.unlink(missing_ok=True)
@@ -306,10 +306,10 @@ def _end_all(state: ServerFolder) -> None:
 def end_server(lake: Path, server: Process) -> None:
     """End this server, whoever uses it; does nothing where another server has taken its place."""
     state = ServerFolder.of(lake)
-    with _start_lock(state):
+    with _acquired_start_lock(state):
         record = state.record()
         if record is not None and record.process == server:
-            _end_all(state)
+            _end_processes(state)
 
 
 def stop_server(lake: Path, force: bool = False) -> bool:
@@ -319,17 +319,17 @@ def stop_server(lake: Path, force: bool = False) -> bool:
     within seconds.
     """
     state = ServerFolder.of(lake)
-    if not working_in(state.folder, SERVER_PROGRAMS):  # the record may be lost
+    if not processes_in(state.folder, SERVER_PROGRAMS):  # the record may be lost
         return False
-    if not force and _others_hold(state):
+    if not force and _is_held_elsewhere(state):
         raise TransientError(
             f"the server of {lake}",
             "other processes are using it",
             "It was not stopped",
             "Wait for them, or stop it with --force, which makes their queries fail",
         )
-    with _start_lock(state):
-        _end_all(state)
+    with _acquired_start_lock(state):
+        _end_processes(state)
     return True
 
 
@@ -340,7 +340,11 @@ def server_status(lake: Path) -> ServerStatus | None:
     record = state.record()
     if record is None or not record.usable or (rss := record.process.memory_bytes()) is None:
         return None
-    in_use = state.folder in _held or _others_hold(state)
+    in_use = state.folder in _held or _is_held_elsewhere(state)
     return ServerStatus(
-        record.process.pid, version_of(record.identity), record.process.age_seconds(), rss, in_use
+        record.process.pid,
+        identity_version(record.identity),
+        record.process.age_seconds(),
+        rss,
+        in_use,
     )

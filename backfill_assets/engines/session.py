@@ -18,24 +18,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.engines.confs import NOT_FOR_ROWS, EngineSettings, session_confs
-from backfill_assets.engines.foreign import is_elsewhere, session_of
+from backfill_assets.engines.foreign import needs_bucket, unwrapped_session
 from backfill_assets.engines.loss import (
-    disk_full,
-    engine_lost,
+    disk_full_error,
+    engine_lost_error,
     is_disk_full,
     is_engine_loss,
     is_poisoned,
     is_short_of_memory,
-    memory_exceeded,
+    memory_exceeded_error,
     silence_raised_errors,
-    write_failed,
+    write_failed_error,
 )
-from backfill_assets.engines.server import end_server, ensure_server, hold, release, server_engine
+from backfill_assets.engines.server import (
+    end_server,
+    ensure_server,
+    hold_server,
+    release_server,
+    server_engine,
+)
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
 from backfill_assets.kernel.core.engines import SPARK, THEIRS, Engine
-from backfill_assets.kernel.core.errors import BackfillError, unusable
-from backfill_assets.kernel.core.process import keep_objects
+from backfill_assets.kernel.core.errors import BackfillError, unusable_file_error
+from backfill_assets.kernel.core.process import freeze_objects
 from backfill_assets.kernel.place.processes import Process
 
 if TYPE_CHECKING:
@@ -50,7 +56,7 @@ _ANSWERED_SECONDS = 60.0
 
 
 @dataclass
-class _Open:
+class _OpenSession:
     """A session of this process."""
 
     session: "SparkSession"
@@ -67,7 +73,7 @@ class _Open:
         step of a table; one that dies in between fails the next call."""
         if self.server is not None and time.monotonic() - self.answered < _ANSWERED_SECONDS:
             return True
-        found = _settings(self.session)
+        found = _session_settings(self.session)
         if found:
             self.answered = time.monotonic()
             self.confs = self.confs or found
@@ -75,7 +81,7 @@ class _Open:
 
 
 _lock = threading.RLock()
-_open: dict[Path, _Open] = {}  # the sessions of this process, by lake
+_open: dict[Path, _OpenSession] = {}  # the sessions of this process, by lake
 _opening: dict[Path, float] = defaultdict(float)  # the seconds that opening them has taken, by lake
 
 
@@ -91,11 +97,11 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
     with _lock:
         known, began = _open.pop(lake, None), time.monotonic()
         try:
-            opened = _checked_or_new(lake, settings, known)
+            opened = _answering_session(lake, settings, known)
         except BackfillError:
             raise
         except Exception as error:
-            if clear_error := explained(error):
+            if clear_error := explained_error(error):
                 raise clear_error from None
             raise
         if opened is not known and settings.engine != THEIRS:
@@ -105,7 +111,7 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
         return opened.session
 
 
-def engine_of(session: "SparkSession") -> Engine:
+def session_engine(session: "SparkSession") -> Engine:
     """The engine behind a session of this process; Spark where that is not known."""
     server = own_server(session)
     return server.engine if server else SPARK
@@ -123,7 +129,7 @@ def own_server(session: "SparkSession") -> OwnServer | None:
     """The server of a session of this process that sees its folders, the lake's own or a project's;
     else None."""
     with _lock:
-        opened = _opened_with(session)
+        opened = _lakes_of_session(session)
         for lake, known in [] if any(known.is_elsewhere for _, known in opened) else opened:
             if known.settings.engine == THEIRS:
                 return OwnServer(SPARK, lake / LINKS)
@@ -137,7 +143,7 @@ def is_of_this_machine(session: "SparkSession") -> bool:
     a local master. A client of another server is not known to, nor is a server of ours that drives
     a cluster."""
     with _lock:
-        if any(known.settings.computes_here for _, known in _opened_with(session)):
+        if any(known.settings.computes_here for _, known in _lakes_of_session(session)):
             return True
     return not is_connect(session) and has_local_master(session)
 
@@ -151,7 +157,7 @@ def written_rows(frame: "DataFrame", write: "Callable[[DataFrame], None]") -> in
     return None
 
 
-def _opened_with(session: "SparkSession") -> list[tuple[Path, _Open]]:
+def _lakes_of_session(session: "SparkSession") -> list[tuple[Path, _OpenSession]]:
     """The lakes that a session was opened for; lakes whose engine it is come first: a project may
     give it to another lake."""
     found = [(lake, known) for lake, known in list(_open.items()) if known.session is session]
@@ -176,7 +182,7 @@ def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
 def is_project_session(session: "SparkSession") -> bool:
     """Whether a session of this process is a project's own: this package never stops it or sets
     anything on it."""
-    return any(known.settings.engine == THEIRS for _, known in _opened_with(session)[:1])
+    return any(known.settings.engine == THEIRS for _, known in _lakes_of_session(session)[:1])
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
@@ -191,7 +197,7 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
     returns. One call of the engine."""
     with _lock:
         known = _known_confs(session)
-        if not known or is_project_session(session) or not (now := _settings(session)):
+        if not known or is_project_session(session) or not (now := _session_settings(session)):
             return {}
         names = {
             n
@@ -213,7 +219,7 @@ def _known_confs(session: "SparkSession") -> dict[str, str]:
     """The settings of a session of this process, as opened and as `set_confs` set them since; {}
     for other sessions."""
     with _lock:
-        return next((known.confs for _, known in _opened_with(session)), {})
+        return next((known.confs for _, known in _lakes_of_session(session)), {})
 
 
 def opening_seconds(lake: Path) -> float:
@@ -221,55 +227,59 @@ def opening_seconds(lake: Path) -> float:
     return _opening.get(lake.resolve(), 0.0)
 
 
-def _checked_or_new(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+def _answering_session(
+    lake: Path, settings: EngineSettings, known: _OpenSession | None
+) -> _OpenSession:
     if settings.engine == THEIRS:
         return _project_session(lake, settings, known)
     server = None
     if settings.has_server:
-        hold(lake)
+        hold_server(lake)
         server = ensure_server(lake, settings)
     else:
-        from backfill_assets.engines.channel import reach
+        from backfill_assets.engines.channel import refuse_unreachable_server
 
-        reach(settings.engine)
+        refuse_unreachable_server(settings.engine)
     process = server.process if server else None
     if known is not None:
         if known.settings == settings and known.server == process and known.answers():
             return known
-        _close(known)
-    opened = _Open(_connect(server, settings), settings, process)
+        _close_session(known)
+    opened = _OpenSession(_new_session(server, settings), settings, process)
     if opened.answers() or process is None:
         return opened
     # The server was dying when we found it; its successor is asked once, so that a sick one cannot
     # hold us for ever.
-    _close(opened)
+    _close_session(opened)
     server = ensure_server(lake, settings)
-    opened = _Open(_connect(server, settings), settings, server.process)
+    opened = _OpenSession(_new_session(server, settings), settings, server.process)
     opened.answers()
     return opened
 
 
-def _project_session(lake: Path, settings: EngineSettings, known: _Open | None) -> _Open:
+def _project_session(
+    lake: Path, settings: EngineSettings, known: _OpenSession | None
+) -> _OpenSession:
     """The project's own session, asked once whether it sees the lake's folder."""
-    session = session_of(settings.project_session)
+    session = unwrapped_session(settings.project_session)
     if known is None or known.session is not session:
-        known = _Open(
+        known = _OpenSession(
             session,
             settings,
             None,
-            is_elsewhere=is_elsewhere(session, lake / LINKS, settings.bucket),
+            is_elsewhere=needs_bucket(session, lake / LINKS, settings.bucket),
         )
     return replace(known, settings=settings)
 
 
-def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
+def _new_session(server: Record | None, settings: EngineSettings) -> "SparkSession":
     """A new session on a server of ours, else on the settings' engine; never Spark's `getOrCreate`,
     which hands back the session of a dead server."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from backfill_assets.engines.channel import ServerChannel
 
-    keep_objects()
+    freeze_objects()
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom
     # they work.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
@@ -301,7 +311,7 @@ def _connect(server: Record | None, settings: EngineSettings) -> "SparkSession":
     return session
 
 
-def _settings(session: "SparkSession") -> dict[str, str]:
+def _session_settings(session: "SparkSession") -> dict[str, str]:
     """All settings of a session; none where the server no longer knows it, as after an hour without
     a call."""
     try:
@@ -312,7 +322,7 @@ def _settings(session: "SparkSession") -> dict[str, str]:
         raise
 
 
-def _close(known: _Open) -> None:
+def _close_session(known: _OpenSession) -> None:
     """Close a session, unless it is a project's own. Calls a dead server once, not for 5 s again
     and again."""
     if known.settings.engine == THEIRS:
@@ -329,11 +339,11 @@ def drop_session(lake: Path) -> None:
     with _lock:
         known = _open.pop(lake.resolve(), None)
         if known is not None:
-            _close(known)
-    release(lake)
+            _close_session(known)
+    release_server(lake)
 
 
-def explained(error: Exception) -> BackfillError | None:
+def explained_error(error: Exception) -> BackfillError | None:
     """The one-line error for an `error` about the engine, a disk or a file; None for any other.
 
     An engine that answers and yet fails for ever is ended here, so that the next session gets a
@@ -343,12 +353,12 @@ def explained(error: Exception) -> BackfillError | None:
     full = is_disk_full(error)
     lakes = _end_open_servers() if full or is_poisoned(error) else []
     if full:
-        return disk_full([*lakes, Path(tempfile.gettempdir())])
+        return disk_full_error([*lakes, Path(tempfile.gettempdir())])
     if is_short_of_memory(error):
-        return memory_exceeded()
+        return memory_exceeded_error()
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
-        return unusable(error)
-    return engine_lost(error) if is_engine_loss(error) else write_failed(error)
+        return unusable_file_error(error)
+    return engine_lost_error(error) if is_engine_loss(error) else write_failed_error(error)
 
 
 def _end_open_servers() -> list[Path]:

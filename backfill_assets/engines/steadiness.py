@@ -3,9 +3,9 @@ otherwise than Spark.
 
 Of a transform: the functions in its plan, its changes of session settings, and its mistakes by
 file and line. Its Python is not searched: what the clock or chance gave it shows when a day is
-computed again, at the first write by its code (`computing.refuse_dependent`) or later, by
-fingerprint (`kernel.core.engines.disagreement`, `compare.prove`). Not here: the names of functions
-(`kernel.core.unsteady`).
+computed again, at the first write by its code (`computing.refuse_dependent_days`) or later, by
+fingerprint (`kernel.core.engines.rebuild_disagreement`, `compare.prove`). Not here: the names of
+functions (`kernel.core.unsteady`).
 """
 
 from collections import defaultdict
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.engines.frames import undecided_names
 from backfill_assets.engines.server import engine_named
-from backfill_assets.engines.session import changed_settings, engine_of
-from backfill_assets.engines.session import explained as explained_loss
+from backfill_assets.engines.session import changed_settings, session_engine
+from backfill_assets.engines.session import explained_error as explained_loss
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import Engine, advice, culprit
+from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import (
     NOT_RUN,
     BackfillError,
     ContractBroken,
     SettingsError,
-    place_in,
+    place_of_error,
 )
-from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.kernel.core.texts import shortened_text
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Table, source_files
 
@@ -74,14 +74,16 @@ def refuse_unsteady(
     own error for a frame that it cannot analyse. Computes nothing."""
     if not table.brings_code:
         return
-    engine, named = engine_of(session), f"the transform of {table.name}"
+    engine, named = session_engine(session), f"the transform of {table.name}"
     if found := undecided_names(frame, inputs):
-        reason = f"the same inputs may give other rows: {_first_texts(found)}"
+        reason = f"the same inputs may give other rows: {_joined_texts(found)}"
         fix = next(iter(found.values()))
         raise ContractBroken(named, reason, NOT_RUN, fix[:1].upper() + fix[1:])
     of_inputs = [contracts[name] for name in inputs]
     if differing := engine.plan_differences(frame, inputs, of_inputs):
-        raise ContractBroken(named, culprit(differing, engine), NOT_RUN, advice(differing))
+        raise ContractBroken(
+            named, differences_culprit(differing, engine), NOT_RUN, differences_advice(differing)
+        )
     _ = frame.schema
 
 
@@ -97,14 +99,14 @@ def refuse_changed_settings(session: "SparkSession", named: str) -> None:
     raise ContractBroken(
         named,
         "settings of the Spark session that all tables share were changed: "
-        f"{_first_texts(changes)}",
+        f"{_joined_texts(changes)}",
         "Nothing was written, and they were put back",
         "Name the zone or the format in the expressions themselves, or set it for the whole lake: "
         "`[spark.confs]` in lake.toml",
     )
 
 
-def _first_texts(texts: Collection[str]) -> str:
+def _joined_texts(texts: Collection[str]) -> str:
     """The first texts, and the number of further ones."""
     shown = [*texts][:SHOWN]
     if len(texts) > SHOWN:
@@ -113,7 +115,7 @@ def _first_texts(texts: Collection[str]) -> str:
 
 
 def _setting_text(setting: str | None) -> str:
-    return "not set" if setting is None else shortened(repr(setting), SHOWN_CHARS)
+    return "not set" if setting is None else shortened_text(repr(setting), SHOWN_CHARS)
 
 
 @contextmanager
@@ -141,13 +143,13 @@ def explaining_mistakes(table: Table) -> Iterator[None]:
         if not table.brings_code or explained_loss(error) is not None:
             raise
         files = source_files(table)
-        place = place_in(error, files)
+        place = place_of_error(error, files)
         sql = next((f"{path.name}: " for path in files if path.suffix == ".sql"), "")
         where = f"{place[0].name}, line {place[1]}: " if place else sql
         text = (str(error) or repr(error)).splitlines()[0]
         raise BackfillError(
             f"the transform of {table.name}",
-            f"{where}{type(error).__name__}: {shortened(text, SHOWN_CHARS)}",
+            f"{where}{type(error).__name__}: {shortened_text(text, SHOWN_CHARS)}",
             "Nothing was written",
             "Correct the transform",
         ) from error
@@ -158,7 +160,9 @@ def refuse_expressions(settings: LakeSettings, tables: Iterable[Table]) -> None:
     computed, differs on the lake's engine."""
     engine = engine_named(settings.spark.engine)
     for where, names in differing_expressions(tables, engine).items():
-        raise SettingsError(where, culprit(names, engine), "Nothing was done", advice(names))
+        raise SettingsError(
+            where, differences_culprit(names, engine), "Nothing was done", differences_advice(names)
+        )
 
 
 def differing_expressions(tables: Iterable[Table], engine: Engine) -> dict[str, dict[str, str]]:

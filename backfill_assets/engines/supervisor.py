@@ -25,7 +25,7 @@ from types import FrameType
 
 from backfill_assets.engines.confs import LOOPBACK
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.ownership import open_unlinked, remove_rights, user_name
+from backfill_assets.kernel.core.ownership import open_unless_link, remove_rights, user_name
 from backfill_assets.kernel.place.processes import Process
 
 FOLDER, RECORD = ".server", "endpoint.json"
@@ -137,7 +137,7 @@ class ServerFolder:
         server to use)."""
         try:
             with os.fdopen(
-                open_unlinked(self.folder / RECORD, os.O_RDONLY), encoding="utf-8"
+                open_unless_link(self.folder / RECORD, os.O_RDONLY), encoding="utf-8"
             ) as file:
                 if os.fstat(file.fileno()).st_uid != os.geteuid():
                     return None
@@ -156,10 +156,10 @@ class ServerFolder:
 
     def open_in_use(self) -> int:
         """A file descriptor for the clients' lock; the caller closes it."""
-        return open_unlinked(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
+        return open_unless_link(self.folder / "in_use", os.O_RDWR | os.O_CREAT)
 
 
-def take(file: int) -> bool:
+def take_lock(file: int) -> bool:
     """Take the lock on `file` alone, without waiting; False if others share it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,7 +172,7 @@ class StopRequested(Exception):
     """SIGTERM: the supervisor is to stop."""
 
 
-def supervise(state: ServerFolder, request: ServerRequest) -> None:
+def supervise_server(state: ServerFolder, request: ServerRequest) -> None:
     """Start the server, and return once it is gone: it died, or it was idle, or the record no
     longer names it.
 
@@ -185,12 +185,12 @@ def supervise(state: ServerFolder, request: ServerRequest) -> None:
     try:
         with suppress(StopRequested):
             state.write_record(record)
-            if port := _port(state, request, child):
+            if port := _listening_port(state, request, child):
                 record = replace(record, port=port)
                 state.write_record(record)
-                _watch(state, record, child, request.idle_seconds)
+                _watch_server(state, record, child, request.idle_seconds)
     finally:
-        _stop(state, record, child)
+        _stop_server(state, record, child)
 
 
 def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":
@@ -198,7 +198,7 @@ def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Po
     state.scratch.mkdir(mode=0o700)
     if state.log.exists():
         state.log.replace(state.log.with_suffix(".previous.log"))
-    with os.fdopen(open_unlinked(state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
+    with os.fdopen(open_unless_link(state.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as log:
         return subprocess.Popen(
             request.command,
             cwd=state.folder,
@@ -208,7 +208,7 @@ def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Po
         )
 
 
-def _port(
+def _listening_port(
     state: ServerFolder, request: ServerRequest, child: "subprocess.Popen[bytes]"
 ) -> int | None:
     """The server's port, None if it does not listen in `START_TIMEOUT_SECONDS`; deletes the file
@@ -225,13 +225,13 @@ def _port(
             (state.folder / request.properties).unlink(missing_ok=True)
 
 
-def _watch(
+def _watch_server(
     state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]", idle_seconds: float
 ) -> None:
     file = state.open_in_use()
     free_since: float | None = None
     while child.poll() is None and state.record() == record:
-        if take(file):
+        if take_lock(file):
             free_since = free_since or time.monotonic()
             if time.monotonic() - free_since >= idle_seconds:
                 return
@@ -241,7 +241,7 @@ def _watch(
         time.sleep(POLL_SECONDS)
 
 
-def _stop(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]") -> None:
+def _stop_server(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]") -> None:
     """End the server, and remove its record unless that names another one by now."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child.terminate()
@@ -256,14 +256,14 @@ def _stop(state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]")
         state.remove_record()
 
 
-def _on_terminate(_signal: int, _frame: FrameType | None) -> None:
+def _raise_stop_requested(_signal: int, _frame: FrameType | None) -> None:
     raise StopRequested
 
 
 def main(lake: str) -> None:
     """Supervise the server of `lake` that standard input describes, until it ends."""
-    signal.signal(signal.SIGTERM, _on_terminate)
-    supervise(ServerFolder.of(Path(lake)), ServerRequest(**json.load(sys.stdin)))
+    signal.signal(signal.SIGTERM, _raise_stop_requested)
+    supervise_server(ServerFolder.of(Path(lake)), ServerRequest(**json.load(sys.stdin)))
 
 
 if __name__ == "__main__":

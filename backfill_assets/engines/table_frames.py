@@ -13,9 +13,9 @@ from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.engines.engine_paths import engine_path, linked
+from backfill_assets.engines.engine_paths import engine_path, linked_folder
 from backfill_assets.engines.foreign import delta_frame
-from backfill_assets.engines.session import OwnServer, engine_of, own_server
+from backfill_assets.engines.session import OwnServer, own_server, session_engine
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
@@ -23,7 +23,7 @@ from backfill_assets.kernel.tables.data_files import (
     PlainFiles,
     live_files,
     plain_files,
-    refuse_altered,
+    refuse_altered_files,
 )
 from backfill_assets.kernel.tables.folder import LakeFolder
 
@@ -46,21 +46,21 @@ def read_frame(
     plain = plain_files(table, version, day_column, days, partial(engine_path, session, table))
     if plain is not None:
         rows = read_plain(session, plain)
-        return rows if plain.partition_column else _chosen_days(rows, day_column, days)
-    if not (engine := engine_of(session)).reads_delta:
+        return rows if plain.partition_column else _rows_of_days(rows, day_column, days)
+    if not (engine := session_engine(session)).reads_delta:
         raise BackfillError(
             f"the table {table.name}",
             f"another program gave it what {engine.name} cannot read",
             "It was not read",
             'Set engine = "embedded" for this lake',
         )
-    refuse_altered(table, live_files(LOGS.opened(table, version), ""))
-    return _chosen_days(
+    refuse_altered_files(table, live_files(LOGS.opened(table, version), ""))
+    return _rows_of_days(
         delta_frame(session, engine_path(session, table), version), day_column, days
     )
 
 
-def _chosen_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
+def _rows_of_days(frame: "DataFrame", day_column: str, days: Sequence[date] | None) -> "DataFrame":
     if days is None:
         return frame
     # Not BETWEEN, which has failed inside Delta 4.4.0 with Spark 4.2 on a partition column (facts:
@@ -80,11 +80,11 @@ def read_plain(
         nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in plain.columns)
         return session.sql("SELECT 1").where("false").selectExpr(*nulls)
     server, frames = server_of(session) if plain.partition_column else None, list["DataFrame"]()
-    for alike in [plain] if engine_of(session).casts_files else _alike_files(plain):
+    for alike in [plain] if session_engine(session).casts_files else _alike_files(plain):
         read = (
             _read_by_links(session, alike, server.scratch)
             if server
-            else _read_with_day_of_path(session, alike)
+            else _read_with_path_days(session, alike)
         )
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in plain.columns]
         frames.append(read if alike.columns == plain.columns else read.selectExpr(*cast))
@@ -95,7 +95,7 @@ def _alike_files(plain: PlainFiles) -> list[PlainFiles]:
     """The files in groups whose columns have the same types: older ones may have a narrower one."""
     groups = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for path in plain.paths:
-        kinds = _types_of(path)
+        kinds = _stored_types(path)
         groups[tuple((name, kinds.get(name, kind)) for name, kind in plain.columns)].append(path)
     return [
         replace(plain, paths=tuple(paths), columns=columns) for columns, paths in groups.items()
@@ -103,13 +103,13 @@ def _alike_files(plain: PlainFiles) -> list[PlainFiles]:
 
 
 @lru_cache(maxsize=4096)
-def _types_of(path: str) -> dict[str, str]:
+def _stored_types(path: str) -> dict[str, str]:
     """Spark's names of the types that the columns of a file have; a data file never changes."""
     kinds = ((f.name, type_of_arrow(f.type)) for f in read_footer(Path(path)).schema)
     return {name: kind.spark for name, kind in kinds if kind is not None}
 
 
-def _read_with_day_of_path(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
+def _read_with_path_days(session: "SparkSession", plain: PlainFiles) -> "DataFrame":
     """The rows by an engine that may not see folders of this machine; it takes the day of each row
     from its file."""
     from pyspark.sql import functions as F
@@ -134,5 +134,5 @@ def _read_by_links(session: "SparkSession", plain: PlainFiles, scratch: Path) ->
     day = plain.partition_column
     named = ((path.rpartition(f"/{day}=")[2].partition("/")[0], Path(path)) for path in plain.paths)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in plain.columns)
-    frame = session.read.schema(schema).parquet(str(linked(scratch, day, named)))
+    frame = session.read.schema(schema).parquet(str(linked_folder(scratch, day, named)))
     return frame.select(*(f"`{name}`" for name, _ in plain.columns))

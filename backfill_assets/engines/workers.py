@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from backfill_assets.engines.loss import is_engine_loss, is_poisoned, write_failed
+from backfill_assets.engines.loss import is_engine_loss, is_poisoned, write_failed_error
 from backfill_assets.kernel.core.errors import SettingsError, TransientError
-from backfill_assets.kernel.core.texts import plain, scrub, shortened
+from backfill_assets.kernel.core.texts import printable_text, scrub_secrets, shortened_text
 from backfill_assets.kernel.place.port import LOCKS, Place
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def counted_write(
     """
     from pyspark.errors import UnsupportedOperationException
 
-    functions = _functions(frame.sparkSession)
-    rows = (observation or _observation(frame.sparkSession))()
+    functions = _sql_functions(frame.sparkSession)
+    rows = (observation or _observation_maker(frame.sparkSession))()
     try:
         write(frame.observe(rows, functions.count(functions.lit(1)).alias("rows")))
     except UnsupportedOperationException:
@@ -111,9 +111,9 @@ def refuse_blind_workers(
     name = f"{LOCKS}/probe-{uuid4().hex}"
     place.prepared(name)
     try:
-        with _telling_worker(place):
-            writing = _write_names(session, address(name))
-        found = list(_names_found(place, name))
+        with _naming_worker(place):
+            writing = _write_worker_names(session, address(name))
+        found = list(_found_worker_names(place, name))
     finally:
         place.delete_below(name)
     if len(found) == ASKED:
@@ -130,10 +130,10 @@ def refuse_blind_workers(
 def blind_workers(writing: Collection[str], found: Iterable[str]) -> str:
     """In words, the machines that wrote their names and of which no name was found."""
     blind = sorted({*writing} - {*found})
-    return ", ".join(scrub(worker) for worker in blind) or "that it does not name"
+    return ", ".join(scrub_secrets(worker) for worker in blind) or "that it does not name"
 
 
-def worker_of(error: BaseException) -> str:
+def failed_worker(error: BaseException) -> str:
     """The machine whose task failed with Spark's `error`, as Spark calls it; empty if it names
     none."""
     found = _LOST_TASK.search(str(error))
@@ -141,7 +141,7 @@ def worker_of(error: BaseException) -> str:
 
 
 @contextmanager
-def _telling_worker(place: Place) -> Iterator[None]:
+def _naming_worker(place: Place) -> Iterator[None]:
     """Raise SettingsError, which names the machine and what it says, for a task that fails while it
     writes to a place; a lost engine's error passes."""
     from pyspark.errors import PySparkException
@@ -149,27 +149,27 @@ def _telling_worker(place: Place) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        is_of_task = worker_of(error) or write_failed(error) is not None
+        is_of_task = failed_worker(error) or write_failed_error(error) is not None
         if is_engine_loss(error) or is_poisoned(error) or not is_of_task:
             raise
-        worker = scrub(worker_of(error)) or "that it does not name"
+        worker = scrub_secrets(failed_worker(error)) or "that it does not name"
         raise SettingsError(
             f"the folder {place.uri()}",
-            f"the engine's worker {worker} cannot write there ({_said_by_task(error)})",
+            f"the engine's worker {worker} cannot write there ({_task_message(error)})",
             "Nothing was published",
             f"Let the worker's account write there. {GIVE_FOLDER}",
         ) from error
 
 
-def _said_by_task(error: BaseException) -> str:
+def _task_message(error: BaseException) -> str:
     """What the failed task said first, or else Spark, fit to print."""
     text = str(error)
     found = _LOST_TASK.search(text)
     said = text[found.end() :].removeprefix(": ") if found else text
-    return shortened(plain(scrub(said.strip().partition("\n")[0])), SAID)
+    return shortened_text(printable_text(scrub_secrets(said.strip().partition("\n")[0])), SAID)
 
 
-def _write_names(session: "SparkSession", address: str) -> set[str]:
+def _write_worker_names(session: "SparkSession", address: str) -> set[str]:
     """Let each task of a query write the name of its machine to an address; returns the names, as
     the engine collects them meanwhile: none where it collects nothing."""
     from pyspark.errors import PySparkException, UnsupportedOperationException
@@ -181,7 +181,7 @@ def _write_names(session: "SparkSession", address: str) -> set[str]:
         frame = named
     except PySparkException:  # an engine that forbids calling Java, or has none
         pass
-    seen, functions = _observation(session)(), _functions(session)
+    seen, functions = _observation_maker(session)(), _sql_functions(session)
     try:
         observed = frame.observe(
             seen, functions.collect_set(functions.col("worker")).alias("workers")
@@ -193,7 +193,7 @@ def _write_names(session: "SparkSession", address: str) -> set[str]:
     return {*seen.get["workers"]}
 
 
-def _names_found(place: Place, name: str) -> Iterable[str]:
+def _found_worker_names(place: Place, name: str) -> Iterable[str]:
     import pyarrow.parquet as pq
 
     for file in place.below(name):
@@ -202,14 +202,14 @@ def _names_found(place: Place, name: str) -> Iterable[str]:
                 yield from pq.read_table(opened).column("worker").to_pylist()
 
 
-def _functions(session: "SparkSession") -> Any:
+def _sql_functions(session: "SparkSession") -> Any:
     """By the session, not by the process: a project may have sessions of both kinds."""
     return import_module(
         "pyspark.sql.connect.functions" if is_connect(session) else "pyspark.sql.functions"
     )
 
 
-def _observation(session: "SparkSession") -> Callable[[], Any]:
+def _observation_maker(session: "SparkSession") -> Callable[[], Any]:
     made: Callable[[], Any] = import_module(
         "pyspark.sql.connect.observation" if is_connect(session) else "pyspark.sql"
     ).Observation

@@ -36,7 +36,7 @@ class Unsearched(Exception):
     """What a file decodes to cannot be searched to its end."""
 
 
-def widened(data: bytes) -> Iterator[bytes]:
+def utf16_readings(data: bytes) -> Iterator[bytes]:
     """The bytes read as UTF-16 of both orders, from the first and the second byte on, as UTF-8."""
     for name in WIDE:
         for start in (0, 1):
@@ -88,8 +88,8 @@ def unused_values(path: Path) -> Iterator[bytes]:
         for group in range(opened.num_row_groups):
             for column in columns:
                 chunks = opened.read_row_group(group, columns=[column]).column(column).chunks
-                arrays = [array for chunk in chunks for array in _dictionaries(chunk)]
-                for value in _unused(arrays):
+                arrays = [array for chunk in chunks for array in _dictionary_arrays(chunk)]
+                for value in _unused_dictionary_values(arrays):
                     text = value if isinstance(value, str) else str(value)
                     yield json.dumps({column: text}).encode()
 
@@ -103,7 +103,7 @@ def _text_columns(path: Path) -> list[str]:
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
-def _dictionaries(array: Any) -> Iterator["pa.DictionaryArray[Any]"]:
+def _dictionary_arrays(array: Any) -> Iterator["pa.DictionaryArray[Any]"]:
     """The arrays with a dictionary in a column, however nested."""
     import pyarrow as pa
 
@@ -111,12 +111,12 @@ def _dictionaries(array: Any) -> Iterator["pa.DictionaryArray[Any]"]:
         yield array
     elif isinstance(array, pa.StructArray):
         for number in range(array.type.num_fields):
-            yield from _dictionaries(array.field(number))
+            yield from _dictionary_arrays(array.field(number))
     elif isinstance(array, (pa.ListArray, pa.LargeListArray)):
-        yield from _dictionaries(array.values)
+        yield from _dictionary_arrays(array.values)
 
 
-def _unused(arrays: "Collection[pa.DictionaryArray[Any]]") -> set[Any]:
+def _unused_dictionary_values(arrays: "Collection[pa.DictionaryArray[Any]]") -> set[Any]:
     """The values of dictionaries that no row uses."""
     known, used = set[Any](), set[Any]()
     for array in arrays:

@@ -13,10 +13,15 @@ from pathlib import Path
 
 from backfill_assets.erasure.decoding import SQLITE
 from backfill_assets.erasure.traces import Search
-from backfill_assets.intake.forgotten import Erasure, tables_of_lake
-from backfill_assets.kernel.core.addresses import CANDIDATES, folder_at
-from backfill_assets.kernel.log.adopted import second_name
-from backfill_assets.kernel.log.log import data_names, file_changes, open_delta, versions
+from backfill_assets.intake.forgotten import Erasure, table_places
+from backfill_assets.kernel.core.addresses import CANDIDATES, local_bucket_folder
+from backfill_assets.kernel.log.adopted import flat_file_name
+from backfill_assets.kernel.log.log import (
+    commit_versions,
+    data_file_names,
+    file_changes,
+    open_delta,
+)
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import (
@@ -33,7 +38,7 @@ from backfill_assets.kernel.tables.folder import (
 )
 from backfill_assets.kernel.tables.staging import STAGING
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
-from backfill_assets.reading.kept_files import pins
+from backfill_assets.reading.kept_files import pinned_files
 
 # Folders of the lake's own whose files go if they hold an entity: not tables, copies of contents,
 # records, databases.
@@ -42,14 +47,14 @@ RECORDS = (*(f for f in OWN_FOLDERS[1:] if f not in NO_RECORDS), ".server", STAG
 DATABASES = (".db", ".db-wal", ".db-shm")
 
 
-def _called(lake: LakeFolder, table: Place, name: str) -> Path:
+def _path_of_file(lake: LakeFolder, table: Place, name: str) -> Path:
     """What a search calls a file of a table."""
     if table.is_store:
-        return folder_at(table.uri(), lake.root) / name
+        return local_bucket_folder(table.uri(), lake.root) / name
     return lake.root / TABLES / table.name / name
 
 
-def erase(search: Search, erasure: Erasure) -> None:
+def erase_files(search: Search, erasure: Erasure) -> None:
     """Delete the files below the lake's own folders that hold the entity, and note how many per
     folder. What stays: live data files, logs, copies of contents, Dagster's databases, candidates,
     and snapshots with what they pin.
@@ -58,7 +63,7 @@ def erase(search: Search, erasure: Erasure) -> None:
     entity without its name.
     """
     lake = search.lake
-    for table in tables_of_lake(lake):
+    for table in table_places(lake):
         with table_lock(lake.place, table.name):
             _erase_of_table(search, table, erasure)
     folders = [lake.root / name for name in (*RECORDS, MACHINE)]
@@ -76,20 +81,20 @@ def _erase_of_table(search: Search, table: Place, erasure: Erasure) -> None:
     keeps them."""
     lake = search.lake
     live = {f.path for f in live_files(open_delta(table), "")}
-    old = _replaced(table, erasure.done["began_versions"].get(table.name, -1))
+    old = _replaced_files(table, erasure.done["began_versions"].get(table.name, -1))
     gone = list[str]()
-    for name in data_names(table):
+    for name in data_file_names(table):
         if name in live:
             continue
-        may_hold = name in old or search.of(_called(lake, table, name)).held
+        may_hold = name in old or search.of(_path_of_file(lake, table, name)).held
         if may_hold:
             gone.append(name)
     if not gone:
         return
-    pinned = pins(lake.place) or {}  # None: whoever makes a snapshot now is refused
+    pinned = pinned_files(lake.place) or {}  # None: whoever makes a snapshot now is refused
     for name in gone:
         if f"{TABLES}/{table.name}/{name}" not in pinned:
-            _delete(table, name, table.name, erasure)
+            _delete_counted(table, name, table.name, erasure)
 
 
 def _erase_record(lake: LakeFolder, path: Path, erasure: Erasure) -> None:
@@ -100,16 +105,16 @@ def _erase_record(lake: LakeFolder, path: Path, erasure: Erasure) -> None:
         below = path.relative_to(lake.root).as_posix()
     counted_as = below.partition("/")[0]
     if path.is_file():
-        _delete(Folder(str(path.parent)), path.name, counted_as, erasure)
+        _delete_counted(Folder(str(path.parent)), path.name, counted_as, erasure)
     else:
-        _delete(lake.place, below, counted_as, erasure)
+        _delete_counted(lake.place, below, counted_as, erasure)
 
 
-def _replaced(table: Place, began: int) -> set[str]:
+def _replaced_files(table: Place, began: int) -> set[str]:
     """Data files that the log has named, in partitions from which a commit after version `began`
     removed files, and the first names of files that `adopt` gave second ones there."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
-    for version in versions(table):
+    for version in commit_versions(table):
         for change in file_changes(table, version):
             partition = json.dumps(change.values, sort_keys=True)
             named[partition].add(change.path)
@@ -117,15 +122,15 @@ def _replaced(table: Place, began: int) -> set[str]:
                 gone.add(partition)
     old = {path for partition in gone for path in named[partition]}
     last_parts = {path.rpartition("/")[2] for path in old}
-    return old | {path for path in named["{}"] if second_name(path) in last_parts}
+    return old | {path for path in named["{}"] if flat_file_name(path) in last_parts}
 
 
-def _delete(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
+def _delete_counted(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
     place.delete(name)
     erasure.done["deleted"][counted_as] = erasure.done["deleted"].get(counted_as, 0) + 1
 
 
-def compact(databases: Collection[Path]) -> None:
+def vacuum_databases(databases: Collection[Path]) -> None:
     """Rewrite SQLite files, so that no deleted row stays in their bytes. Links, other files, and a
     database in use stay as they are."""
     for path in databases:

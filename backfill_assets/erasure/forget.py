@@ -12,35 +12,44 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.erasure.erasing import erase
-from backfill_assets.erasure.traces import Search, SearchResult, Trace, is_of_log
-from backfill_assets.foreign.observing import entity_there, is_entity
+from backfill_assets.erasure.erasing import erase_files
+from backfill_assets.erasure.traces import Search, SearchResult, Trace, is_log_file
+from backfill_assets.foreign.observing import entity_condition, entity_in_external
 from backfill_assets.intake.forgotten import Erasure
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.intake.select import columns_of
+from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import landed_source
-from backfill_assets.kernel.core.addresses import CANDIDATES, called
+from backfill_assets.kernel.core.addresses import CANDIDATES, path_or_address
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE
 from backfill_assets.kernel.place.port import LOCKS
-from backfill_assets.kernel.tables.embedded import connection, selection
-from backfill_assets.kernel.tables.fingerprints import fingerprint_text, pieces, quoted, row_hash
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
+from backfill_assets.kernel.tables.fingerprints import (
+    fingerprint_text,
+    hash_pieces,
+    quoted_name,
+    row_hash,
+)
 from backfill_assets.kernel.tables.folder import FORGOTTEN, TABLES
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
-from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.staging import tables_being_written
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
-from backfill_assets.kernel.tables.versions import record, unfinished, versions_seen
+from backfill_assets.kernel.tables.versions import (
+    record_versions,
+    unfinished_switches,
+    versions_seen,
+)
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.claims import active_plans
-from backfill_assets.reading.kept_files import DAY_IN_NAME, snapshots_with
-from backfill_assets.reading.rejected import undeclared
+from backfill_assets.reading.kept_files import DAY_IN_NAME, snapshots_pinning
+from backfill_assets.reading.rejected import undeclared_tables
 from backfill_assets.reading.whole import WholeFolders
 
 NOTHING = "Nothing was erased"
@@ -71,13 +80,13 @@ class ForgetRequest:
     def look(self) -> "FoundFiles":
         """Search the files of the lake, its landing folders and Dagster's home; not the records of
         erasures."""
-        folders = [self.lake.root, *self._landings(), *self.homes, *self.search.copies]
+        folders = [self.lake.root, *self._landing_roots(), *self.homes, *self.search.copies]
         found = self.search.below(folders)
         found |= self._by_cells(found)
         records = self.lake.root / FORGOTTEN
         found = {p: f for p, f in found.items() if not p.is_relative_to(records)}
         holding = [p for p, f in found.items() if f.held]
-        mentions = self._of_rows(holding)
+        mentions = self._mentioning_files(holding)
         unread = self._unsearched([p for p, f in found.items() if f.unread and not f.held])
         return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
 
@@ -85,31 +94,33 @@ class ForgetRequest:
         """The results for landed files and tables of assets that do not hold the entity yet, where
         a short value counts in any cell: their columns have other names, so that it cannot be
         recognized by its column's name."""
-        folders = [*self._landings(), *self._of_assets()]
+        folders = [*self._landing_roots(), *self._asset_folders()]
         unnamed = [p for p in found if any(map(p.is_relative_to, folders))]
-        parsed = self._parsed() if unnamed else set()
+        parsed = self._parsed_files() if unnamed else set()
         cells = replace(self.search, trace=replace(self.trace, in_cells=True))
         return {p: cells.of(p) for p in unnamed if not (p in parsed or found[p].held)}
 
     def _unsearched(self, unread: Collection[Path]) -> list[Path]:
         """Those of files that nothing decodes that may hold the entity."""
-        doubtful = [path for path in unread if not self._is_passing(path)]
+        doubtful = [path for path in unread if not self._holds_no_values(path)]
         if not doubtful:
             return []
-        encoded = self._parsed(_is_encoded)
+        encoded = self._parsed_files(_is_encoded)
         return [path for path in doubtful if path not in encoded]
 
-    def _of_rows(self, found: Collection[Path]) -> list[Path]:
+    def _mentioning_files(self, found: Collection[Path]) -> list[Path]:
         """The files that hold it only within longer values of other entities: in rows of tables,
         landed files and their copies, snapshots and candidates. Of a log only notes hold it, or
         bounds by other programs."""
         own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
-        folders = [*own, *self._landings(), *self.search.copies]
+        folders = [*own, *self._landing_roots(), *self.search.copies]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders))]
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
-        return [p for p in of_rows if not (is_of_log(p) or whole.of(p).held)]
+        return [p for p in of_rows if not (is_log_file(p) or whole.of(p).held)]
 
-    def _parsed(self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True) -> set[Path]:
+    def _parsed_files(
+        self, is_wanted: Callable[[SourceSettings], bool] = lambda _: True
+    ) -> set[Path]:
         """The landed files of wanted sources of which every record was read or is known as
         unreadable. Where an encoding is declared, it is known what their bytes mean."""
         parsed = set[Path]()
@@ -121,7 +132,7 @@ class ForgetRequest:
             parsed.update(root / r.path for r in loaded if not r.withdrawn)
         return parsed
 
-    def _is_passing(self, path: Path) -> bool:
+    def _holds_no_values(self, path: Path) -> bool:
         """Whether a file that is not decoded holds no values: checksums, and what goes with the
         engine's server or when a database is closed."""
         if path.suffix in (".crc", ".db-shm"):
@@ -131,21 +142,21 @@ class ForgetRequest:
     def places(self, found: Collection[Path]) -> dict[str, int]:
         """The number of files per place: a table, another folder of the lake, or a folder
         elsewhere."""
-        return dict(sorted(Counter(map(self._place, found)).items()))
+        return dict(sorted(Counter(map(self._place_name, found)).items()))
 
-    def _landings(self) -> list[Path]:
+    def _landing_roots(self) -> list[Path]:
         return [
             searched_root(source, self.lake.root)
             for source in self.lake.settings.delivered.values()
         ]
 
-    def _of_assets(self) -> list[Path]:
+    def _asset_folders(self) -> list[Path]:
         """The folders of tables that assets of a project return."""
         return [self.lake.tables / c.name for c in self.pipeline.contracts if c.made_by]
 
-    def _place(self, path: Path) -> str:
+    def _place_name(self, path: Path) -> str:
         if not path.is_relative_to(self.lake.root):
-            return called(path).rpartition("/")[0]
+            return path_or_address(path).rpartition("/")[0]
         parts = path.relative_to(self.lake.root).parts
         return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
 
@@ -163,7 +174,7 @@ def _is_encoded(source: SourceSettings) -> bool:
     return landed_source(source).dialect.encoding != "utf-8"
 
 
-def trace_of(lake: Lake, values: Sequence[str]) -> Trace:
+def entity_trace(lake: Lake, values: Sequence[str]) -> Trace:
     """The trace of the entity that these values name, in the order of `[features] entity`; raises
     BackfillError."""
     columns = lake.settings.features.entity
@@ -199,28 +210,30 @@ def _refuse_no_number(column: str, value: str) -> None:
 
 def _landed_columns(sources: Iterable[SourceSettings], column: str) -> set[str]:
     """The landed columns from which `select` of the sources makes a column."""
-    return {name for source in sources for name in columns_of(source.select).get(column, ())}
+    return {name for source in sources for name in columns_by_name(source.select).get(column, ())}
 
 
-def obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
+def erasure_obstacles(request: ForgetRequest, found: Collection[Path]) -> Iterator[BackfillError]:
     """Yield the obstacles to the erasure, each with the way out; `found` hold the entity."""
     lake = request.lake
-    yield from _unfit(request)
+    yield from _unfit_lake_errors(request)
     if request.trace.is_in(request.note.encode()):
-        yield _obstacle("the note names it, and receipts keep the note", "Say why without the name")
-    if lost := undeclared(lake, request.pipeline.contracts):
+        yield _obstacle_error(
+            "the note names it, and receipts keep the note", "Say why without the name"
+        )
+    if lost := undeclared_tables(lake, request.pipeline.contracts):
         fix = f"Declare them again, or move their folders out of {lake.place.uri(TABLES)}"
-        yield _obstacle(
+        yield _obstacle_error(
             f"the pipeline lacks {', '.join(lost)}, whose rows nothing rebuilds without it", fix
         )
     if plans := active_plans(lake):
         fix = "Finish or cancel it, see `backfill-assets plan list`"
-        yield _obstacle(f"the plan {plans[0].id} is not finished", fix)
-    for switch in unfinished(lake):
-        yield _obstacle(str(switch), "Then forget")
+        yield _obstacle_error(f"the plan {plans[0].id} is not finished", fix)
+    for switch in unfinished_switches(lake):
+        yield _obstacle_error(str(switch), "Then forget")
     yield from _held_days(request)
-    for culprit, fix in entity_there(lake, request.pipeline.contracts, request.trace.values):
-        yield _obstacle(culprit, fix)
+    for culprit, fix in entity_in_external(lake, request.pipeline.contracts, request.trace.values):
+        yield _obstacle_error(culprit, fix)
     for folder in DROPS:
         yield from _copies_in_the_way(request, folder, found)
 
@@ -231,7 +244,9 @@ def _held_days(request: ForgetRequest) -> Iterator[BackfillError]:
         if held := request.lake.store.view(contract.name, contract.day_column).held_days:
             span = f"--from {held[0]} --to {held[-1]}"
             fix = f"Release them: `backfill-assets release {contract.name} {span} --yes`"
-            yield _obstacle(f"{len(held)} day(s) of {contract.name} are held by a rollback", fix)
+            yield _obstacle_error(
+                f"{len(held)} day(s) of {contract.name} are held by a rollback", fix
+            )
 
 
 def _copies_in_the_way(
@@ -240,17 +255,19 @@ def _copies_in_the_way(
     """Yield that snapshots or candidates below `folder` hold the entity, unless the request drops
     them whole."""
     unfinished_copies = {*WholeFolders(request.lake.place, folder).unfinished()}
-    names = sorted({*_top_names(request, folder, found)} - unfinished_copies)
+    names = sorted({*_copies_with(request, folder, found)} - unfinished_copies)
     if not names:
         return
-    if offered(DROPS[folder]) is None:
-        yield _obstacle(f"nothing here can drop {', '.join(names)} in {folder}", NO_CANDIDATES)
+    if offered_function(DROPS[folder]) is None:
+        yield _obstacle_error(
+            f"nothing here can drop {', '.join(names)} in {folder}", NO_CANDIDATES
+        )
     elif folder not in request.drops:
         fix = f"Say --drop {folder.strip('.')} to delete them whole"
-        yield _obstacle(f"{', '.join(names)} in {folder} would lose rows", fix)
+        yield _obstacle_error(f"{', '.join(names)} in {folder} would lose rows", fix)
 
 
-def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
+def _unfit_lake_errors(request: ForgetRequest) -> Iterator[BackfillError]:
     """Yield why nothing can be erased from this lake at all."""
     lake, columns = request.lake, {*request.trace.values}
     sources = lake.settings.delivered.values()
@@ -259,31 +276,31 @@ def _unfit(request: ForgetRequest) -> Iterator[BackfillError]:
     if not any(columns <= names for names in known):
         named = ", ".join(request.trace.values)
         culprit = f"no source and no table has the column(s) {named}, so nothing finds its rows"
-        yield _obstacle(culprit, "Name its columns as `entity` below [features] in lake.toml")
+        yield _obstacle_error(culprit, "Name its columns as `entity` below [features] in lake.toml")
     if lake.shared is not None:
-        yield _obstacle("this is a candidate", "Work on the lake itself")
+        yield _obstacle_error("this is a candidate", "Work on the lake itself")
     for source in sources:
         if source.table:
-            yield _obstacle(
+            yield _obstacle_error(
                 f"others write the table {source.table}, and nothing here takes rows out of it",
                 "Have its owner delete the rows and vacuum it, then make a lake anew over what it "
                 "holds",
             )
 
 
-def _obstacle(culprit: str, fix: str) -> BackfillError:
+def _obstacle_error(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the entity", culprit, NOTHING, fix)
 
 
-def _top_names(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
+def _copies_with(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
     """The folders below `folder` with one of the files, and the snapshots that pin one."""
     root = request.lake.root
     names = [p.relative_to(root).as_posix() for p in found if p.is_relative_to(root)]
-    pinning = snapshots_with(request.lake.place, names) if folder == SNAPSHOTS else set()
+    pinning = snapshots_pinning(request.lake.place, names) if folder == SNAPSHOTS else set()
     return sorted({n.split("/")[1] for n in names if n.startswith(f"{folder}/")} | pinning)
 
 
-def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
+def days_of_lost_tables(request: ForgetRequest) -> dict[str, list[date]]:
     """Per table, upstream first, the outdated days whose receipts name tables that no longer exist,
     as after a source was renamed: nothing says whether their inputs changed, and so whether they
     hold the entity."""
@@ -297,7 +314,7 @@ def unknown_days(request: ForgetRequest) -> dict[str, list[date]]:
     return found
 
 
-def rebuilds(request: ForgetRequest, held: Collection[Path]) -> list[str]:
+def rebuild_commands(request: ForgetRequest, held: Collection[Path]) -> list[str]:
     """The commands that rebuild the days of which files of the pipeline's tables hold the
     entity."""
     tables = request.lake.tables
@@ -329,18 +346,21 @@ def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[
     if not has_entity or not lake.store.exists(contract.name):
         return {}
     hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
-    day, rows = quoted(contract.day_column), selection(lake.store.data_files(contract), contract)
-    is_of_others = f"({is_entity(values)}) IS NOT TRUE"
+    day, rows = (
+        quoted_name(contract.day_column),
+        rows_query(lake.store.data_files(contract), contract),
+    )
+    is_of_others = f"({entity_condition(values)}) IS NOT TRUE"
     kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE {is_of_others}"
-    sums = ", ".join(f"sum({piece})" for piece in pieces("hashed"))
-    with connection(lake) as engine:
+    sums = ", ".join(f"sum({piece})" for piece in hash_pieces("hashed"))
+    with duckdb_cursor(lake) as engine:
         sums_by_day = engine.execute(f"SELECT {day}, {sums} FROM ({kept}) GROUP BY 1").fetchall()
     return {
         str(of_day): fingerprint_text(list(map(int, totals))) for of_day, *totals in sums_by_day
     }
 
 
-def differing(
+def differing_days_of_others(
     before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]
 ) -> dict[str, list[str]]:
     """Per table the days on which the rows of others are not what they were."""
@@ -353,7 +373,9 @@ def differing(
     return found
 
 
-def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()) -> None:
+def erase_everywhere(
+    request: ForgetRequest, erasure: Erasure, behind: Collection[str] = ()
+) -> None:
     """Drop the snapshots and candidates that hold the entity, where that was asked for, and erase
     all else; also those that a killed or running command has not finished. Candidates that are
     `behind` may hold it without its name.
@@ -363,7 +385,9 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
     """
     lake = request.lake
     _refuse_writing(lake)
-    record(lake, request.pipeline.contracts, "forget")  # readers leave the versions whose files go
+    record_versions(
+        lake, request.pipeline.contracts, "forget"
+    )  # readers leave the versions whose files go
     _refuse_old_readers(lake)
     if behind and CANDIDATES not in request.drops:
         culprit = (
@@ -376,21 +400,21 @@ def erase_all(request: ForgetRequest, erasure: Erasure, behind: Collection[str] 
         WholeFolders(lake.place, folder).sweep()  # also what a command makes now: it is refused
     found = request.look().held
     for folder in request.drops:
-        names = {*_top_names(request, folder, found)}
+        names = {*_copies_with(request, folder, found)}
         if folder == CANDIDATES:
             names.update(behind)
         for name in names:
-            _drop_whole(lake, folder, name)
+            _drop_copy(lake, folder, name)
             erasure.done["deleted"][f"{folder}/{name}"] = 1
-    erase(request.search, erasure)
+    erase_files(request.search, erasure)
 
 
 def _refuse_writing(lake: Lake) -> None:
     """Raise BackfillError while a write is staged in the lake or in one of its candidates."""
     candidates = [lake.place.at(f"{CANDIDATES}/{n}") for n in sorted(lake.place.names(CANDIDATES))]
-    busy = list(writing(lake.place))
+    busy = list(tables_being_written(lake.place))
     for place in candidates:
-        busy += [f"{table} of {place.name}" for table in writing(place)]
+        busy += [f"{table} of {place.name}" for table in tables_being_written(place)]
     if busy:
         culprit = f"another command writes {', '.join(busy)} and may have read its rows before"
         raise BackfillError("the entity", culprit, LOGS_STAY, WAIT)
@@ -404,10 +428,10 @@ def _refuse_old_readers(lake: Lake) -> None:
         raise BackfillError("the entity", culprit, LOGS_STAY, WAIT)
 
 
-def _drop_whole(lake: Lake, folder: str, name: str) -> None:
+def _drop_copy(lake: Lake, folder: str, name: str) -> None:
     """Delete a snapshot or a candidate by what a room offers for it. Raises BackfillError where no
     room does, as it came after the erasure began."""
-    drop: Callable[[Lake, str], None] | None = offered(DROPS[folder])
+    drop: Callable[[Lake, str], None] | None = offered_function(DROPS[folder])
     if drop is None:
         what = "nothing here can drop it"
         raise BackfillError(f"{folder}/{name}", what, LOGS_STAY, NO_CANDIDATES)
@@ -419,10 +443,10 @@ def old_logs(request: ForgetRequest, held: Collection[Path]) -> dict[str, int]:
     as least and greatest values that another program wrote."""
     tables = request.lake.tables
     inside = [p.relative_to(tables) for p in held if p.is_relative_to(tables)]
-    return dict(sorted(Counter(p.parts[0] for p in inside if is_of_log(p)).items()))
+    return dict(sorted(Counter(p.parts[0] for p in inside if is_log_file(p)).items()))
 
 
-def certify(request: ForgetRequest, erasure: Erasure) -> FoundFiles:
+def write_certificate(request: ForgetRequest, erasure: Erasure) -> FoundFiles:
     """Search all bytes once more, and write the certificate; it is finished where nothing holds the
     entity, and every file was searched."""
     found = request.look()

@@ -13,35 +13,40 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backfill_assets.cli.backfill import work
-from backfill_assets.cli.catch_up import report, until_settled
+from backfill_assets.cli.backfill import run_work
+from backfill_assets.cli.catch_up import rebuild_until_settled, report_catch_up
 from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
-    opened,
+    opened_lake,
     statuses_of_candidates,
     wants_json,
 )
 from backfill_assets.cli.drawing import remark
 from backfill_assets.cli.landing_command import scan_as_needed
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
-from backfill_assets.erasure.erasing import compact
+from backfill_assets.erasure.erasing import vacuum_databases
 from backfill_assets.erasure.traces import Trace
-from backfill_assets.intake.forgotten import begin_erasure, doubts, keeps_versions, rename
+from backfill_assets.intake.forgotten import (
+    begin_erasure,
+    erasure_doubts,
+    keeps_versions,
+    rename_column,
+)
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.addresses import bucket_address, called
-from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.addresses import bucket_address, path_or_address
+from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import project_root
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import table_lock
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN, TABLES
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -94,23 +99,23 @@ def forget(
     behind that. Killed at any moment, the same command goes on. Exit code 1 if something still
     holds it, or could not be searched.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if renamed is not None or not entity:
-        _rename(lake, entity, renamed or "", note)
+        _record_renaming(lake, entity, renamed or "", note)
         return
-    trace = steps.trace_of(lake, entity)
+    trace = steps.entity_trace(lake, entity)
     kinds = [KINDS[name] for name in drops]
     request = steps.ForgetRequest(lake, pipeline, trace, note, (_dagster_home(),), kinds)
     found = request.look()
-    obstacles = list(steps.obstacles(request, found.held))
+    obstacles = list(steps.erasure_obstacles(request, found.held))
     if yes and obstacles:
         raise obstacles[0]
     if yes:
         with table_lock(lake.place, FORGOTTEN):
-            found = _erased(request, **flags)
+            found = _erase_in_order(request, **flags)
     _answer_found(request, found, obstacles, yes)
     if yes and (found.held or found.unread):
-        _advise(request, found)
+        _show_advice(request, found)
         click.get_current_context().exit(1)
 
 
@@ -140,7 +145,7 @@ def _answer_found(
     outcome = "Nothing was done. --yes erases it for good."
     if done:
         outcome = f"The certificate lies in {lake.place.uri(FORGOTTEN)}."
-    answer(document, [*_found_lines(holding, mentions, found.unread, done), outcome])
+    write_answer(document, [*_found_lines(holding, mentions, found.unread, done), outcome])
     if done and bucket_address(lake.root):
         remark(
             "Other machines keep copies of the lake's files: delete them in each one's "
@@ -166,27 +171,31 @@ def _found_lines(
     within = "hold it only within longer values of others, which stay"
     lines += [f"{place}: {count} file(s) {within}" for place, count in mentions.items()]
     lines += [
-        f"{plain(called(path))}: not searched, because nothing here decodes it" for path in unread
+        f"{printable_text(path_or_address(path))}: not searched, because nothing here decodes it"
+        for path in unread
     ]
     nothing = "No file holds it any more." if done else "No file holds it."
     return lines or [nothing]
 
 
-def _rename(lake: Lake, entity: Sequence[str], renamed: str, note: str) -> None:
+def _record_renaming(lake: Lake, entity: Sequence[str], renamed: str, note: str) -> None:
     """Record what a column of earlier erasures is called now; raises UsageError unless OLD=NEW
     stands alone."""
     old, sign, new = (part.strip() for part in renamed.partition("="))
     if entity or not old or not sign:
         raise click.UsageError("Name either an ENTITY, or --renamed OLD=NEW.")
     with table_lock(lake.place, FORGOTTEN):
-        changed = rename(lake, old, new, note)
+        changed = rename_column(lake, old, new, note)
     text = f"{len(changed)} erasure(s) name {new or 'no column'} in place of {old} now."
-    answer({"erasures": [e.name for e in changed], "old": old, "new": new}, [text, *doubts(lake)])
+    write_answer(
+        {"erasures": [e.name for e in changed], "old": old, "new": new},
+        [text, *erasure_doubts(lake)],
+    )
 
 
-def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
+def _show_advice(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     """Say what a person has to do before the certificate can be finished."""
-    for command in steps.rebuilds(request, found.held):
+    for command in steps.rebuild_commands(request, found.held):
         remark(f"Error: `{command}` rebuilds days of a live table that hold it.")
     for table, count in steps.old_logs(request, found.held).items():
         remark(
@@ -195,10 +204,11 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
             f"Move {request.lake.place.uri(TABLES)}/{table} away, then "
             "`backfill-assets catch-up` makes it again from what landed; delete what you moved."
         )
-    for path, why in _refused(request.lake).items():
+    for path, why in _refused_files(request.lake).items():
         if path in found.held:
             remark(
-                f"Error: {plain(called(path))} was refused whole ({plain(why)}), and no row was "
+                f"Error: {printable_text(path_or_address(path))} was refused whole "
+                f"({printable_text(why)}), and no row was "
                 "taken out of it. Take "
                 "its rows out of the file, or delete the file: copies of it in the lake then go "
                 "with the next `forget`."
@@ -211,7 +221,7 @@ def _advise(request: steps.ForgetRequest, found: steps.FoundFiles) -> None:
     remark("Error: delete or correct what else holds it yourself, then run the same command again.")
 
 
-def _refused(lake: Lake) -> dict[Path, str]:
+def _refused_files(lake: Lake) -> dict[Path, str]:
     """The landed files that were refused whole, with the reasons."""
     refused = dict[Path, str]()
     for scoped in lake.by_source():
@@ -222,30 +232,30 @@ def _refused(lake: Lake) -> dict[Path, str]:
     return refused
 
 
-def _erased(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
+def _erase_in_order(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
     """Run every step in order; return what the last search found."""
-    from backfill_assets.erasure.landed_files import forget_landed
+    from backfill_assets.erasure.landed_files import erase_landed_rows
 
     lake = request.lake
     erasure = begin_erasure(lake, request.trace.values, request.note)
     if OTHERS not in erasure.done:
         scan_as_needed(lake)
-        settle(request)
+        rebuild_after_forgetting(request)
         erasure.done[OTHERS] = steps.fingerprints_of_others(request)
         erasure.keep()
-    forget_landed(LakeSession(lake), request.trace, erasure)
+    erase_landed_rows(LakeSession(lake), request.trace, erasure)
     request = replace(request, trace=replace(request.trace, spellings=erasure.spellings()))
-    settle(request)
+    rebuild_after_forgetting(request)
     now = steps.fingerprints_of_others(request)
-    erasure.done[DIFFERING] = steps.differing(erasure.done[OTHERS], now)
+    erasure.done[DIFFERING] = steps.differing_days_of_others(erasure.done[OTHERS], now)
     if not despite_differences:
         _refuse_differing(erasure.done[DIFFERING])
     statuses = statuses_of_candidates(lake)
-    steps.erase_all(request, erasure, [s.name for s in statuses if s.behind or s.error])
+    steps.erase_everywhere(request, erasure, [s.name for s in statuses if s.behind or s.error])
     erasure.done["deleted"]["runs"] = _forget_runs(request)
     homes = (lake.root / DAGSTER_FOLDER, *request.homes)
-    compact([path for home in homes for path in home.rglob("*.db")])
-    found = steps.certify(request, erasure)
+    vacuum_databases([path for home in homes for path in home.rglob("*.db")])
+    found = steps.write_certificate(request, erasure)
     if found.held or found.unread:
         # What lands from now on is compared with the rows of the next attempt.
         del erasure.done[OTHERS]
@@ -266,28 +276,28 @@ def _refuse_differing(differing: Mapping[str, Sequence[str]]) -> None:
     )
 
 
-def settle(request: steps.ForgetRequest) -> None:
+def rebuild_after_forgetting(request: steps.ForgetRequest) -> None:
     """Rebuild every day that needs it, and `unknown_days`; exits as `catch-up` does where one
     cannot be rebuilt."""
-    done = until_settled(request.lake, request.note, "forget")
-    unknown = steps.unknown_days(request) if done.success else {}
+    done = rebuild_until_settled(request.lake, request.note, "forget")
+    unknown = steps.days_of_lost_tables(request) if done.success else {}
     for table, days in unknown.items():
-        for span in contiguous(days):
+        for span in contiguous_ranges(days):
             asked = Work(span, (table,), note=request.note, reason="forget")
-            done.runs.append((asked, work(Known(request.lake, request.pipeline), asked)))
+            done.runs.append((asked, run_work(KnownStates(request.lake, request.pipeline), asked)))
     if unknown and done.success:
-        done = until_settled(request.lake, request.note, "forget")
+        done = rebuild_until_settled(request.lake, request.note, "forget")
     if not done.success:
-        report(done)
+        report_catch_up(done)
 
 
 def _forget_runs(request: steps.ForgetRequest) -> int:
     """Delete Dagster's runs that hold the entity, with their logs; return how many. The next run
     reports their days again, from the receipts."""
-    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
 
     deleted = 0
-    with silenced(), instance_of(request.lake) as instance:
+    with silence_dagster(), instance_of(request.lake) as instance:
         for run in instance.get_runs():
             if _holds_entity(instance, run, request.trace):
                 instance.compute_log_manager.delete_logs(prefix=[run.run_id])

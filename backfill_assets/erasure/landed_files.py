@@ -19,37 +19,37 @@ import pyarrow.parquet as pq
 
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.batches import BAD_TEXT, ROW_NUMBER
-from backfill_assets.intake.content_store import StoredFile, discard, find
-from backfill_assets.intake.content_store import copies as copies_of
+from backfill_assets.intake.content_store import StoredFile, discard_content, find_content
+from backfill_assets.intake.content_store import copy_sizes as copies_of
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.files import (
     LandedFile,
     StillChanging,
-    at_hand,
+    file_sha256,
     landed_object,
-    sha256_of,
+    local_file,
 )
-from backfill_assets.intake.forgotten import REASON, Erasure, is_forgotten
+from backfill_assets.intake.forgotten import REASON, Erasure, forgotten_condition
 from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
-from backfill_assets.intake.landed_changes import compared
-from backfill_assets.intake.scan import follow
-from backfill_assets.intake.select import columns_of
+from backfill_assets.intake.landed_changes import current_comparison
+from backfill_assets.intake.scan import follow_rewritten_files
+from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import LandedSource, landed_source
 from backfill_assets.intake.text_lines import GZIP_MAGIC
 from backfill_assets.kernel.core.errors import LandingError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Changed, load_lock
-from backfill_assets.kernel.tables.embedded import connection, literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def forget_landed(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
+def erase_landed_rows(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     """Rewrite every landed file with rows of a forgotten entity, or with unreadable lines that hold
     the trace, and note it in the erasure, with the spellings that these rows landed with. Copies of
     contents that no landed file has any more are discarded. Safe to repeat after an interruption.
@@ -60,45 +60,45 @@ def forget_landed(lake_session: Session, trace: Trace, erasure: Erasure) -> None
     for lake in lake_session.lake.by_source():
         on = lake_session.of_source(lake.source)
         with load_lock(lake.place, lake.source):
-            _finish(on, erasure)
-            _amend(on, trace, erasure)
+            _follow_rewritten_files(on, erasure)
+            _rewrite_files(on, trace, erasure)
             _discard_copies(on)
 
 
-def _finish(lake_session: Session, erasure: Erasure) -> None:
+def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
     """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody
     else altered."""
-    comparison, _, _ = compared(lake_session)
+    comparison, _, _ = current_comparison(lake_session)
     rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
     if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
         raise LandingError(
-            f"the landed file {plain(others[0])}",
+            f"the landed file {printable_text(others[0])}",
             "it is altered, missing or not as declared",
             "Nothing was erased",
             'Put it back, or say `backfill-assets landing accept --note "why"`, then run the same '
             "command again",
         )
     if comparison.disputed:
-        follow(lake_session, comparison.disputed, str(erasure.done["note"]))
+        follow_rewritten_files(lake_session, comparison.disputed, str(erasure.done["note"]))
 
 
-def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
+def _rewrite_files(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     """Rewrite the landed files of the session's source that hold the entity, and note their
     spellings of it."""
-    _, listing, records = compared(lake_session)
+    _, listing, records = current_comparison(lake_session)
     read = [r for r in records if r.refused is None]
     live = [r for r in read if not r.withdrawn]
     files = stored_contents(lake_session, live)
     stock, withdrawn = lake_session.lake.stock, [r for r in read if r.withdrawn]
-    found = [find(stock, r.sha256, r.first_scan, r.home_day) for r in withdrawn]
+    found = [find_content(stock, r.sha256, r.first_scan, r.home_day) for r in withdrawn]
     copies = [copy for copy in found if copy is not None]
     every = [*{f.sha256: f for f in (*copies, *files)}.values()]
-    rows = _rows(lake_session, every)
-    spelled = replace(trace, spellings=_spelled(lake_session, every, rows, trace))
+    rows = _forgotten_rows(lake_session, every)
+    spelled = replace(trace, spellings=_landed_spellings(lake_session, every, rows, trace))
     erasure.add_spellings(spelled.spellings)
     for file in files:
         if file.types:
-            rows[file.sha256].update(_unreadable(lake_session, file, spelled))
+            rows[file.sha256].update(_unreadable_rows(lake_session, file, spelled))
     chosen = [r for r in live if rows[r.sha256]]
     _refuse_declared([r.path for r in chosen if " " in r.counted_by])
     listed = {f.name: f for f in listing.files}
@@ -106,7 +106,7 @@ def _amend(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
         gone = sorted(rows[record.sha256])
         _amend_file(lake_session, listed[record.path], record.sha256, gone, erasure)
     if chosen:
-        follow(lake_session, chosen, str(erasure.done["note"]))
+        follow_rewritten_files(lake_session, chosen, str(erasure.done["note"]))
 
 
 def _refuse_declared(paths: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ def _refuse_declared(paths: Sequence[str]) -> None:
     declares."""
     if paths:
         raise LandingError(
-            f"the landed file {plain(paths[0])}",
+            f"the landed file {printable_text(paths[0])}",
             "a manifest declares its totals",
             "Nothing of it was erased",
             "Take it out of the manifest, then run the same command again",
@@ -134,7 +134,7 @@ def _amend_file(
         "rows": len(gone),
         "gone": gone,
     }
-    with amended(file, source, gone) as (before, after):
+    with rewritten_file(file, source, gone) as (before, after):
         entry |= {BYTES_BEFORE: before, BYTES_AFTER: after}
         erasure.done["landed"] = [*erasure.done["landed"], entry]
         # First: a file that was rewritten and not noted would be one that somebody altered.
@@ -143,25 +143,25 @@ def _amend_file(
 
 def _discard_copies(lake_session: Session) -> None:
     """Discard the copies of contents that no live record names, which nothing can need."""
-    live = {r.sha256 for r in compared(lake_session)[2] if not r.withdrawn}
+    live = {r.sha256 for r in current_comparison(lake_session)[2] if not r.withdrawn}
     for content in copies_of(lake_session.lake.stock).keys() - live:
-        discard(lake_session.lake.stock, content)
+        discard_content(lake_session.lake.stock, content)
 
 
-def _rows(lake_session: Session, files: Sequence[StoredFile]) -> dict[str, set[int]]:
+def _forgotten_rows(lake_session: Session, files: Sequence[StoredFile]) -> dict[str, set[int]]:
     """Numbers of the rows to erase, per content. The engine returns numbers only, no values."""
     found = defaultdict[str, set[int]](set)
     if not files:
         return found
     lake = lake_session.lake
-    judged = read_deliveries(lake_session.spark(), files, lake.settings, is_forgotten(lake))
+    judged = read_deliveries(lake_session.spark(), files, lake.settings, forgotten_condition(lake))
     gone = judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
     for row in gone:
         found[row["sha256"]].add(row["row_number"])
     return found
 
 
-def _spelled(
+def _landed_spellings(
     lake_session: Session,
     files: Sequence[StoredFile],
     rows: Mapping[str, Collection[int]],
@@ -170,8 +170,8 @@ def _spelled(
     """Per column of the entity the landed texts that `select` makes it of in these rows: of one
     landed column, because a part of a name is no name."""
     source = landed_source(lake_session.lake.settings.source)
-    made_of, found = columns_of(source.select), defaultdict[str, set[str]](set)
-    with connection(lake_session.lake) as engine:
+    made_of, found = columns_by_name(source.select), defaultdict[str, set[str]](set)
+    with duckdb_cursor(lake_session.lake) as engine:
         for file in files:
             numbers = [*rows.get(file.sha256, ())]
             if not numbers:
@@ -188,7 +188,7 @@ def _spelled(
 
 def _landed_rows(file: StoredFile) -> str:
     """The rows of a stored content in DuckDB, with their places as `file_row_number`."""
-    path = literal(str(file.parquet))
+    path = sql_literal(str(file.parquet))
     return f"read_parquet({path}, hive_partitioning = false, file_row_number = true)"
 
 
@@ -202,24 +202,24 @@ def _landed_texts(
 ) -> set[str]:
     """The texts, not blank, of a column in the rows of these numbers (from 1)."""
     number = ROW_NUMBER if file.types else "file_row_number + 1"
-    chosen = f"SELECT DISTINCT CAST({quoted(column)} AS VARCHAR) FROM {_landed_rows(file)}"
+    chosen = f"SELECT DISTINCT CAST({quoted_name(column)} AS VARCHAR) FROM {_landed_rows(file)}"
     found = engine.execute(f"{chosen} WHERE {number} IN (SELECT unnest(?))", [[*numbers]])
     return {text for (text,) in found.fetchall() if text and text.strip()}
 
 
-def _unreadable(lake_session: Session, file: StoredFile, trace: Trace) -> list[int]:
+def _unreadable_rows(lake_session: Session, file: StoredFile, trace: Trace) -> list[int]:
     """Numbers of the unreadable records that hold the entity, also as a short cell."""
     near = " AND ".join(f"regexp_matches({BAD_TEXT}, ?)" for _ in trace.patterns)
-    rows = f"read_parquet({literal(str(file.parquet))})"
+    rows = f"read_parquet({sql_literal(str(file.parquet))})"
     query = f"SELECT {ROW_NUMBER}, {BAD_TEXT} FROM {rows} WHERE {near}"
-    with connection(lake_session.lake) as engine:
+    with duckdb_cursor(lake_session.lake) as engine:
         found = engine.execute(query, list(trace.patterns)).fetchall()
     in_cells = replace(trace, in_cells=True)
     return [number for number, text in found if in_cells.is_in(text.encode())]
 
 
 @contextmanager
-def amended(
+def rewritten_file(
     file: LandedFile, source: LandedSource, gone: Collection[int]
 ) -> Iterator[tuple[str, str]]:
     """Write the file without the records of these numbers (from 1) and yield the SHA-256 of its
@@ -229,26 +229,28 @@ def amended(
     Raises LandingError if this user may not write there, and for a Parquet file with INT96, which
     only Spark can write; StillChanging if the file is not as it was listed.
     """
-    with at_hand(file) as here:
+    with local_file(file) as here:
         part = here.path.with_name(f".{here.path.name}.forget.tmp")
         try:
             if source.format == "parquet":
-                _without_rows(here, part, gone)
+                _write_without_rows(here, part, gone)
             else:
-                _without_lines(here, source, part, gone)
+                _write_without_lines(here, source, part, gone)
             part.chmod(here.path.stat().st_mode & 0o777)
             os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
             with part.open("rb") as written:
                 after = hashlib.file_digest(written, "sha256").hexdigest()
-            yield sha256_of(here), after
-            _put_back(file, part)
+            yield file_sha256(here), after
+            _replace_landed_file(file, part)
         except PermissionError as error:
-            raise _refused(file, f"this user may not write there ({error.strerror})") from None
+            raise _unwritable_file_error(
+                file, f"this user may not write there ({error.strerror})"
+            ) from None
         finally:
             part.unlink(missing_ok=True)
 
 
-def _put_back(file: LandedFile, part: Path) -> None:
+def _replace_landed_file(file: LandedFile, part: Path) -> None:
     """Give a landed file the content of another one; an object only if it is still the listed
     one."""
     if file.place is None:
@@ -263,7 +265,7 @@ def _put_back(file: LandedFile, part: Path) -> None:
         raise StillChanging(file.address) from None
 
 
-def _without_lines(
+def _write_without_lines(
     file: LandedFile, source: LandedSource, part: Path, gone: Collection[int]
 ) -> None:
     """Write the lines of a text file to `part`, but those of the records of these numbers (from
@@ -272,7 +274,7 @@ def _without_lines(
     parser = PARSERS[source.format](DEFAULT_LIMITS, dialect)
     lost, dropped = {*gone}, set[int]()
     with file.path.open("rb") as raw:
-        spans = parser.spans(dialect.lines(_blocks(raw), file.size, DEFAULT_LIMITS))
+        spans = parser.spans(dialect.lines(_file_blocks(raw), file.size, DEFAULT_LIMITS))
         for number, span in enumerate(spans, 1):
             if number in lost:
                 dropped.update(span)
@@ -284,18 +286,18 @@ def _without_lines(
         packed.flush() if packed is kept else packed.close()
 
 
-def _blocks(raw: BinaryIO) -> Iterator[bytes]:
+def _file_blocks(raw: BinaryIO) -> Iterator[bytes]:
     while block := raw.read(DEFAULT_LIMITS.block_bytes):
         yield block
 
 
-def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
+def _write_without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
     """Write the rows of a Parquet file to `part`, but those of these numbers (from 1)."""
     lost = {*gone}
     with pq.ParquetFile(file.path) as source:
         _refuse_int96(file, source)
         # A dictionary would keep the values of the rows that go.
-        fields = [f.with_type(_undictionaried(f.type)) for f in source.schema_arrow]
+        fields = [f.with_type(_type_without_dictionaries(f.type)) for f in source.schema_arrow]
         plain_schema = pa.schema(fields).with_metadata(source.schema_arrow.metadata)
         number = 1
         with pq.ParquetWriter(part, plain_schema, compression=_compression_codec(source)) as writer:
@@ -308,7 +310,7 @@ def _without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> None:
 def _refuse_int96(file: LandedFile, source: pq.ParquetFile) -> None:
     columns = [source.schema.column(i) for i in range(len(source.schema))]
     if old := [c.path for c in columns if c.physical_type == "INT96"]:
-        raise _refused(
+        raise _unwritable_file_error(
             file, f"its column {old[0]} is INT96, which nothing here writes without loss"
         )
 
@@ -321,20 +323,20 @@ def _compression_codec(source: pq.ParquetFile) -> str:
     return "NONE" if codec == "UNCOMPRESSED" else codec
 
 
-def _undictionaried(kind: pa.DataType) -> pa.DataType:
+def _type_without_dictionaries(kind: pa.DataType) -> pa.DataType:
     """The type of the same values without dictionaries; of structs and lists too."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_undictionaried(f.type)) for f in kind])
+        return pa.struct([f.with_type(_type_without_dictionaries(f.type)) for f in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_undictionaried(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_type_without_dictionaries(kind.value_type)))
     return kind
 
 
-def _refused(file: LandedFile, culprit: str) -> LandingError:
+def _unwritable_file_error(file: LandedFile, culprit: str) -> LandingError:
     return LandingError(
-        f"the landed file {plain(file.name)}",
+        f"the landed file {printable_text(file.name)}",
         culprit,
         "Nothing of it was erased",
         "Take the entity's rows out of it yourself, `backfill-assets landing accept`, then run "

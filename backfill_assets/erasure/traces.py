@@ -22,7 +22,7 @@ from html.entities import codepoint2name
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from backfill_assets.assets.declared import declared
+from backfill_assets.assets.declared import declared_tables
 from backfill_assets.erasure.decoding import (
     PACKED,
     PARQUET,
@@ -33,16 +33,16 @@ from backfill_assets.erasure.decoding import (
     database_rows,
     is_text,
     unused_values,
-    widened,
+    utf16_readings,
 )
-from backfill_assets.kernel.core.addresses import bucket_address, folder_at
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.addresses import bucket_address, local_bucket_folder
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.log.log import LOG
-from backfill_assets.kernel.place.choice import copies_of_others, place_at
+from backfill_assets.kernel.place.choice import copy_folders_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Gone
 from backfill_assets.kernel.place.schemes import THEIRS
-from backfill_assets.kernel.tables.embedded import connection, literal
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
@@ -90,10 +90,10 @@ class Trace:
     def patterns(self) -> tuple[str, ...]:
         """A regular expression per value, for DuckDB, that knows it plain and escaped, and does not
         look around it."""
-        return tuple(self._pattern(column, of_text=True) for column in self.values)
+        return tuple(self._value_pattern(column, of_text=True) for column in self.values)
 
     @cached_property
-    def _searched(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
+    def _byte_patterns(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
         """Per value the expression for bytes, and what must stand before it (None: it is not
         short)."""
         found = []
@@ -103,16 +103,16 @@ class Trace:
                 rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z"
             )
             is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
-            pattern = re.compile(self._pattern(column, of_text=False).encode("latin-1"))
+            pattern = re.compile(self._value_pattern(column, of_text=False).encode("latin-1"))
             found.append((pattern, lead if is_short else None))
         return tuple(found)
 
-    def _pattern(self, column: str, *, of_text: bool) -> str:
+    def _value_pattern(self, column: str, *, of_text: bool) -> str:
         forms = dict[str, None]()
         for text in (self.values[column], *self.spellings.get(column, ())):
             composed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
             forms |= dict.fromkeys((text, *composed))
-        return "|".join("".join(_sign(s, of_text=of_text) for s in form) for form in forms)
+        return "|".join("".join(_sign_pattern(s, of_text=of_text) for s in form) for form in forms)
 
     def is_in(self, text: bytes) -> bool:
         """Whether a line, row or block of one entity's values holds them all."""
@@ -123,7 +123,7 @@ class Trace:
         return any(self._holds_value(number, text) for number in range(len(self.values)))
 
     def _holds_value(self, number: int, text: bytes) -> bool:
-        pattern, lead = self._searched[number]
+        pattern, lead = self._byte_patterns[number]
         for found in pattern.finditer(text):
             before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
             behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
@@ -149,7 +149,7 @@ class Trace:
         for block in blocks:  # to the end: what cannot be unpacked shows there
             if not held:
                 data = tail + block
-                texts = [data, *(widened(data) if b"\0" in data else ())]
+                texts = [data, *(utf16_readings(data) if b"\0" in data else ())]
                 held = any(map(self._is_in_lines, texts))
                 tail = data[-OVERLAP:]
         return held
@@ -171,7 +171,7 @@ class Trace:
         return True
 
 
-def _sign(sign: str, *, of_text: bool) -> str:
+def _sign_pattern(sign: str, *, of_text: bool) -> str:
     """A regular expression for a sign in all its forms: for texts, or for bytes (as Latin-1)."""
     if sign.isascii() and sign.isalnum():
         return sign
@@ -180,11 +180,11 @@ def _sign(sign: str, *, of_text: bool) -> str:
     if single and single not in encodings:
         encodings.append(single)
     if of_text:
-        forms = [_quoted(sign)]
+        forms = [_quoted_pattern(sign)]
     else:
-        forms = [_quoted(encoded.decode("latin-1")) for encoded in encodings]
+        forms = [_quoted_pattern(encoded.decode("latin-1")) for encoded in encodings]
     if sign.isascii():
-        forms += [rf"\\{{1,4}}{_quoted(sign)}", _quoted(sign * 2)]
+        forms += [rf"\\{{1,4}}{_quoted_pattern(sign)}", _quoted_pattern(sign * 2)]
     wide = sign.encode("utf-16-be")
     forms += ["".join(rf"\\{{1,4}}u(?i:{wide[i : i + 2].hex()})" for i in range(0, len(wide), 2))]
     forms += _html_forms(sign)
@@ -207,7 +207,7 @@ def _html_forms(sign: str) -> list[str]:
     return forms
 
 
-def _quoted(text: str) -> str:
+def _quoted_pattern(text: str) -> str:
     return re.escape(text).replace("\\ ", " ")  # DuckDB's expressions know no escaped blank
 
 
@@ -226,12 +226,12 @@ class Search:
         settings = self.lake.settings
         named = [self.lake.address]
         named += [source.files for source in settings.delivered.values()]
-        export_places = offered("export_places")
+        export_places = offered_function("export_places")
         if export_places is not None:
             named += export_places(settings)
-        named += [table.contract.external for table in declared(self.lake.root)]
+        named += [table.contract.external for table in declared_tables(self.lake.root)]
         named += [table.place for table in settings.tables.values()]
-        return copies_of_others(named)
+        return copy_folders_of_others(named)
 
     def below(self, roots: Collection[Path]) -> dict[Path, SearchResult]:
         """What the files below some folders hold, by ascending path; links are not followed, but
@@ -240,13 +240,13 @@ class Search:
         folders, linked = [*roots], list[Path]()
         if self.lake.root in roots:
             placed = [table.place for table in self.lake.settings.tables.values() if table.place]
-            folders += [folder_at(place, self.lake.root) for place in placed]
+            folders += [local_bucket_folder(place, self.lake.root) for place in placed]
             linked = [p for p in (self.lake.root / TABLES).glob("*") if p.is_symlink()]
         paths = set[Path]()
         for folder in (*folders, *linked):
             paths.update(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
         for folder in folders:
-            if is_prefix(folder):
+            if is_bucket_prefix(folder):
                 paths.update(folder / name for name in place_at(folder).below())
         return {path: self.of(path) for path in sorted(paths)}
 
@@ -254,35 +254,35 @@ class Search:
         """What a file holds, or the object that this machine calls so, which is fetched; neither if
         it is gone. Raises what a store says that does not answer."""
         if path.is_file() or not bucket_address(path):
-            return self._of(path, path)
+            return self._search_file(path, path)
         with tempfile.TemporaryDirectory() as folder:
             here = Folder(folder)
             try:
                 here.copy("object", place_at(path.parent), path.name)
             except Gone:
                 return SearchResult()
-            return self._of(path, here.local("object"))
+            return self._search_file(path, here.local("object"))
 
-    def _of(self, named: Path, path: Path) -> SearchResult:
+    def _search_file(self, named: Path, path: Path) -> SearchResult:
         try:
             head, tail = Folder(str(path.parent)).ends(path.name, len(SQLITE))
-            in_bytes = self.trace.is_in_blocks(_blocks(path))
+            in_bytes = self.trace.is_in_blocks(_file_blocks(path))
         except FileNotFoundError:
             return SearchResult()
         except OSError:
             return SearchResult(unread=True)
         try:
-            return SearchResult(in_bytes or self._decoded(named, path, head, tail))
+            return SearchResult(in_bytes or self._is_in_decoded(named, path, head, tail))
         except Exception:  # noqa: BLE001  # whatever a decoder raises over what somebody delivered
             return SearchResult(in_bytes, unread=True)
 
-    def _decoded(self, named: Path, path: Path, head: bytes, tail: bytes) -> bool:
+    def _is_in_decoded(self, named: Path, path: Path, head: bytes, tail: bytes) -> bool:
         """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
         if head.startswith(PARQUET) and tail.endswith(PARQUET):
-            return self._in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
+            return self._is_in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
         budget = Budget.of(path.stat().st_size)
         if head.startswith(ZIP):
-            return self._in_zip(path, budget)
+            return self._is_in_zip(path, budget)
         is_database = head == SQLITE
         if is_database or head.startswith(WAL):
             homes = (self.lake.root / DAGSTER_FOLDER, *self.homes)
@@ -290,16 +290,16 @@ class Search:
                 raise Unsearched(path)
             return is_database and any(map(self.trace.is_in, database_rows(path)))
         with path.open("rb") as opened:
-            return self._in_stream(opened, budget)
+            return self._is_in_stream(opened, budget)
 
-    def _in_parquet(self, path: Path) -> bool:
-        named = literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+    def _is_in_parquet(self, path: Path) -> bool:
+        named = sql_literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
         rows = (
             f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = "
             "false) AS t"
         )
         near = " AND ".join("regexp_matches(row, ?)" for _ in self.trace.patterns)
-        with connection(self.lake) as engine:
+        with duckdb_cursor(self.lake) as engine:
             found = engine.execute(
                 f"SELECT row FROM ({rows}) WHERE {near}", list(self.trace.patterns)
             )
@@ -308,7 +308,7 @@ class Search:
                     return True
         return False
 
-    def _in_zip(self, path: Path, budget: "Budget") -> bool:
+    def _is_in_zip(self, path: Path, budget: "Budget") -> bool:
         held, unread = False, False
         with zipfile.ZipFile(path) as packed:
             for member in packed.infolist():
@@ -317,19 +317,19 @@ class Search:
                     break
                 try:
                     with packed.open(member) as opened:
-                        held = self._in_stream(cast("BinaryIO", opened), budget, 1) or held
+                        held = self._is_in_stream(cast("BinaryIO", opened), budget, 1) or held
                 except Exception:  # noqa: BLE001  # the other members are searched
                     unread = True
         if unread and not held:
             raise Unsearched(path)
         return held
 
-    def _in_stream(self, raw: BinaryIO, budget: "Budget", depth: int = 0) -> bool:
-        opened = io.BufferedReader(_Spending(raw, budget), BLOCK)
+    def _is_in_stream(self, raw: BinaryIO, budget: "Budget", depth: int = 0) -> bool:
+        opened = io.BufferedReader(_BudgetedStream(raw, budget), BLOCK)
         head = opened.peek(BLOCK)
         unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
         if unpack is not None and depth < DEEPEST:
-            return self._in_stream(unpack(opened), budget, depth + 1)
+            return self._is_in_stream(unpack(opened), budget, depth + 1)
         is_held = self.trace.is_in_blocks(_stream_blocks(opened, self.trace))
         if not is_held and not is_text(head):
             raise Unsearched
@@ -360,7 +360,7 @@ class Budget:
             raise Unsearched
 
 
-class _Spending(io.RawIOBase):
+class _BudgetedStream(io.RawIOBase):
     """A stream whose bytes are taken from a budget as they are read."""
 
     def __init__(self, raw: BinaryIO, budget: Budget) -> None:
@@ -376,17 +376,17 @@ class _Spending(io.RawIOBase):
         return len(block)
 
 
-def is_prefix(folder: Path) -> bool:
+def is_bucket_prefix(folder: Path) -> bool:
     """Whether a folder of this machine stands for a prefix in a bucket."""
     return bool(bucket_address(folder)) and folder.name != THEIRS
 
 
-def is_of_log(path: Path) -> bool:
+def is_log_file(path: Path) -> bool:
     """Whether a file belongs to the log of a table."""
     return LOG in path.parts
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _file_blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as opened:
         while block := opened.read(BLOCK):
             yield block

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.export.export_sinks import HeldDay, Sink, sink_of
+from backfill_assets.export.export_sinks import ExportedDay, Sink, sink_of
 from backfill_assets.export.settings import exports_of
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, ranges
+from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
@@ -43,7 +43,7 @@ class Exported:
         """The export as one line."""
         verb = "replaced" if self.same or self.known else "written"
         days = (
-            f"{ranges(self.replaced)} {verb} ({self.rows} rows)"
+            f"{ranges_text(self.replaced)} {verb} ({self.rows} rows)"
             if self.replaced
             else "nothing changed"
         )
@@ -52,7 +52,7 @@ class Exported:
         return f"{self.table} to {self.to}: {days}, {self.same} day(s) as they were{more}"
 
 
-def export(
+def export_days(
     lake: Lake,
     pipeline: Pipeline,
     table: str,
@@ -81,10 +81,10 @@ def export(
             "`backfill-assets status` lists them",
         )
     with sink_of(lake, contract, to) as sink:
-        return _export(lake, contract, states, wanted, sink)
+        return _export_changed_days(lake, contract, states, wanted, sink)
 
 
-def _export(
+def _export_changed_days(
     lake: Lake, contract: Contract, states: States, wanted: Sequence[date], sink: Sink
 ) -> Exported:
     """Replace in the sink, some days at once, the wanted days that it lacks or holds with other
@@ -94,7 +94,9 @@ def _export(
     unfit, kept = unfit_days_now(states, table, wanted), sink.held()
     marks = lake.store.marks(contract, view.version)
     ours = {
-        d: HeldDay.of(view.version, view.latest[d].entry, *marks) for d in wanted if d not in unfit
+        d: ExportedDay.of(view.version, view.latest[d].entry, *marks)
+        for d in wanted
+        if d not in unfit
     }
     newer = {d for d in ours if d in kept and kept[d].is_newer_than(ours[d])}
     changed = [
@@ -124,8 +126,8 @@ def _export(
 def export_all(
     lake: Lake, pipeline: Pipeline, names: Sequence[str] = (), newest: bool = False
 ) -> list[Exported]:
-    """Do the exports of `[exports]` in lake.toml (names: empty = all). Raises as `export`, at the
-    first that fails."""
+    """Do the exports of `[exports]` in lake.toml (names: empty = all). Raises as `export_days`, at
+    the first that fails."""
     known = exports_of(lake.settings)
     if unknown := [n for n in names if n not in known]:
         raise BackfillError(
@@ -136,7 +138,7 @@ def export_all(
             "and --to",
         )
     return [
-        export(lake, pipeline, e.table, e.to, newest=newest)
+        export_days(lake, pipeline, e.table, e.to, newest=newest)
         for n, e in known.items()
         if not names or n in names
     ]

@@ -9,12 +9,12 @@ from backfill_assets.cli.common import (
     SPAN,
     json_and_lake,
     newest_option,
-    opened,
+    opened_lake,
     say_why_readers_wait,
 )
-from backfill_assets.cli.output import answer
-from backfill_assets.export.export import export as export_table
+from backfill_assets.cli.output import write_answer
 from backfill_assets.export.export import export_all
+from backfill_assets.export.export import export_days as export_table
 from backfill_assets.kernel.core.days import DayRange
 
 
@@ -42,7 +42,7 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> No
         raise click.UsageError("--days needs --to: an export of lake.toml brings all days")
     if to is not None and not name:
         raise click.UsageError("--to needs the name of a table")
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if not newest:
         say_why_readers_wait(lake)
     if to:
@@ -50,4 +50,4 @@ def export(name: str, to: str | None, days: DayRange | None, newest: bool) -> No
     else:
         done = export_all(lake, pipeline, [name] if name else [], newest)
     none = "This lake has no exports: see [exports] in the file that `backfill-assets init` writes."
-    answer(done, done, none)
+    write_answer(done, done, none)

@@ -1,6 +1,6 @@
 """What exports add to Dagster: the job `export` and its schedule.
 
-Not here: which days changed and where they go (`export.export`).
+Not here: which days changed and where they go (`export.export_days`).
 """
 
 import dagster as dg

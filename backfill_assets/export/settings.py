@@ -1,6 +1,6 @@
 """Section `[exports.NAME]` of `lake.toml`: places that get the days of a table.
 
-Not here: bringing the days there (`export.export`).
+Not here: bringing the days there (`export.export_days`).
 """
 
 from collections.abc import Mapping

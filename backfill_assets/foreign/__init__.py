@@ -23,5 +23,5 @@ ROOM = Room(
         ),
     },
     settings="foreign.settings:ForeignSettings",
-    sessions=("foreign.located:refuse_moved",),
+    sessions=("foreign.located:refuse_moved_names",),
 )

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.assets.lakes import lake_for
+from backfill_assets.assets.lakes import lake_for_asset
 from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     lake_root,
     pipeline_in,
 )
-from backfill_assets.cli.output import answer
-from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_apart
-from backfill_assets.foreign.adopting import adopt as adopt_table
-from backfill_assets.foreign.external import place_of
+from backfill_assets.cli.output import write_answer
+from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_other_store
+from backfill_assets.foreign.adopting import adopt_table as adopt_table
+from backfill_assets.foreign.external import external_place
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.tables.folder import readers_of
-from backfill_assets.kernel.tables.home import access_of, look_at
+from backfill_assets.kernel.tables.home import read_lake, restricted_access
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import AccessSettings
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 
 
 @click.command()
@@ -58,22 +58,22 @@ def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
             "use small letters, digits and _, a letter first", param_hint="TABLE"
         )
     columns = tuple(dict.fromkeys(c.strip() for c in key.split(",") if c.strip()))
-    wanted = Adoption(table, place_of(table, place, Path.cwd()), day, columns, note)
-    refuse_apart(wanted, address_of(lake_root()))
+    wanted = Adoption(table, external_place(table, place, Path.cwd()), day, columns, note)
+    refuse_other_store(wanted, address_of(lake_root()))
     start = first_day(wanted)
     is_far = wanted.there.is_store
-    lake = lake_for(
+    lake = lake_for_asset(
         lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
     )
-    with access_of(lake):
+    with restricted_access(lake):
         adopted = adopt_table(lake, wanted, pipeline_in(lake).contracts)
-        lake = look_at(lake.root)  # which knows now where the table lies
+        lake = read_lake(lake.root)  # which knows now where the table lies
         pipeline = pipeline_in(lake)
-        record(lake, pipeline.contracts, f"adopt {table}")
+        record_versions(lake, pipeline.contracts, f"adopt {table}")
     maker = pipeline.table(table).contract.made_by
     who = (
         f"the asset {maker} makes its days, by a LakeIOManager"
         if maker
         else "the lake makes its days"
     )
-    answer(adopted, [adopted, f"from now on {who}"])
+    write_answer(adopted, [adopted, f"from now on {who}"])

@@ -16,17 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from backfill_assets.foreign.external import Reference, UnreadableLog, open_external, references
+from backfill_assets.foreign.external import (
+    Reference,
+    UnreadableLog,
+    file_references,
+    open_external,
+)
 from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.log.adopted import second_name
+from backfill_assets.kernel.log.adopted import flat_file_name
 from backfill_assets.kernel.log.log import ACTIONS, commit_name
 from backfill_assets.kernel.log.log_bounds import data_fault
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.columns import file_statistics, footer_in, kinds_of
+from backfill_assets.kernel.tables.columns import column_types_by_day, file_statistics, footer_in
 from backfill_assets.kernel.tables.data_files import gone_or_altered
 from backfill_assets.kernel.tables.folder import is_taken, readers_of
 from backfill_assets.kernel.tables.home import Lake
@@ -71,7 +76,7 @@ class Adoption:
     @property
     def there(self) -> Place:
         """Its folder, or its prefix in a bucket."""
-        return others_at(self.place)
+        return place_of_others(self.place)
 
     def opened(self) -> "DeltaTable":
         """The table as it lies there now. Raises BackfillError, naming why, for one that cannot be
@@ -84,44 +89,44 @@ class Adoption:
                 UnreadableLog,
             ):  # of a store, which may answer another time
                 raise
-            raise refused(self.name, error.culprit, error.fix) from error
+            raise adoption_error(self.name, error.culprit, error.fix) from error
 
 
 def refuse_unfit(wanted: Adoption, opened: "DeltaTable") -> None:
     """Raise BackfillError, naming why, for a table that cannot be kept as it lies."""
-    kinds = kinds_of(opened, wanted.day)
+    kinds = column_types_by_day(opened, wanted.day)
     reasons = (
         *_protocol_misfits(wanted, opened),
         *_layout_misfits(wanted, opened),
         *_column_misfits(wanted, kinds),
     )
     for culprit, fix in reasons:
-        raise refused(wanted.name, culprit, fix)
+        raise adoption_error(wanted.name, culprit, fix)
 
 
-def refuse_taken(
+def refuse_known_table(
     lake: Lake, wanted: Adoption, opened: "DeltaTable", contracts: Sequence[Contract]
 ) -> None:
     """Raise BackfillError for a name or a folder that the lake knows as another table, and for a
     folder that more users may read than the lake lets read."""
-    refuse_apart(wanted, lake.address)
+    refuse_other_store(wanted, lake.address)
     table = table_at(lake.place, wanted.name)
     if _is_name_taken(wanted, table):
-        raise refused(
+        raise adoption_error(
             wanted.name, f"the lake has a table {wanted.name}, in {table}", "Give it another name"
         )
     if _is_place_known(lake, wanted, contracts):
-        raise refused(
+        raise adoption_error(
             wanted.name,
             f"{wanted.place} is a source or a table of this lake already",
             "Name another table",
         )
-    kinds = {name: str(kind) for name, kind in kinds_of(opened, wanted.day).items()}
+    kinds = {name: str(kind) for name, kind in column_types_by_day(opened, wanted.day).items()}
     for contract in contracts:
         is_own = contract.name == wanted.name and not contract.made_by
         if is_own and {c.name: c.type for c in contract.columns} != kinds:
             culprit = f"the lake's table {wanted.name} has other columns than {kinds}"
-            raise refused(wanted.name, culprit, "Give both the same columns and types")
+            raise adoption_error(wanted.name, culprit, "Give both the same columns and types")
     if not wanted.there.is_store:
         _refuse_other_readers(lake, wanted)
 
@@ -148,10 +153,10 @@ def _refuse_other_readers(lake: Lake, wanted: Adoption) -> None:
             f'Write readers = "{readers}" below [access] in lake.toml, or close the folder to them'
         )
         culprit = "other users may read its folder, and could not read what this lake writes there"
-        raise refused(wanted.name, culprit, fix)
+        raise adoption_error(wanted.name, culprit, fix)
 
 
-def refuse_apart(wanted: Adoption, lake: str) -> None:
+def refuse_other_store(wanted: Adoption, lake: str) -> None:
     """Raise BackfillError where one of a table and a lake, by its address, lies in a bucket and the
     other does not, or in a store of another kind."""
     scheme, _, _ = lake.rpartition("://")
@@ -161,7 +166,7 @@ def refuse_apart(wanted: Adoption, lake: str) -> None:
         fix = f"Name a lake in that store: --lake {wanted.place.rpartition('/')[0]}/lake"
     else:
         fix = f"Adopt it into a lake in a folder, or copy it to {scheme}:// first"
-    raise refused(
+    raise adoption_error(
         wanted.name, f"{wanted.place} does not lie where the lake {lake} can lead to it", fix
     )
 
@@ -223,9 +228,9 @@ def _column_misfits(
         yield f"it has no column {', '.join(unknown)}", f"Name key columns of {', '.join(kinds)}"
 
 
-def contract_there(wanted: Adoption, opened: "DeltaTable") -> Contract:
+def adopted_contract(wanted: Adoption, opened: "DeltaTable") -> Contract:
     """The contract of the table as it lies there."""
-    kinds, columns = kinds_of(opened, wanted.day), list[Column]()
+    kinds, columns = column_types_by_day(opened, wanted.day), list[Column]()
     for field in opened.schema().fields:
         comment = str((field.metadata or {}).get("comment", ""))
         is_nullable = field.nullable and field.name not in (wanted.day, *wanted.key)
@@ -235,19 +240,19 @@ def contract_there(wanted: Adoption, opened: "DeltaTable") -> Contract:
     return Contract(wanted.name, about, tuple(columns), wanted.day, wanted.key, (), made_by=made_by)
 
 
-def refuse_days(wanted: Adoption, there: Sequence[Reference]) -> None:
+def refuse_wrong_days(wanted: Adoption, there: Sequence[Reference]) -> None:
     """Raise BackfillError for files of rows without a day, or of what is none."""
     for reference in there:
         path, value = reference.file.path, reference.file.partition
         if value is None:
             rows = sum(r.rows or 0 for r in there if r.file.partition is None)
-            raise refused(
+            raise adoption_error(
                 wanted.name,
                 f"{rows} row(s) have no day, in {path}",
                 "Give them a day there, or delete them",
             )
         if not _is_near_day(value):
-            raise refused(
+            raise adoption_error(
                 wanted.name,
                 f"the file {path} is of {value!r}, which is no day until next year",
                 "Delete it",
@@ -263,7 +268,7 @@ def _is_near_day(value: str) -> bool:
     return str(day) == value and day <= utc_today() + AHEAD
 
 
-def refused(table: str, culprit: str, fix: str, done: str = "adopted") -> BackfillError:
+def adoption_error(table: str, culprit: str, fix: str, done: str = "adopted") -> BackfillError:
     """The refusal to adopt a table, or to judge what others wrote to it."""
     return BackfillError(f"the table {table}", culprit, f"It was not {done}", fix)
 
@@ -277,7 +282,7 @@ ANEW = (
 
 def contract_of_files(wanted: Adoption, opened: "DeltaTable") -> Contract:
     """The contract by which the table's files can be read as they lie."""
-    contract = contract_there(wanted, opened)
+    contract = adopted_contract(wanted, opened)
     if opened.metadata().partition_columns:
         return contract
     return replace(contract, partition_by="", made_by="")
@@ -288,12 +293,12 @@ def files_with_days(wanted: Adoption, opened: "DeltaTable") -> list[Reference]:
     that are gone, and where nothing lays them out for a file that holds several days, or rows
     without one."""
     contract = contract_of_files(wanted, opened)
-    there = references(opened, contract, wanted.there)
+    there = file_references(opened, contract, wanted.there)
     if lost := gone_or_altered(wanted.there, [r.file for r in there]):
         named = f"its log names {len(lost)} file(s) that are gone, first {lost[0].path}"
-        raise refused(wanted.name, named, "Restore them")
+        raise adoption_error(wanted.name, named, "Restore them")
     if why := data_fault(wanted.there, (r.file.path for r in there)):
-        raise refused(wanted.name, why, ANEW.format(day=wanted.day))
+        raise adoption_error(wanted.name, why, ANEW.format(day=wanted.day))
     if contract.partition_column:
         return there
     return [_with_day(wanted, reference) for reference in there]
@@ -305,16 +310,16 @@ def first_day(wanted: Adoption) -> date:
     opened = wanted.opened()
     refuse_unfit(wanted, opened)
     files = files_with_days(wanted, opened)
-    refuse_days(wanted, files)
+    refuse_wrong_days(wanted, files)
     days = [date.fromisoformat(r.file.partition) for r in files if r.file.partition]
     return min(days, default=utc_today())
 
 
 def _with_day(wanted: Adoption, reference: Reference) -> Reference:
     path = reference.file.path
-    first, last, without = _days_in(wanted.there, path, wanted.day)
+    first, last, without = _day_bounds(wanted.there, path, wanted.day)
     if without:
-        raise refused(
+        raise adoption_error(
             wanted.name,
             f"{without} row(s) have no day, in {path}",
             "Give them a day there, or delete them",
@@ -324,15 +329,15 @@ def _with_day(wanted: Adoption, reference: Reference) -> Reference:
             f"its file {path} holds days from {first} to {last}: a day can be replaced only where "
             "files hold one"
         )
-        raise refused(wanted.name, culprit, ANEW.format(day=wanted.day))
+        raise adoption_error(wanted.name, culprit, ANEW.format(day=wanted.day))
     if quote(path, safe="/=") != path:
-        raise refused(
+        raise adoption_error(
             wanted.name, f"its log writes the name of {path} otherwise", ANEW.format(day=wanted.day)
         )
     return replace(reference, file=replace(reference.file, partition=str(first)))
 
 
-def _days_in(place: Place, name: str, day: str) -> tuple[date | None, date | None, int]:
+def _day_bounds(place: Place, name: str, day: str) -> tuple[date | None, date | None, int]:
     """The least and greatest day in a file, and how many rows have none: by the rows, since a log
     may be wrong."""
     import pyarrow.compute as pc
@@ -347,7 +352,7 @@ def _days_in(place: Place, name: str, day: str) -> tuple[date | None, date | Non
     return found["min"], found["max"], days.null_count
 
 
-def commit_folders(
+def commit_second_names(
     table: Place,
     wanted: Adoption,
     opened: "DeltaTable",
@@ -360,7 +365,7 @@ def commit_folders(
     now = int(utc_now().timestamp() * 1000)
     actions = [_laid_out_metadata(wanted, opened, properties)]
     for reference in files_with_days(wanted, opened):
-        actions += _moved(table, wanted, reference, now)
+        actions += _second_name_actions(table, wanted, reference, now)
     table.sync_new([action["add"]["path"] for action in actions if "add" in action])
     told = {
         "timestamp": now,
@@ -393,12 +398,12 @@ def _laid_out_metadata(
     }
 
 
-def _moved(
+def _second_name_actions(
     place: Place, wanted: Adoption, reference: Reference, now: int
 ) -> Sequence[dict[str, Any]]:
     """Give a file its second name; the actions that take the first one out and add the second."""
     file = reference.file
-    name = f"{wanted.day}={file.partition}/{second_name(file.path)}"
+    name = f"{wanted.day}={file.partition}/{flat_file_name(file.path)}"
     if (there := place.size(name)) != file.size:  # else by a call that was killed
         if there is not None:
             place.delete(name)

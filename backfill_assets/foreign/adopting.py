@@ -16,50 +16,60 @@ from typing import TYPE_CHECKING, Any
 
 import stamina
 
-from backfill_assets.assets.declared import DeclaredTable, declare, find_declared, place_table
+from backfill_assets.assets.declared import (
+    DeclaredTable,
+    declare_table,
+    find_declared,
+    record_table_place,
+)
 from backfill_assets.foreign.adoptable import (
     Adoption,
-    commit_folders,
+    adopted_contract,
+    adoption_error,
+    commit_second_names,
     contract_of_files,
-    contract_there,
     files_with_days,
-    refuse_days,
-    refuse_taken,
+    refuse_known_table,
     refuse_unfit,
-    refused,
+    refuse_wrong_days,
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.ownership import BY, whoami
-from backfill_assets.kernel.core.profiles import DayProfile, Surroundings, kept_counts
-from backfill_assets.kernel.core.readings import PARAMETERS, Parameters, columns_of, rows_read
+from backfill_assets.kernel.core.profiles import DayProfile, Surroundings, receipt_counts
+from backfill_assets.kernel.core.readings import (
+    PARAMETERS,
+    Parameters,
+    column_sets_read,
+    contract_columns,
+)
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
 from backfill_assets.kernel.core.view import TableView
-from backfill_assets.kernel.log.adopted import ADOPTION, JUDGE, mark_of
+from backfill_assets.kernel.log.adopted import ADOPTION, JUDGE, adoption_mark
 from backfill_assets.kernel.log.log import (
     LOG,
     commit_info,
     commit_name,
-    first_of,
+    commit_versions,
+    first_version_of,
+    note_head,
     read_commit,
     read_head,
     sync_log,
-    versions,
-    vouch,
 )
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.tables.columns import KEEPS_LOG, kinds_of
-from backfill_assets.kernel.tables.committer import Conflict, commit_files, unless_moved
-from backfill_assets.kernel.tables.data_files import files_of, files_of_days
+from backfill_assets.kernel.tables.columns import KEEPS_LOG, column_types_by_day
+from backfill_assets.kernel.tables.committer import Conflict, commit_files, newer_writes_check
+from backfill_assets.kernel.tables.data_files import files_of_days, files_of_version
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.gate_bounds import TableGate
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.gates import Judged, judge
-from backfill_assets.kernel.write.model import Table, confs_of, make_pipeline
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.gates import DayToJudge, judge_day
+from backfill_assets.kernel.write.model import Table, make_pipeline, spark_sql_settings
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -77,7 +87,7 @@ MANY = 10  # days that a refusal names one by one
 
 
 @dataclass(frozen=True)
-class Adopted:
+class AdoptedTable:
     """An adopted table."""
 
     table: str
@@ -86,7 +96,7 @@ class Adopted:
     rows: int
 
     def __str__(self) -> str:
-        span = f"{len(self.days)} day(s), {ranges(self.days)}" if self.days else "no day"
+        span = f"{len(self.days)} day(s), {ranges_text(self.days)}" if self.days else "no day"
         return (
             f"adopted    {self.table}: {span}, {self.rows} row(s), by version {self.version}; no "
             "file was touched"
@@ -102,7 +112,7 @@ class Adopted:
         }
 
 
-def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopted:
+def adopt_table(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> AdoptedTable:
     """Make a table of others one of the lake, in at most one commit; goes on where a killed call
     stopped.
 
@@ -115,76 +125,83 @@ def adopt(lake: Lake, wanted: Adoption, contracts: Sequence[Contract]) -> Adopte
         for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
             with attempt:
                 opened = wanted.opened()
-                receipt = _adopted_by(lake, wanted)
+                receipt = _earlier_adoption(lake, wanted)
                 if receipt is None:
                     refuse_unfit(wanted, opened)
-                    refuse_taken(lake, wanted, opened, contracts)
-                    receipt = _commit(lake, wanted, opened, _receipt(lake, wanted, opened))
-                _lead_there(lake, wanted, contract_there(wanted, opened), contracts)
+                    refuse_known_table(lake, wanted, opened, contracts)
+                    receipt = _commit_adoption(
+                        lake, wanted, opened, _adoption_receipt(lake, wanted, opened)
+                    )
+                _point_to_table(lake, wanted, adopted_contract(wanted, opened), contracts)
                 rows = sum(entry.rows for entry in receipt.days.values())
-                return Adopted(wanted.name, first_of(wanted.there), tuple(receipt.days), rows)
+                return AdoptedTable(
+                    wanted.name, first_version_of(wanted.there), tuple(receipt.days), rows
+                )
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
-def _lead_there(
+def _point_to_table(
     lake: Lake, wanted: Adoption, contract: Contract, contracts: Sequence[Contract]
 ) -> None:
     """Let the lake's name of the table lead to its folder, and declare it, unless a table of the
     lake has the name."""
     if wanted.there.is_store:
-        place_table(lake.place, wanted.name, wanted.place)
+        record_table_place(lake.place, wanted.name, wanted.place)
     else:
         lake.place.point(f"{TABLES}/{wanted.name}", Path(wanted.place))
     known = next((c for c in contracts if c.name == wanted.name), None)
     if (known is None or known.made_by) and find_declared(lake.place, wanted.name) is None:
-        declare(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
+        declare_table(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
 
 
-def _adopted_by(lake: Lake, wanted: Adoption) -> Receipt | None:
+def _earlier_adoption(lake: Lake, wanted: Adoption) -> Receipt | None:
     """The receipt of an earlier call, which may have been killed; None without one. Raises
     BackfillError where another lake has the table."""
     table = wanted.there
-    first = first_of(table)
-    has_commit = bool(first) and first in versions(table, whole=True)
+    first = first_version_of(table)
+    has_commit = bool(first) and first in commit_versions(table, whole=True)
     if not has_commit or ADOPTION not in commit_info(table, first):
         if read_head(table):
-            raise refused(
+            raise adoption_error(
                 wanted.name, "a lake made it", "Read it as an external table, or name another"
             )
         return None
     receipt = read_commit(table, first).receipt
     where = receipt.tags[ADOPTED] if receipt is not None else "unknown"
-    is_ours = where.endswith(_home(lake))
+    is_ours = where.endswith(_by_lake(lake))
     if receipt is None or receipt.table != wanted.name or not is_ours:
         fix = (
-            f"Work on that lake. If it is no more, delete {LOG}/{mark_of(first)} and {LOG}/.head "
+            f"Work on that lake. If it is no more, delete {LOG}/{adoption_mark(first)} and "
+            f"{LOG}/.head "
             "below the table"
         )
-        raise refused(wanted.name, f"a lake has adopted it already ({where})", fix)
+        raise adoption_error(wanted.name, f"a lake has adopted it already ({where})", fix)
     return receipt
 
 
-def _home(lake: Lake) -> str:
+def _by_lake(lake: Lake) -> str:
     return f" by the lake {lake.address}"
 
 
-def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
+def _adoption_receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     """The receipt of all days of the table as it was opened. Raises BackfillError for rows without
     a day or a key, for keys that are not unique, and for files that are gone."""
-    place, contract = wanted.there, contract_there(wanted, opened)
+    place, contract = wanted.there, adopted_contract(wanted, opened)
     there = files_with_days(wanted, opened)
-    refuse_days(wanted, there)
+    refuse_wrong_days(wanted, there)
     paths = [str(place.local(reference.file.path)) for reference in there]
-    audited = audit(lake, paths, contract_of_files(wanted, opened))
+    audited = audit_files(lake, paths, contract_of_files(wanted, opened))
     profiles = {day: profile for day, profile in audited.items() if day is not None}
-    if broken := _broken(contract, profiles, TableGate(empty="allow")):
+    if broken := _broken_days(contract, profiles, TableGate(empty="allow")):
         fix = "Correct these days there, or name other columns as its --key"
-        raise refused(
-            wanted.name, f"{len(broken)} day(s) break what its key promises: {_listed(broken)}", fix
+        raise adoption_error(
+            wanted.name,
+            f"{len(broken)} day(s) break what its key promises: {_reasons_text(broken)}",
+            fix,
         )
-    codes = make_pipeline([Table(contract)], confs_of(lake)).codes[contract.name]
-    entries = {day: entry_of(contract, profile, {}) for day, profile in profiles.items()}
-    text = f"version {opened.version()} of {opened.metadata().id} in {place}{_home(lake)}"
+    codes = make_pipeline([Table(contract)], spark_sql_settings(lake)).codes[contract.name]
+    entries = {day: observed_entry(contract, profile, {}) for day, profile in profiles.items()}
+    text = f"version {opened.version()} of {opened.metadata().id} in {place}{_by_lake(lake)}"
     return Receipt(
         uuid.uuid4().hex,
         contract.name,
@@ -196,12 +213,12 @@ def _receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Receipt:
     )
 
 
-def entry_of(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -> DayEntry:
+def observed_entry(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -> DayEntry:
     """The entry of a day that nothing known here determines: its rows, and the fingerprints of sets
     of columns that others `read`."""
-    counts = kept_counts(profile, contract.nullable_columns)
+    counts = receipt_counts(profile, contract.nullable_columns)
     parts = {name: profile.parts[name] for name in read if name in profile.parts}
-    columns = columns_of(contract)
+    columns = contract_columns(contract)
     return DayEntry(
         profile.rows,
         profile.fingerprint,
@@ -212,30 +229,32 @@ def entry_of(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -
     )
 
 
-def _broken(
+def _broken_days(
     contract: Contract, profiles: Mapping[date, DayProfile], bounds: TableGate
 ) -> dict[date, str]:
     """Why each of these days may not stand."""
     around = Surroundings(may_be_empty=True)
     found = dict[date, str]()
     for day, profile in profiles.items():
-        findings = judge(Judged(contract, day, profile, bounds, around))
+        findings = judge_day(DayToJudge(contract, day, profile, bounds, around))
         if messages := [finding.message for finding in findings if finding.refuses]:
             found[day] = "; ".join(messages)
     return dict(sorted(found.items()))
 
 
-def _listed(broken: Mapping[date, str]) -> str:
+def _reasons_text(broken: Mapping[date, str]) -> str:
     return "; ".join(f"{day}: {why}" for day, why in [*broken.items()][:MANY])
 
 
-def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt) -> Receipt:
+def _commit_adoption(
+    lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
+) -> Receipt:
     """Commit the receipt with the properties that keep log and files, and no file but second names
     of those there."""
     table, before = wanted.there, opened.version()
     receipt = replace(receipt, note=wanted.note)
     # First the mark: nobody reads the receipt as one commit among others'.
-    table.write(f"{LOG}/{mark_of(before + 1)}", b"")
+    table.write(f"{LOG}/{adoption_mark(before + 1)}", b"")
     failed = None
     try:
         _write_commit(wanted, opened, _kept_properties(lake, opened), receipt)
@@ -249,11 +268,11 @@ def _commit(lake: Lake, wanted: Adoption, opened: "DeltaTable", receipt: Receipt
                 "Nothing was written",
                 "Run again",
             )
-        raise refused(
+        raise adoption_error(
             wanted.name, " ".join(str(failed).split()), "Have its owner set that right"
         ) from failed
     sync_log(table, before + 1)
-    vouch(table, before + 1)
+    note_head(table, before + 1)
     return receipt
 
 
@@ -275,7 +294,7 @@ def _write_commit(
 
     info = {"userMetadata": receipt.to_json(), ADOPTION: "true"}
     if not opened.metadata().partition_columns:
-        commit_folders(wanted.there, wanted, opened, properties, info)
+        commit_second_names(wanted.there, wanted, opened, properties, info)
         return
     moment = int(utc_now().timestamp() * 1000)
     committed = CommitProperties(info, 0, [Transaction(receipt.write_id, 1, moment)])
@@ -286,14 +305,14 @@ def _write_commit(
 
 def is_adopted(lake: Lake, contract: Contract) -> bool:
     """Whether others made the table, and the lake adopted it."""
-    return first_of(lake.table_place(contract.name)) > 0
+    return first_version_of(lake.table_place(contract.name)) > 0
 
 
 def adopted_names(lake: Lake) -> list[str]:
     """The names of the adopted tables, sorted: their folders lie outside the lake."""
     in_buckets = [name for name in lake.settings.tables if lake.address_of_adopted(name)]
     names = sorted({*lake.place.names(TABLES), *in_buckets})
-    return [name for name in names if first_of(lake.table_place(name))]
+    return [name for name in names if first_version_of(lake.table_place(name))]
 
 
 def entity_in_logs(
@@ -319,7 +338,9 @@ def is_followed(lake: Lake, contract: Contract) -> bool:
     return named is not None and named.others_may_write and is_adopted(lake, contract)
 
 
-def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+def judge_foreign_days(
+    lake: Lake, contracts: Sequence[Contract], contract: Contract
+) -> tuple[date, ...]:
     """Judge the days of an adopted table that others wrote, by its key, rules and bounds, and give
     receipts to those that hold, in one commit; returns these days. Raises BackfillError,
     afterwards, for days that do not, which stay an alarm; for rows without a day; for columns, or
@@ -327,32 +348,35 @@ def judge_others(lake: Lake, contracts: Sequence[Contract], contract: Contract) 
     with lake.store.lock(contract.name):
         for attempt in stamina.retry_context(on=Conflict, attempts=ATTEMPTS, timeout=None):
             with attempt:
-                return _judge(lake, contracts, contract)
+                return _judge_once(lake, contracts, contract)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
-def _judge(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
-    """Do what `judge_others` does, once; the caller holds the lock, of which others know
+def _judge_once(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> tuple[date, ...]:
+    """Do what `judge_foreign_days` does, once; the caller holds the lock, of which others know
     nothing."""
     name = contract.name
     view = lake.store.view(name, contract.day_column)
     if not view.foreign:
         return ()
     _refuse_other_columns(lake, contract, view)
-    read = rows_read(contracts, name)
+    read = column_sets_read(contracts, name)
     found = _foreign_profiles(lake, contract, view, read)
-    broken = _broken(contract, found, lake.settings.gates.bounds(name))
+    broken = _broken_days(contract, found, lake.settings.gates.bounds(name))
     held = dict.fromkeys(view.held_days, Built.HELD)  # no run may make them yet
     entries = dict[date, DayEntry]()
     for day in sorted(found.keys() - broken.keys()):
-        entry = entry_of(contract, found[day], read)
+        entry = observed_entry(contract, found[day], read)
         entries[day] = replace(entry, built=held.get(day, Built.COMPLETE))
     if entries:
         _commit_judged(lake, contract, view, entries)
     if broken:
         fix = "Correct them there, or make them anew: `backfill-assets backfill --force`"
-        raise refused(
-            name, f"others wrote days that break its rules: {_listed(broken)}", fix, "accepted"
+        raise adoption_error(
+            name,
+            f"others wrote days that break its rules: {_reasons_text(broken)}",
+            fix,
+            "accepted",
         )
     return tuple(entries)
 
@@ -362,12 +386,12 @@ def _refuse_other_columns(lake: Lake, contract: Contract, view: TableView) -> No
     opened = LOGS.opened(lake.table_place(contract.name), view.version)
     own = {column.name: column.kind for column in contract.columns}
     new = list[str]()
-    for name, kind in sorted(kinds_of(opened, contract.day_column).items()):
+    for name, kind in sorted(column_types_by_day(opened, contract.day_column).items()):
         fits = name in own and (own[name] == kind or own[name].holds(kind))
         if not fits:
             new.append(f"{name} as {kind or 'no type of a table here'}")
     if new:
-        raise refused(
+        raise adoption_error(
             contract.name,
             f"others gave it {', '.join(new)}",
             "Have the asset return it so, too",
@@ -380,17 +404,17 @@ def _foreign_profiles(
 ) -> dict[date, DayProfile]:
     """The profiles of the days that others wrote, by their rows. Raises BackfillError for rows
     without a day, and for files that cannot be read."""
-    files = files_of(lake, contract, view.version)
+    files = files_of_version(lake, contract, view.version)
     if without := [file.path for file in files if file.partition is None]:
         fix = "Give them one, or delete them"
-        raise refused(contract.name, f"rows in {without[0]} have no day", fix, "judged")
+        raise adoption_error(contract.name, f"rows in {without[0]} have no day", fix, "judged")
     # Refuses names that are no files of the table.
     paths = lake.store.data_files(contract, view.version, view.foreign)
     others_wrote = files_of_days(files, contract, view.foreign)
     if why := data_fault(lake.table_place(contract.name), (file.path for file in others_wrote)):
-        raise refused(contract.name, why, "Have its owner write these days anew", "judged")
+        raise adoption_error(contract.name, why, "Have its owner write these days anew", "judged")
     found = dict.fromkeys(view.foreign, DayProfile())
-    for day, profile in audit(lake, paths, contract, read).items():
+    for day, profile in audit_files(lake, paths, contract, read).items():
         if day is not None:
             found[day] = profile
     return found
@@ -401,15 +425,15 @@ def _commit_judged(
 ) -> None:
     """Commit receipts of these days of others, unless the table moved since it was read."""
     name, path = contract.name, lake.table_place(contract.name)
-    adopted = read_commit(path, first_of(path)).receipt or Receipt("", name, JUDGE, {})
-    tags = {PARAMETERS: FROM_NOTHING, WRITERS: _writers(lake, name, view), BY: whoami()}
+    adopted = read_commit(path, first_version_of(path)).receipt or Receipt("", name, JUDGE, {})
+    tags = {PARAMETERS: FROM_NOTHING, WRITERS: _foreign_commits(lake, name, view), BY: whoami()}
     receipt = replace(
         adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days={**entries}, tags=tags
     )
-    commit_files(path, contract, receipt, (), (), unless_moved(path, view.version))
+    commit_files(path, contract, receipt, (), (), newer_writes_check(path, view.version))
 
 
-def _writers(lake: Lake, name: str, view: TableView) -> str:
+def _foreign_commits(lake: Lake, name: str, view: TableView) -> str:
     """The commits of others that changed rows since days were judged last: version, operation and
     program."""
     found, table = list[str](), lake.table_place(name)

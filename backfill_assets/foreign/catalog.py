@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from backfill_assets.assets.declared import located, record_located
-from backfill_assets.engines.engine_paths import by_hadoop
-from backfill_assets.foreign.located import described, place_in_catalog, quoted
+from backfill_assets.assets.declared import catalog_places, record_catalog_place
+from backfill_assets.engines.engine_paths import hadoop_address
+from backfill_assets.foreign.located import catalog_description, place_in_catalog, quoted_name
 from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.write.session import Session
@@ -28,7 +28,7 @@ DONE = "It got no name; the table is as it was"
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedTable:
     """A table that has a name in a catalog."""
 
     table: str  # of the lake
@@ -40,7 +40,7 @@ class Named:
         return f"{'registered' if self.is_new else 'known     '} {self.name}: {self.location}"
 
 
-def locate(lake_session: Session, name: str) -> tuple[str, str]:
+def locate_table(lake_session: Session, name: str) -> tuple[str, str]:
     """Record in the lake where a name in the session's catalog leads, a folder or an address in a
     bucket, which all its readers follow from then on. Returns that, and what was recorded before
     ("": nothing).
@@ -58,19 +58,22 @@ def locate(lake_session: Session, name: str) -> tuple[str, str]:
             '"MODULE:FUNCTION"',
         )
     root = lake_session.lake.root
-    place, before = place_in_catalog(lake_session.for_reading(), name), located(root).get(name, "")
-    record_located(root, name, place)
+    place, before = (
+        place_in_catalog(lake_session.for_reading(), name),
+        catalog_places(root).get(name, ""),
+    )
+    record_catalog_place(root, name, place)
     return place, before
 
 
 def location_of(uri: str) -> str:
     """The place of a table as statements of Spark name it."""
-    return by_hadoop(unquote(uri))
+    return hadoop_address(unquote(uri))
 
 
-def register(
+def register_tables(
     lake_session: Session, tables: Sequence[str], schema: str
-) -> tuple[list[Named], list[BackfillError]]:
+) -> tuple[list[NamedTable], list[BackfillError]]:
     """Give each of these tables its name in a schema (`NAME` or `CATALOG.NAME`, which exists) of
     the session's catalog; and an error for each that cannot have it, as where another table has the
     name.
@@ -79,22 +82,24 @@ def register(
     would find a name.
     """
     if engine := lake_session.own_server:
-        raise _useless(f'[spark] engine = "{engine}"')
+        raise _lost_catalog_error(f'[spark] engine = "{engine}"')
     session = lake_session.for_reading()
-    if not _outlives(session, schema):
-        raise _useless("the catalog of the session")
-    named, failed = list[Named](), list[BackfillError]()
+    if not _has_lasting_names(session, schema):
+        raise _lost_catalog_error("the catalog of the session")
+    named, failed = list[NamedTable](), list[BackfillError]()
     for table in tables:
         try:
             named.append(
-                _named(session, table, schema, location_of(lake_session.lake.table_uri(table)))
+                _register_table(
+                    session, table, schema, location_of(lake_session.lake.table_uri(table))
+                )
             )
         except BackfillError as error:
             failed.append(error)
     return named, failed
 
 
-def register_first(lake_session: Session, table: str, before: int) -> str:
+def register_new_table(lake_session: Session, table: str, before: int) -> str:
     """Register a table whose version was `before` its commit, if that was its first one and the
     settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
     by the name reads what is published. Returns what was not done and why, as a warning: the commit
@@ -103,53 +108,53 @@ def register_first(lake_session: Session, table: str, before: int) -> str:
     if schema is None or before >= 0 or lake_session.lake.shared is not None:
         return ""
     try:
-        _, failed = register(lake_session, [table], schema)
+        _, failed = register_tables(lake_session, [table], schema)
     except Exception as error:  # noqa: BLE001  # of a catalog, or on the way to it
         return f"{table} got no name in {schema}, `backfill-assets register` tries again: {error}"
     return str(failed[0]) if failed else ""
 
 
-def _named(session: "SparkSession", table: str, schema: str, location: str) -> Named:
+def _register_table(session: "SparkSession", table: str, schema: str, location: str) -> NamedTable:
     from pyspark.errors import PySparkException
 
     name = f"{schema}.{table}"
     try:
-        is_new = not session.catalog.tableExists(quoted(name))
+        is_new = not session.catalog.tableExists(quoted_name(name))
         if is_new:
             literal = location.replace("\\", "\\\\").replace("'", "\\'")
             session.sql(
-                f"CREATE TABLE IF NOT EXISTS {quoted(name)} USING delta LOCATION '{literal}'"
+                f"CREATE TABLE IF NOT EXISTS {quoted_name(name)} USING delta LOCATION '{literal}'"
             ).collect()
-        found = described(session, name)
+        found = catalog_description(session, name)
     except PySparkException as error:
         why = str(error).strip().splitlines()[0]
         raise BackfillError(
             f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights"
         ) from error
     there = found.get("Location", "a view, or nothing that lies anywhere")
-    if _plain(there) != _plain(location):
+    if _comparable_place(there) != _comparable_place(location):
         fix = "Name another schema, or drop that name if nobody needs it"
         raise BackfillError(f"the name {name}", f"it belongs to another table: {there}", DONE, fix)
-    return Named(table, name, location, is_new)
+    return NamedTable(table, name, location, is_new)
 
 
-def _outlives(session: "SparkSession", schema: str) -> bool:
+def _has_lasting_names(session: "SparkSession", schema: str) -> bool:
     """Whether names in the schema are still there when the session's server is not."""
-    default = _conf(session, "spark.sql.defaultCatalog") or SPARKS_CATALOG
+    default = _conf_value(session, "spark.sql.defaultCatalog") or SPARKS_CATALOG
     catalog = schema.rpartition(".")[0] or default
-    by = _conf(session, f"spark.sql.catalog.{catalog}")
+    by = _conf_value(session, f"spark.sql.catalog.{catalog}")
     is_sparks = catalog == SPARKS_CATALOG and by in ("", DELTA)
     if not is_sparks:
         return bool(by)
-    return _conf(session, "spark.sql.catalogImplementation") not in ("", IN_MEMORY)
+    return _conf_value(session, "spark.sql.catalogImplementation") not in ("", IN_MEMORY)
 
 
-def _conf(session: "SparkSession", key: str) -> str:
+def _conf_value(session: "SparkSession", key: str) -> str:
     found: Any = session.conf.get(key, "")
     return str(found or "")
 
 
-def _plain(location: str) -> str:
+def _comparable_place(location: str) -> str:
     """An address by which equal places are equal texts."""
     scheme, _, path = unquote(location).rstrip("/").partition(":")
     if not path:
@@ -161,7 +166,7 @@ def _plain(location: str) -> str:
     return f"{scheme}:{path}"
 
 
-def _useless(culprit: str) -> SettingsError:
+def _lost_catalog_error(culprit: str) -> SettingsError:
     return SettingsError(
         f"{culprit} in lake.toml" if culprit.startswith("[") else culprit,
         "its names are kept in the memory of a server and gone with it",

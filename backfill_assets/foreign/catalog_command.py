@@ -9,12 +9,12 @@ from backfill_assets.cli.common import (
     TEXT,
     json_and_lake,
     named_lake,
-    opened,
+    opened_lake,
 )
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.output import write_answer
 from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.addresses import CATALOG_NAME
-from backfill_assets.kernel.core.errors import raise_first
+from backfill_assets.kernel.core.errors import raise_first_error
 
 
 @click.command()
@@ -34,9 +34,9 @@ def register(schema: str | None) -> None:
     its first commit; a catalog that fails then is a warning, and this command tries again.
     """
     from backfill_assets.engines.lake_session import LakeSession
-    from backfill_assets.foreign.catalog import register as register_tables
+    from backfill_assets.foreign.catalog import register_tables as register_tables
 
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if not (chosen := schema or registered_schema(lake.settings)):
         raise click.UsageError(
             "name a schema: --schema NAME, or register_in below [access] in lake.toml"
@@ -45,8 +45,8 @@ def register(schema: str | None) -> None:
         t.name for t in pipeline.tables if not t.contract.external and lake.store.exists(t.name)
     ]
     named, failed = register_tables(LakeSession(lake), made, chosen)
-    answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
-    raise_first(failed)
+    write_answer({"schema": chosen, "tables": [vars(n) for n in named]}, named)
+    raise_first_error(failed)
 
 
 @click.command()
@@ -62,10 +62,12 @@ def locate(name: str) -> None:
     command lets the lake follow it.
     """
     from backfill_assets.engines.lake_session import LakeSession
-    from backfill_assets.foreign.catalog import locate as locate_table
+    from backfill_assets.foreign.catalog import locate_table as locate_table
 
     if not CATALOG_NAME.fullmatch(name):
         raise click.BadParameter("use SCHEMA.TABLE or CATALOG.SCHEMA.TABLE", param_hint="NAME")
     place, before = locate_table(LakeSession(named_lake()), name)
     moved = f" (before: {before})" if before not in ("", place) else ""
-    answer({"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"])
+    write_answer(
+        {"name": name, "place": place, "before": before}, [f"located    {name}: {place}{moved}"]
+    )

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from backfill_assets.assets.declared import declared, located
+from backfill_assets.assets.declared import catalog_places, declared_tables
 from backfill_assets.kernel.core.addresses import table_address
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import ONE_DAY, ranges
+from backfill_assets.kernel.core.days import ONE_DAY, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.log.file_names import OTHERS, file_fault, name_fault, shown
+from backfill_assets.kernel.log.file_names import OTHERS, file_fault, name_fault, printable_name
 from backfill_assets.kernel.log.log import FileChange, LiveFile, commit_digest
 from backfill_assets.kernel.log.log_bounds import log_fault
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import column_types, footer_in
-from backfill_assets.kernel.tables.embedded import is_delta, not_delta
-from backfill_assets.kernel.tables.table_places import home_of
+from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
+from backfill_assets.kernel.tables.table_places import base_lake_folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -103,7 +103,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observation:
     """What a look at a table of others found."""
 
     table: str
@@ -114,7 +114,7 @@ class Observed:
 
     def __str__(self) -> str:
         changed = (
-            f"rows of {ranges(self.days)} are new or others" if self.days else "no row changed"
+            f"rows of {ranges_text(self.days)} are new or others" if self.days else "no row changed"
         )
         without = (
             f"; {self.without_day} row(s) without a day are left out" if self.without_day else ""
@@ -131,13 +131,13 @@ class Observed:
         }
 
 
-def contract_of(root: Path, table: ExternalTable) -> Contract:
+def external_contract(root: Path, table: ExternalTable) -> Contract:
     """The contract of a declared table, with the columns that were last seen, or are there now if
     the lake never looked; of a log that cannot be read its day alone, so that the other tables can
-    be. Raises SettingsError for a table that does not fit, and as `place_known` does."""
-    place = place_known(root, table)
+    be. Raises SettingsError for a table that does not fit, and as `recorded_place` does."""
+    place = recorded_place(root, table)
     wanted = table.name, place, table.day
-    for known in declared(root):  # of a candidate, those of the lake beside it
+    for known in declared_tables(root):  # of a candidate, those of the lake beside it
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == wanted:
             return contract
@@ -153,13 +153,15 @@ def contract_of(root: Path, table: ExternalTable) -> Contract:
         raise SettingsError(*error.args) from error
 
 
-def place_known(root: Path, table: ExternalTable) -> str:
-    """As `place_of`, of a table that the lake at `root` reads, perhaps by a name in a catalog.
-    Raises SettingsError, too, for such a name whose place is not recorded."""
-    return place_of(table.name, located(root).get(table.table, table.table), home_of(root))
+def recorded_place(root: Path, table: ExternalTable) -> str:
+    """As `external_place`, of a table that the lake at `root` reads, perhaps by a name in a
+    catalog. Raises SettingsError, too, for such a name whose place is not recorded."""
+    return external_place(
+        table.name, catalog_places(root).get(table.table, table.table), base_lake_folder(root)
+    )
 
 
-def place_of(name: str, table: str, base: Path) -> str:
+def external_place(name: str, table: str, base: Path) -> str:
     """The address of a table of others in a bucket, or its absolute folder; relative to `base`,
     which may be this machine's folder of a lake in a bucket. Raises SettingsError for an address
     that none can have."""
@@ -174,30 +176,32 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    if not is_delta(there := others_at(place)):
-        raise refused(name, *not_delta(there))
+    if not is_delta(there := place_of_others(place)):
+        raise external_table_error(name, *why_not_delta(there))
     if why := log_fault(there, version):
-        raise unreadable(name, why)
+        raise unreadable_log_error(name, why)
     try:
         opened = DeltaTable(there.uri(), version=version)
     except (DeltaError, OSError) as error:
         there.refuse_loss(error)
-        raise unreadable(name, f"{place}: {' '.join(str(error).split())}") from error
+        raise unreadable_log_error(name, f"{place}: {' '.join(str(error).split())}") from error
     mode = opened.metadata().configuration.get("delta.columnMapping.mode") or "none"
     if mode != "none":
-        raise refused(name, f"its columns are renamed by column mapping ({mode})", PLAIN)
-    if _has_vectors(opened):
+        raise external_table_error(
+            name, f"its columns are renamed by column mapping ({mode})", PLAIN
+        )
+    if _has_deleted_rows(opened):
         fix = (
             "Have its owner run REORG TABLE … APPLY (PURGE) after delta.enableDeletionVectors = "
             "false"
         )
-        raise refused(
+        raise external_table_error(
             name, "it has deletion vectors, rows that are deleted beside their files", fix
         )
     return opened
 
 
-def _has_vectors(opened: "DeltaTable") -> bool:
+def _has_deleted_rows(opened: "DeltaTable") -> bool:
     from deltalake.exceptions import DeltaError
 
     if "deletionVectors" not in (opened.protocol().reader_features or ()):
@@ -217,7 +221,7 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
     if kinds.get(day) != "DATE":
         is_there = day in {f.name for f in opened.schema().fields}
         why = f"its column {day} is no DATE" if is_there else f"it has no column {day}"
-        raise refused(
+        raise external_table_error(
             name, why, f"Name a column of type DATE as its day; it has {', '.join(kinds)}"
         )
     laid_out = opened.metadata().partition_columns
@@ -226,7 +230,7 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
             f"its files are laid out by {', '.join(laid_out)}: by {day} alone, or by nothing, can "
             "be read"
         )
-        raise refused(name, culprit, PLAIN)
+        raise external_table_error(name, culprit, PLAIN)
     columns = [
         Column(column, kind, column, nullable=column != day) for column, kind in kinds.items()
     ]
@@ -274,12 +278,12 @@ def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | N
 def digest_of_commit(contract: Contract, version: int) -> str:
     """The digest of a commit of a table of others; empty where its log does not have it."""
     try:
-        return commit_digest(others_at(contract.external), version)
+        return commit_digest(place_of_others(contract.external), version)
     except OSError:
         return ""
 
 
-def named_in(table: Place, contract: Contract) -> str:
+def file_prefix(table: Place, contract: Contract) -> str:
     """What the names of others' files begin with in the lake's log of their table: its address in a
     bucket, or a link to its folder, which is made here."""
     if "://" in contract.external:
@@ -289,7 +293,7 @@ def named_in(table: Place, contract: Contract) -> str:
     return f"{link}/"
 
 
-def references(
+def file_references(
     opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = ""
 ) -> list[Reference]:
     """The data files of an opened table of others, which lies at `place`, named below `prefix`, or
@@ -318,7 +322,7 @@ def references(
         file = LiveFile(f"{prefix or ''}{path}", str(value) if value else None, size)
         found.append(Reference(file, rows, first, last))
     if is_theirs and (why := file_fault(place, columns["path"])):
-        raise refused(contract.name, f"its log {why}", PLAIN)
+        raise external_table_error(contract.name, f"its log {why}", PLAIN)
     return found
 
 
@@ -330,7 +334,9 @@ def _refuse_name(contract: Contract, path: str) -> None:
 
 
 def _named_file_error(contract: Contract, path: str, why: str) -> BackfillError:
-    return refused(contract.name, f"its log names the file {shown(path)}, {why}", PLAIN)
+    return external_table_error(
+        contract.name, f"its log names the file {printable_name(path)}, {why}", PLAIN
+    )
 
 
 def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
@@ -356,7 +362,7 @@ def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> 
     now = [contract.partition_column] if contract.partition_column else []
     if before != now:
         by, was = ", ".join(now) or "no column", ", ".join(before) or "no column"
-        raise refused(
+        raise external_table_error(
             contract.name,
             f"it was made anew: {by} lays it out, and {was} did when it was first seen",
             f"Move {where}, which holds what was seen of it and no rows, away, and look again: "
@@ -364,12 +370,12 @@ def refuse_other_layout(contract: Contract, own: "DeltaTable", where: Place) -> 
         )
 
 
-def unreadable(name: str, culprit: str) -> UnreadableLog:
+def unreadable_log_error(name: str, culprit: str) -> UnreadableLog:
     """The error about the log of a table of others."""
     fix = "Have its owner restore its log, or write the table anew as plain files"
     return UnreadableLog(f"the external table {name}", culprit, "Nothing was read or recorded", fix)
 
 
-def refused(name: str, culprit: str, fix: str) -> BackfillError:
+def external_table_error(name: str, culprit: str, fix: str) -> BackfillError:
     """The refusal of a table of others."""
     return BackfillError(f"the external table {name}", culprit, "Nothing was read or recorded", fix)

@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.assets.declared import located
+from backfill_assets.assets.declared import catalog_places
 from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.kernel.core.addresses import SCHEMES, table_address
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.place.choice import others_at
-from backfill_assets.kernel.tables.embedded import is_delta, not_delta
+from backfill_assets.kernel.place.choice import place_of_others
+from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,14 +26,14 @@ BEHIND = (
 )
 
 
-def quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A name in a catalog as statements write it."""
     return ".".join(f"`{part}`" for part in name.split("."))
 
 
-def described(session: "SparkSession", name: str) -> dict[str, str]:
+def catalog_description(session: "SparkSession", name: str) -> dict[str, str]:
     """What the session's catalog says of a table, by Spark's words: Location, Provider, …"""
-    found = session.sql(f"DESCRIBE TABLE EXTENDED {quoted(name)}").collect()
+    found = session.sql(f"DESCRIBE TABLE EXTENDED {quoted_name(name)}").collect()
     rows = [(str(row[0]), str(row[1])) for row in found]
     begins = [number for number, (word, _) in enumerate(rows) if word.startswith(BEHIND)]
     return dict(rows[begins[0] :] if begins else rows)
@@ -50,17 +50,19 @@ def place_in_catalog(session: "SparkSession", name: str) -> str:
             "Write its address as s3://…, az://CONTAINER/… or gs://… for the name, or have its "
             "owner keep it at one"
         )
-        raise _refused(
+        raise _catalog_name_error(
             name, f"it lies at {location}, by which nothing but its engine reads it", fix
         )
-    there = others_at(table_address(plain, Path("/"), f"the table {name}") or plain)
+    there = place_of_others(table_address(plain, Path("/"), f"the table {name}") or plain)
     if not is_delta(there):
         fix = (
             "Let this machine reach what its engine reads (`backfill-assets guide buckets`), or "
             "name another table"
         )
-        raise _refused(
-            name, f"its catalog says {location}, and for this machine {not_delta(there)[0]}", fix
+        raise _catalog_name_error(
+            name,
+            f"its catalog says {location}, and for this machine {why_not_delta(there)[0]}",
+            fix,
         )
     return there.uri() if there.is_store else plain
 
@@ -76,31 +78,33 @@ def _delta_location(session: "SparkSession", name: str) -> str:
     )
     try:
         # Asked first: pyspark prints what `sql` raises.
-        if not session.catalog.tableExists(quoted(name)):
-            raise _refused(name, "the catalog of the session has no table of that name", fix)
-        found = described(session, name)
+        if not session.catalog.tableExists(quoted_name(name)):
+            raise _catalog_name_error(
+                name, "the catalog of the session has no table of that name", fix
+            )
+        found = catalog_description(session, name)
     except PySparkException as error:
         if is_engine_loss(error):
             raise
-        raise _refused(name, str(error).strip().splitlines()[0], fix) from error
+        raise _catalog_name_error(name, str(error).strip().splitlines()[0], fix) from error
     location, provider = found.get("Location", ""), found.get("Provider", "hive").lower()
     if not location:
-        raise _refused(
+        raise _catalog_name_error(
             name, "it is a view, or nothing that lies anywhere", "Name the table that it reads"
         )
     if provider != "delta":
         fix = "Have its owner write it as Delta, or its rows as Parquet files: [source] files = …"
-        raise _refused(
+        raise _catalog_name_error(
             name, f"it is a table of {provider}, and only those of Delta are read by name", fix
         )
     return location
 
 
 @lru_cache(maxsize=4)
-def refuse_moved(session: "SparkSession", root: Path) -> None:
+def refuse_moved_names(session: "SparkSession", root: Path) -> None:
     """Raise SettingsError where a name that the lake at `root` reads a table by leads to another
     table that can be read in the session's catalog; asked once for a session."""
-    for name, place in located(root).items():
+    for name, place in catalog_places(root).items():
         try:
             found = place_in_catalog(session, name)
         except (BackfillError, OSError):
@@ -115,5 +119,5 @@ def refuse_moved(session: "SparkSession", root: Path) -> None:
             )
 
 
-def _refused(name: str, culprit: str, fix: str) -> BackfillError:
+def _catalog_name_error(name: str, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the table {name}", culprit, "Nothing was recorded", fix)

@@ -15,23 +15,28 @@ from datetime import date, timedelta
 
 from deltalake import DeltaTable
 
-from backfill_assets.assets.declared import DeclaredTable, declare
+from backfill_assets.assets.declared import DeclaredTable, declare_table
 from backfill_assets.engines.loss import failing_alone
-from backfill_assets.foreign.adopting import entity_in_logs, entry_of, is_followed, judge_others
+from backfill_assets.foreign.adopting import (
+    entity_in_logs,
+    is_followed,
+    judge_foreign_days,
+    observed_entry,
+)
 from backfill_assets.foreign.external import (
     PLAIN,
-    Observed,
+    Observation,
     Reference,
     days_between,
     days_by_footer,
     days_of_change,
     declaration_of,
     digest_of_commit,
-    named_in,
+    external_table_error,
+    file_prefix,
+    file_references,
     open_external,
-    references,
     refuse_other_layout,
-    refused,
     seen_contract,
 )
 from backfill_assets.kernel.core.clock import utc_today
@@ -40,20 +45,20 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import columns_of, name_of, rows_read
+from backfill_assets.kernel.core.readings import column_sets_read, contract_columns, set_name
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.log.log import file_changes, versions
+from backfill_assets.kernel.log.log import commit_versions, file_changes
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.committer import commit_references
 from backfill_assets.kernel.tables.data_files import gone_or_altered
-from backfill_assets.kernel.tables.embedded import connection, literal, selection
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query, sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import ensure_table
-from backfill_assets.kernel.tables.versions import record
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.tables.versions import record_versions
+from backfill_assets.kernel.write.audit import audit_files
 
 REASON = "observe"
 # The tag of a receipt: version, table id, folder and first day of what was read.
@@ -67,11 +72,11 @@ AHEAD = timedelta(
 )  # later days wait: a day of the year 9999 would make every list of days as long
 
 
-def unseen(lake: Lake, contract: Contract) -> str:
+def unseen_version(lake: Lake, contract: Contract) -> str:
     """What the newest version of a table of others is called, if the lake has not seen it; else "".
     Opens its newest commit, and its log where that is news; raises BackfillError where that cannot
     be read."""
-    with failing_alone(_named(contract)):
+    with failing_alone(_table_in_words(contract)):
         if not contract.external:
             view = lake.store.view(contract.name, contract.day_column)
             return f"version {view.version}, by others" if view.foreign else ""
@@ -80,9 +85,9 @@ def unseen(lake: Lake, contract: Contract) -> str:
         return _version_text(lake, contract, open_external(contract.name, contract.external))
 
 
-def observe_each(
+def observe_tables(
     lake: Lake, contracts: Sequence[Contract]
-) -> tuple[list[Observed], list[BackfillError]]:
+) -> tuple[list[Observation], list[BackfillError]]:
     """Observe every table of others, and each that others may write, too; an error for each that
     cannot be. Readers see what was observed, as after a run. A candidate sees what the lake beside
     it has observed."""
@@ -92,36 +97,38 @@ def observe_each(
             continue
         before = lake.store.head(contract.name)
         try:
-            with failing_alone(_named(contract)):
-                found.append(observe(lake, contracts, contract))
+            with failing_alone(_table_in_words(contract)):
+                found.append(observe_table(lake, contracts, contract))
         except BackfillError as error:
             failed.append(error)
         has_moved |= lake.store.head(contract.name) != before
     if has_moved:
-        record(lake, contracts, REASON)
+        record_versions(lake, contracts, REASON)
     return found, failed
 
 
-def observe(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Observed:
+def observe_table(lake: Lake, contracts: Sequence[Contract], contract: Contract) -> Observation:
     """Take in the newest version of a table of others, under its lock, in at most one commit.
     Raises BackfillError for a table that cannot be read, and a column that has another type now."""
     if not contract.external:
-        days = judge_others(lake, contracts, contract)
-        return Observed(contract.name, lake.store.head(contract.name), days, is_adopted=True)
+        days = judge_foreign_days(lake, contracts, contract)
+        return Observation(contract.name, lake.store.head(contract.name), days, is_adopted=True)
     with lake.store.lock(contract.name):
         if _is_seen(lake, contract):
-            return Observed(contract.name, int(_parted(_seen(lake, contract)[EXTERNAL])[0]))
+            return Observation(
+                contract.name, int(_split_version(_seen_tags(lake, contract)[EXTERNAL])[0])
+            )
         opened = open_external(contract.name, contract.external)
         now, path = seen_contract(declaration_of(contract), opened), lake.table_place(contract.name)
         if lake.store.exists(now.name):
             refuse_other_layout(now, LOGS.opened(path), path)
         asset_key = tuple(now.made_by.split("/")) if now.made_by else ()
-        declare(lake.place, DeclaredTable(now, asset_key, ""))
+        declare_table(lake.place, DeclaredTable(now, asset_key, ""))
         by_name = {one.name: one for one in contracts} | {now.name: now}
         return _Look(lake, now, opened, [*by_name.values()]).commit()
 
 
-def entity_there(
+def entity_in_external(
     lake: Lake, contracts: Sequence[Contract], values: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """For each table of others whose newest observed version has rows with these values, by column:
@@ -132,9 +139,9 @@ def entity_there(
         has_columns = {*values} <= {*contract.column_names}
         if not (contract.external and has_columns and lake.store.exists(contract.name)):
             continue
-        rows = selection(lake.store.data_files(contract), contract)
-        with connection(lake) as engine:
-            query = f"SELECT count(*) FROM ({rows}) WHERE {is_entity(values)}"
+        rows = rows_query(lake.store.data_files(contract), contract)
+        with duckdb_cursor(lake) as engine:
+            query = f"SELECT count(*) FROM ({rows}) WHERE {entity_condition(values)}"
             (found,) = engine.execute(query).fetchone() or (0,)
         if found:
             fix = (
@@ -149,38 +156,44 @@ def entity_there(
     yield from entity_in_logs(lake, contracts, values)
 
 
-def is_entity(values: Mapping[str, str]) -> str:
+def entity_condition(values: Mapping[str, str]) -> str:
     """The condition that a row has these values, by column, as tables show them."""
-    return " AND ".join(f"CAST({quoted(c)} AS VARCHAR) = {literal(v)}" for c, v in values.items())
+    return " AND ".join(
+        f"CAST({quoted_name(c)} AS VARCHAR) = {sql_literal(v)}" for c, v in values.items()
+    )
 
 
-def sets_before(contract: Contract, entries: Iterable[DayEntry]) -> dict[str, tuple[str, ...]]:
+def earlier_column_sets(
+    contract: Contract, entries: Iterable[DayEntry]
+) -> dict[str, tuple[str, ...]]:
     """By their names the sets of columns, fewer than the contract's, that these entries are of."""
     found = {tuple(entry.columns or ()) for entry in entries}
-    return {name_of(columns): columns for columns in found if {*columns} < {*contract.column_names}}
+    return {
+        set_name(columns): columns for columns in found if {*columns} < {*contract.column_names}
+    }
 
 
-def is_as_before(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
+def has_same_rows(contract: Contract, before: DayEntry, profile: DayProfile) -> bool:
     """Whether a day has the rows that its entry names, by a profile with the parts that
-    `sets_before` names: a column that came since is NULL in all of them."""
-    columns, earlier = columns_of(contract), before.columns
+    `earlier_column_sets` names: a column that came since is NULL in all of them."""
+    columns, earlier = contract_columns(contract), before.columns
     if earlier is None or earlier == columns or not profile.rows:
         return before.content == profile.content
     if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
         return False
-    fingerprint = profile.parts.get(name_of(tuple(earlier)))
+    fingerprint = profile.parts.get(set_name(tuple(earlier)))
     if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
         return False
     added = columns.keys() - earlier.keys()
     return all(profile.nulls.get(column) == profile.rows for column in added)
 
 
-def _named(contract: Contract) -> str:
+def _table_in_words(contract: Contract) -> str:
     """The table in an error, by how it came into the lake."""
     return f"the {'external' if contract.external else 'adopted'} table {contract.name}"
 
 
-def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
+def _seen_tags(lake: Lake, contract: Contract) -> Mapping[str, str]:
     """The tags of the newest observation; empty before the first."""
     for commit in lake.store.newest_commits(contract.name):
         if commit.receipt is not None and EXTERNAL in commit.receipt.tags:
@@ -191,11 +204,11 @@ def _seen(lake: Lake, contract: Contract) -> Mapping[str, str]:
 def _is_seen(lake: Lake, contract: Contract) -> bool:
     """Whether the newest commit there is the one that the lake saw last, which no other table or
     log has."""
-    seen = _seen(lake, contract)
+    seen = _seen_tags(lake, contract)
     has_come = LATER in seen and date.fromisoformat(seen[LATER]) <= utc_today() + AHEAD
-    newest = max(versions(others_at(contract.external), whole=True), default=-1)
-    version, table = _parted(seen.get(EXTERNAL, ""))
-    is_same_table = table.endswith(f" in {_where(lake, contract)}")
+    newest = max(commit_versions(place_of_others(contract.external), whole=True), default=-1)
+    version, table = _split_version(seen.get(EXTERNAL, ""))
+    is_same_table = table.endswith(f" in {_place_and_start(lake, contract)}")
     if has_come or version != str(newest) or not is_same_table:
         return False
     return seen.get(COMMIT) == digest_of_commit(contract, newest)
@@ -206,14 +219,17 @@ def _first_day(lake: Lake, contract: Contract) -> date:
 
 
 def _version_text(lake: Lake, contract: Contract, opened: "DeltaTable") -> str:
-    return f"version {opened.version()} of {opened.metadata().id} in {_where(lake, contract)}"
+    return (
+        f"version {opened.version()} of {opened.metadata().id} in "
+        f"{_place_and_start(lake, contract)}"
+    )
 
 
-def _where(lake: Lake, contract: Contract) -> str:
+def _place_and_start(lake: Lake, contract: Contract) -> str:
     return f"{contract.external}, days from {_first_day(lake, contract)}"
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_version(text: str) -> tuple[str, str]:
     """The version of a version's text, and what says which table it is."""
     version, _, table = text.removeprefix("version ").partition(" ")
     return version, table
@@ -226,14 +242,14 @@ class _Look:
         self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]
     ) -> None:
         self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
-        self.path, self.place = lake.table_place(contract.name), others_at(contract.external)
+        self.path, self.place = lake.table_place(contract.name), place_of_others(contract.external)
         self.start, self.end = _first_day(lake, contract), utc_today() + AHEAD
         self.before = lake.store.view(contract.name, contract.day_column)
-        self.seen, self.text = _seen(lake, contract), _version_text(lake, contract, opened)
-        self.prefix = named_in(self.path, contract)
-        there = references(opened, contract, self.place, self.prefix)
-        self.there = {r.file.path: self._spanned(r) for r in there if self._counts(r)}
-        self.here = {r.file.path: r for r in self._named()}
+        self.seen, self.text = _seen_tags(lake, contract), _version_text(lake, contract, opened)
+        self.prefix = file_prefix(self.path, contract)
+        there = file_references(opened, contract, self.place, self.prefix)
+        self.there = {r.file.path: self._with_days(r) for r in there if self._has_lake_days(r)}
+        self.here = {r.file.path: r for r in self._files_in_lake()}
         self.without_day = sum(r.rows or 0 for r in there if self._has_no_day(r))
         self.later = self._first_later_day()
 
@@ -249,11 +265,11 @@ class _Look:
         """Whether the file is in the folder of rows without a day."""
         return bool(self.contract.partition_column) and reference.file.partition is None
 
-    def commit(self) -> Observed:
+    def commit(self) -> Observation:
         """Judge the days that may have changed, and commit the files with the receipts of those
         that did."""
         ensure_table(self.lake, self.contract)
-        entries = self._changed(self._touched())
+        entries = self._changed_entries(self._touched_days())
         tags = {
             EXTERNAL: self.text,
             COMMIT: digest_of_commit(self.contract, self.opened.version()),
@@ -271,7 +287,7 @@ class _Look:
         gone = [r.file for path, r in self.here.items() if path not in both]
         stats = {r.file.path: r.stats(self.contract.day_column) for r in new}
         commit_references(self.path, self.contract, receipt, [r.file for r in new], stats, gone)
-        return Observed(
+        return Observation(
             self.contract.name, self.opened.version(), tuple(receipt.days), self.without_day
         )
 
@@ -280,13 +296,13 @@ class _Look:
         names = self.here.keys() & self.there.keys()
         return {name for name in names if self.here[name].file == self.there[name].file}
 
-    def _counts(self, reference: Reference) -> bool:
+    def _has_lake_days(self, reference: Reference) -> bool:
         """Whether the file may hold rows of days of the lake."""
         if self._has_no_day(reference):
             return False
         return reference.last is None or reference.last >= self.start
 
-    def _spanned(self, reference: Reference) -> Reference:
+    def _with_days(self, reference: Reference) -> Reference:
         """The reference with its days, from the file's footer where the log does not say."""
         if reference.last is None:
             # A file that is gone is refused by name, if its rows are needed.
@@ -294,19 +310,19 @@ class _Look:
                 return days_by_footer(reference, self.path, self.contract)
         return reference
 
-    def _named(self) -> Iterable[Reference]:
+    def _files_in_lake(self) -> Iterable[Reference]:
         """The files that the lake's own log names now."""
         if self.before.version < 0:
             return ()
-        return references(
+        return file_references(
             LOGS.opened(self.path, self.before.version), self.contract, self.path, None
         )
 
-    def _touched(self) -> set[date] | None:
+    def _touched_days(self) -> set[date] | None:
         """The days that may hold other rows than when the lake last looked; None: any."""
-        if not self._goes_on():
+        if not self._is_same_log():
             return None
-        moved = self._moved()
+        moved = self._moved_days()
         if moved is None:  # then by the files that are new or gone
             both = self._files_in_both()
             files = (*self.here.items(), *self.there.items())
@@ -320,20 +336,20 @@ class _Look:
             touched.update(d for d in days if self.start <= d <= self.end)
         return touched
 
-    def _goes_on(self) -> bool:
+    def _is_same_log(self) -> bool:
         """Whether it is the table that was seen, from the same first day on, and its log was not
         put back since."""
-        seen, table = _parted(self.seen.get(EXTERNAL, ""))
-        if table != _parted(self.text)[1] or int(seen) > self.opened.version():
+        seen, table = _split_version(self.seen.get(EXTERNAL, ""))
+        if table != _split_version(self.text)[1] or int(seen) > self.opened.version():
             return False
         digest = digest_of_commit(self.contract, int(seen))
         return digest in ("", self.seen.get(COMMIT))  # "": their log was cleaned
 
-    def _moved(self) -> list[Iterable[date] | None] | None:
+    def _moved_days(self) -> list[Iterable[date] | None] | None:
         """The days (None: any) of each file by which a commit since the last look moved rows; None
         where their log does not go back so far. A file may have come and gone in between."""
         try:
-            span = range(int(_parted(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
+            span = range(int(_split_version(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
             changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
         except (OSError, ValueError, BackfillError):
             return None
@@ -347,28 +363,28 @@ class _Look:
                 found.append(days_of_change(change, self.contract))
         return found
 
-    def _changed(self, touched: set[date] | None) -> Mapping[date, DayEntry]:
+    def _changed_entries(self, touched: set[date] | None) -> Mapping[date, DayEntry]:
         """The entries of days whose rows, or columns, are others than their receipts say."""
-        profiles = {**self._profiles(touched)}
+        profiles = {**self._day_profiles(touched)}
         self.without_day += profiles.pop(None, DayProfile()).rows
         known = self.before.latest
         found = {d: p for d, p in profiles.items() if d and self.start <= d <= self.end}
         looked_at = known.keys() if touched is None else known.keys() & touched
-        without_rows = (looked_at | self._between({*known, *found})) - found.keys()
-        entries, read = {}, rows_read(self.contracts, self.contract.name)
+        without_rows = (looked_at | self._empty_days({*known, *found})) - found.keys()
+        entries, read = {}, column_sets_read(self.contracts, self.contract.name)
         for day, profile in {**dict.fromkeys(without_rows, DayProfile()), **found}.items():
-            if day in known and is_as_before(self.contract, known[day].entry, profile):
+            if day in known and has_same_rows(self.contract, known[day].entry, profile):
                 continue
-            entries[day] = entry_of(self.contract, profile, read)
+            entries[day] = observed_entry(self.contract, profile, read)
         return entries
 
-    def _between(self, days: Collection[date]) -> set[date]:
+    def _empty_days(self, days: Collection[date]) -> set[date]:
         """The days without rows before the last one, that of today at most: the others' table is
         all there is."""
         last = min(max(days, default=date.min), utc_today())
         return {d for d in days_between(self.start, last) if d not in days}
 
-    def _profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
+    def _day_profiles(self, touched: set[date] | None) -> Mapping[date | None, DayProfile]:
         """The profiles of these days (None: all), and of rows without a day in the files that hold
         them."""
         if touched is not None and not touched:
@@ -379,16 +395,16 @@ class _Look:
                 f"version {self.opened.version()} names {len(lost)} file(s) that are gone, first "
                 f"{lost[0].path}"
             )
-            raise refused(
+            raise external_table_error(
                 self.contract.name, culprit, "Have its owner restore them, or vacuum it less early"
             )
         unknown = [r.file.path for r in read if r.file.path not in self.here]
         if why := data_fault(self.path, unknown):
-            raise refused(self.contract.name, why, PLAIN)
-        earlier = sets_before(self.contract, (r.entry for r in self.before.latest.values()))
-        parts = {**rows_read(self.contracts, self.contract.name), **earlier}
+            raise external_table_error(self.contract.name, why, PLAIN)
+        earlier = earlier_column_sets(self.contract, (r.entry for r in self.before.latest.values()))
+        parts = {**column_sets_read(self.contracts, self.contract.name), **earlier}
         paths = [str(self.path.local(r.file.path)) for r in read]
-        profiles = audit(self.lake, paths, self.contract, parts)
+        profiles = audit_files(self.lake, paths, self.contract, parts)
         if touched is None:
             return profiles
         wanted = {None, *touched}

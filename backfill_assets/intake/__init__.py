@@ -9,8 +9,8 @@ from backfill_assets.kernel.core.rooms import Command, Room
 
 ROOM = Room(
     name="intake",
-    loaders=("intake.raw:load",),
-    deliveries=("intake.landed_state:deliveries_of",),
+    loaders=("intake.raw:load_raw",),
+    deliveries=("intake.landed_state:source_deliveries",),
     commands={
         "scan": Command(
             "cli.landing_command:scan",

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.auditor import is_for_engine, rows_of
+from backfill_assets.engines.auditor import file_rows, is_audited_by_engine
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
-from backfill_assets.kernel.tables.embedded import connection, materialized
-from backfill_assets.kernel.tables.fingerprints import PIECES, part_hashes, pieces, row_hash
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, materialized_rows
+from backfill_assets.kernel.tables.fingerprints import PIECES, hash_pieces, part_hashes, row_hash
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import fill_by_batches, stage_query
-from backfill_assets.kernel.tables.staging import Staged, filling
+from backfill_assets.kernel.tables.staging import Staged, fill_staging
 from backfill_assets.kernel.write.audit import ROW
 from backfill_assets.kernel.write.session import Session
 
@@ -57,9 +57,9 @@ class RawDeliveries:
         kept: bool = False,
     ) -> Iterator[str]:
         """A query for `narrow` of the deliveries in the files of a version (`store.data_files`),
-        valid while the block runs (`embedded.materialized`)."""
+        valid while the block runs (`embedded.materialized_rows`)."""
         files = self.lake.store.data_files(self.raw, version, days, altered=altered)
-        with materialized(
+        with materialized_rows(
             self.lake, files, self.raw, lambda rows: narrow(self.of(rows)), kept
         ) as query:
             yield query
@@ -73,7 +73,7 @@ class RawDeliveries:
         hashed = ", ".join(f"{text} AS {name}" for name, text in hashes.items())
         every = list[str]()
         for name in hashes:
-            every += pieces(name)
+            every += hash_pieces(name)
         of_hashes = ", ".join(f"{piece} AS piece_{i}" for i, piece in enumerate(every))
         event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
         lateness = "epoch_us(arrival_ts) - epoch_us(event_ts)"
@@ -86,7 +86,7 @@ class RawDeliveries:
 
     def fetched(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with connection(self.lake) as engine:
+        with duckdb_cursor(self.lake) as engine:
             return engine.execute(query).fetchall()
 
     def stage(self, ledger: Contract, query: str) -> Staged:
@@ -95,7 +95,7 @@ class RawDeliveries:
 
 
 @dataclass
-class RawDeliveriesThere(RawDeliveries):
+class RawDeliveriesByEngine(RawDeliveries):
     """The same by the lake's engine, which reads the files where they lie; only rows of the ledger
     come here."""
 
@@ -114,7 +114,7 @@ class RawDeliveriesThere(RawDeliveries):
         """As `RawDeliveries.rows`; the query selects from frames of this object."""
         files = self.lake.store.files(self.raw, version, days, altered=altered)
         frame = f"deliveries_{len(self.frames)}"
-        self.frames[frame] = rows_of(self.lake_session.spark(), files, self.raw)
+        self.frames[frame] = file_rows(self.lake_session.spark(), files, self.raw)
         yield narrow(self.of(f"SELECT * FROM {frame}"))
 
     def fetched(self, query: str) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ class RawDeliveriesThere(RawDeliveries):
 
     def stage(self, ledger: Contract, query: str) -> Staged:
         """The rows of a query, staged."""
-        with filling(self.lake, ledger) as staged:
+        with fill_staging(self.lake, ledger) as staged:
             batches = self._engine_rows().frame(query).toArrow().to_reader()
             fill_by_batches(self.lake, ledger, batches, staged)
         return staged
@@ -132,7 +132,7 @@ class RawDeliveriesThere(RawDeliveries):
         return EngineRows(self.lake_session.spark(), **self.frames)
 
 
-def deliveries_of(
+def raw_deliveries(
     lake_session: Session,
     raw: Contract,
     parts: Sets,
@@ -143,7 +143,9 @@ def deliveries_of(
     """The deliveries of raw as they are to be read where these days of a version are: by the engine
     where it would count these files (`[audit]`)."""
     files = lake_session.lake.store.files(raw, version, days, altered=True)
-    made = RawDeliveriesThere if is_for_engine(lake_session, raw, files) else RawDeliveries
+    made = (
+        RawDeliveriesByEngine if is_audited_by_engine(lake_session, raw, files) else RawDeliveries
+    )
     return made(lake_session, raw, parts, by_key)
 
 
@@ -152,13 +154,13 @@ def ledger_rows(
 ) -> str:
     """SQL selecting the ledger's rows for the arrival days of `arrived`.
 
-    `placed` selects, as `placed_keys` does, from all rows with the keys of `arrived`, or more
+    `placed` selects, as `keys_with_days` does, from all rows with the keys of `arrived`, or more
     (None: of `arrived`). `lacking`: the arrival days whose files lack a column of raw's, which
     reads as NULL: their fingerprints say so (`LACKING`).
     """
     pieces = [f"piece_{i}" for i in range(PIECES * (1 + len(parts)))]
     per_key = ", ".join(f"sum({p}) AS {p}" for p in pieces)
-    near = placed_keys("SELECT * FROM arrived")
+    near = keys_with_days("SELECT * FROM arrived")
     if placed:
         near = f"SELECT * FROM ({placed}) SEMI JOIN arrived USING (event_key)"
     return f"""
@@ -168,7 +170,7 @@ several AS (SELECT event_key AS moved_key FROM days GROUP BY 1 HAVING count(*) >
 per_key AS (SELECT arrival_date, event_key, count(*) AS rows, {per_key} FROM arrived GROUP BY 1, 2),
 counted AS (SELECT arrival_date, event_date, sum(rows) AS deliveries, count(*) AS keys,
                    count(moved_key) AS moved_keys,
-                   {_fingerprints(pieces, parts, lacking)} AS fingerprint
+                   {_fingerprint_expression(pieces, parts, lacking)} AS fingerprint
             FROM per_key JOIN days USING (event_key) LEFT JOIN several ON event_key = moved_key
             GROUP BY 1, 2),
 latest AS (SELECT arrival_date, event_date, max(late) AS most
@@ -179,7 +181,7 @@ SELECT arrival_date, event_date, CAST(deliveries AS BIGINT) AS deliveries, keys,
 FROM counted LEFT JOIN latest USING (arrival_date, event_date)"""
 
 
-def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
+def _fingerprint_expression(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -> str:
     """The expression of the text that `kernel.core.readings.fingerprint_in` reads, over the sums of
     each fingerprint."""
     texts = list[str]()
@@ -195,24 +197,24 @@ def _fingerprints(sums: Sequence[str], parts: Sets, lacking: Collection[date]) -
     return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING}' ELSE {usual} END"
 
 
-def placed_keys(rows: str) -> str:
+def keys_with_days(rows: str) -> str:
     """SQL selecting key, arrival day and event day (NULL: of a delete) of a query for
     deliveries."""
     return f"SELECT event_key, arrival_date, event_date FROM ({rows})"
 
 
-def of_keys(rows: str, *others: str) -> str:
+def rows_of_keys(rows: str, *others: str) -> str:
     """SQL selecting the `rows` whose key occurs in one of the other queries."""
     keys = " UNION ALL ".join(f"SELECT event_key FROM ({query})" for query in others)
     return f"SELECT * FROM ({rows}) SEMI JOIN ({keys}) USING (event_key)"
 
 
-def changed_days(before: str, after: str, others: str) -> str:
+def days_of_moved_keys(before: str, after: str, others: str) -> str:
     """SQL selecting the arrival days of all keys whose set of event days differs between `before`
     and `after`.
 
-    `before` and `after` select from the loaded days then and now, as `placed_keys` does; `others`
-    from all other days.
+    `before` and `after` select from the loaded days then and now, as `keys_with_days` does;
+    `others` from all other days.
     """
     return f"""
 WITH old AS ({before}), new AS ({after}),

@@ -14,31 +14,31 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.intake.arrival_rows import (
-    changed_days,
-    deliveries_of,
+    days_of_moved_keys,
+    keys_with_days,
     ledger_rows,
-    of_keys,
-    placed_keys,
+    raw_deliveries,
+    rows_of_keys,
 )
-from backfill_assets.intake.ledger import ARRIVALS, of_source
-from backfill_assets.intake.paths import day_text
+from backfill_assets.intake.ledger import ARRIVALS, ledger_of_source
+from backfill_assets.intake.paths import key_day_text
 from backfill_assets.intake.settings import landed_source
-from backfill_assets.kernel.core.contracts import Contract, versions_of
+from backfill_assets.kernel.core.contracts import Contract, landed_by_versions
 from backfill_assets.kernel.core.frontier import Frontiers
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import (
     Sets,
-    columns_again,
-    deliveries_read,
+    days_with_columns_again,
+    delivery_sets_read,
     lacking_columns,
 )
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.view import LakeView, Source
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import Staged, begin
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.tables.staging import Staged, begin_staging
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 from backfill_assets.kernel.write.session import Session
 
 # Above this share of loaded days it is cheaper to compute all rows than to find the touched ones.
@@ -50,7 +50,7 @@ BY_KEY = " by key "
 
 def commit_arrivals(
     lake_session: Session, contracts: Sequence[Contract], view: LakeView, provenance: Provenance
-) -> Published:
+) -> WriteResult:
     """Bring the ledger of the lake's source up to raw's head, and name raw's version in its
     receipt.
 
@@ -63,19 +63,21 @@ def commit_arrivals(
     name = lake_session.lake.source
     raw = next(c for c in contracts if c.is_landed and c.source == name)
     lake, source = lake_session.lake, view.source(raw.name)
-    by_key = _by_key(lake, source, provenance.settings_digest)
-    affected, staged = _changed_rows(lake_session, raw, source, _parts(contracts, raw), by_key)
+    by_key = _key_day_promise(lake, source, provenance.settings_digest)
+    affected, staged = _changed_rows(
+        lake_session, raw, source, _read_column_sets(contracts, raw), by_key
+    )
     affected |= source.doubted_arrivals()
     try:
         entries = _day_entries(lake, staged, source, affected, by_key)
         digests = {day: entry.input_digest for day, entry in entries.items()}
         head = source.loaded.version
         write = Write(
-            of_source(ARRIVALS, name),
+            ledger_of_source(ARRIVALS, name),
             staged,
             entries,
             source.ledger.version,
-            _signed(provenance, raw, view, source, head),
+            _ledger_provenance(provenance, raw, view, source, head),
             always=source.loaded_version != head,
             force=bool(source.doubted_arrivals()),
         )
@@ -88,15 +90,15 @@ def _changed_rows(
     lake_session: Session, raw: Contract, source: Source, parts: Sets, by_key: str
 ) -> tuple[set[date], Staged]:
     """The arrival days whose rows of the ledger may differ since it was written, and their rows of
-    today, staged. `by_key`: as `_by_key` gives it."""
+    today, staged. `by_key`: as `_key_day_promise` gives it."""
     recorded = source.loaded_version
     moved = {d for d, receipt in source.loaded.latest.items() if receipt.version > recorded}
-    moved |= columns_again(source, raw)
+    moved |= days_with_columns_again(source, raw)
     if by_key:
-        return _staged_by_key(lake_session, raw, source, moved, parts, by_key)
-    if moved or source.doubted_arrivals() or _days_by_key(source):
-        return _staged(lake_session, raw, source, moved, parts)
-    return moved, begin(lake_session.lake, of_source(ARRIVALS, raw.source))
+        return _staged_rows_by_key(lake_session, raw, source, moved, parts, by_key)
+    if moved or source.doubted_arrivals() or _days_computed_by_key(source):
+        return _staged_rows(lake_session, raw, source, moved, parts)
+    return moved, begin_staging(lake_session.lake, ledger_of_source(ARRIVALS, raw.source))
 
 
 def _day_entries(
@@ -104,7 +106,7 @@ def _day_entries(
 ) -> dict[date, DayEntry]:
     """The entries of the ledger's receipt for these days; a day without a row has one, too."""
     latest, entries = source.loaded.latest, dict[date, DayEntry]()
-    audited = audit(lake, staged.paths, of_source(ARRIVALS, source.name))
+    audited = audit_files(lake, staged.paths, ledger_of_source(ARRIVALS, source.name))
     for day in days:
         profile = audited.get(day, DayProfile())
         loaded = latest[day].entry.fingerprint if day in latest else ""
@@ -112,7 +114,7 @@ def _day_entries(
     return entries
 
 
-def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
+def _key_day_promise(lake: Lake, source: Source, settings_digest: str) -> str:
     """How keys name event days, as the ledger's digests end with it; "" where they need not:
     without `key_day`, and while a loaded day was judged without this one. Judged with it are days
     loaded under settings of this digest, and days that the ledger says so of and that were not
@@ -122,7 +124,7 @@ def _by_key(lake: Lake, source: Source, settings_digest: str) -> str:
     if template is None:
         return ""
     promise = f"{BY_KEY}{template!r} from {lake.settings.start_date}, early by {early} days"
-    known, recorded = _days_by_key(source, promise), source.loaded_version
+    known, recorded = _days_computed_by_key(source, promise), source.loaded_version
     for day, receipt in source.loaded.latest.items():
         is_of_these_settings = receipt.settings_digest == settings_digest
         is_in_ledger = day in known and receipt.version <= recorded
@@ -136,18 +138,18 @@ def _day_of_key(lake: Lake) -> str:
     """SQL of the event day that a key names, NULL where no usable upsert can have it."""
     settings = lake.settings
     template = landed_source(settings.source).key_day or ""
-    day = f"TRY_CAST({day_text(template)} AS DATE)"
+    day = f"TRY_CAST({key_day_text(template)} AS DATE)"
     newest = f"arrival_date + {settings.lateness.early_tolerance_days}"
     is_usable = f"{day} BETWEEN DATE '{settings.start_date}' AND {newest}"
     return f"CASE WHEN {is_usable} THEN {day} END"
 
 
-def _days_by_key(source: Source, how: str = BY_KEY) -> set[date]:
+def _days_computed_by_key(source: Source, how: str = BY_KEY) -> set[date]:
     """The days of the ledger that were computed from their own deliveries alone."""
     return {d for d, r in source.ledger.latest.items() if how in r.entry.input_digest}
 
 
-def _staged_by_key(
+def _staged_rows_by_key(
     lake_session: Session,
     raw: Contract,
     source: Source,
@@ -155,17 +157,17 @@ def _staged_by_key(
     parts: Sets,
     by_key: str,
 ) -> tuple[set[date], Staged]:
-    """As `_staged`, where keys name their event days: no load changes rows of another day. Loaded
-    days that were computed otherwise before are computed again.
+    """As `_staged_rows`, where keys name their event days: no load changes rows of another day.
+    Loaded days that were computed otherwise before are computed again.
     """
     loaded, head = _loaded_days(source), source.loaded.version
-    trusted = set[date]() if source.doubted_arrivals() else _days_by_key(source, by_key)
+    trusted = set[date]() if source.doubted_arrivals() else _days_computed_by_key(source, by_key)
     days = moved | (loaded - trusted)
     read = loaded & days
     lacking = _lacking_days(source, raw, read)
-    by = deliveries_of(lake_session, raw, parts, head, read, _day_of_key(lake_session.lake))
+    by = raw_deliveries(lake_session, raw, parts, head, read, _day_of_key(lake_session.lake))
     with by.rows(head, read, lambda rows: ledger_rows(rows, None, parts, lacking)) as rows:
-        return days, by.stage(of_source(ARRIVALS, raw.source), rows)
+        return days, by.stage(ledger_of_source(ARRIVALS, raw.source), rows)
 
 
 def _loaded_days(source: Source) -> set[date]:
@@ -179,14 +181,14 @@ def _lacking_days(source: Source, raw: Contract, days: Collection[date]) -> set[
     return {day for day in days if lacking_columns(latest[day].entry, raw.columns)}
 
 
-def _parts(contracts: Sequence[Contract], raw: Contract) -> Sets:
+def _read_column_sets(contracts: Sequence[Contract], raw: Contract) -> Sets:
     """The sets of columns that tables read of the deliveries of this raw, not of other sources."""
-    others = {name for name, landed in versions_of(contracts).items() if landed != raw.name}
+    others = {name for name, landed in landed_by_versions(contracts).items() if landed != raw.name}
     read_by = (c for c in contracts if c.name not in others)
-    return deliveries_read(read_by, (c for c in raw.column_names if c not in LANDED))
+    return delivery_sets_read(read_by, (c for c in raw.column_names if c not in LANDED))
 
 
-def _signed(
+def _ledger_provenance(
     provenance: Provenance, raw: Contract, view: LakeView, source: Source, version: int
 ) -> Provenance:
     """The provenance of the ledger, which names raw's head and the frontier that follows from
@@ -200,16 +202,16 @@ def _signed(
     )
 
 
-def _staged(
+def _staged_rows(
     lake_session: Session, raw: Contract, source: Source, moved: set[date], parts: Sets
 ) -> tuple[set[date], Staged]:
     """The arrival days whose rows a load may change, and their rows, staged: `moved`, and all days
     of keys whose event days changed. Rows of days that were not loaded are the same before and
     after; keys of other days that have other event days now are looked for again.
     """
-    loaded, by_key = _loaded_days(source), _days_by_key(source)
-    ledger, head = of_source(ARRIVALS, raw.source), source.loaded.version
-    by = deliveries_of(lake_session, raw, parts, head, loaded)
+    loaded, by_key = _loaded_days(source), _days_computed_by_key(source)
+    ledger, head = ledger_of_source(ARRIVALS, raw.source), source.loaded.version
+    by = raw_deliveries(lake_session, raw, parts, head, loaded)
     lacking = _lacking_days(source, raw, loaded)
     are_most = len(moved & loaded) > WHOLE_SHARE * len(loaded)
     is_untrusted = source.loaded_version < 0 or by_key or source.doubted_arrivals()
@@ -220,13 +222,16 @@ def _staged(
     # Where the ledger has nothing of these days, no key had an event day because of them.
     known = moved if _has_rows_of(source, moved) else set[date]()
     with (
-        by.rows(source.loaded_version, known, placed_keys, altered=True) as before,
-        by.rows(head, moved, placed_keys) as after,
+        by.rows(source.loaded_version, known, keys_with_days, altered=True) as before,
+        by.rows(head, moved, keys_with_days) as after,
         by.rows(
-            head, loaded - moved, lambda rows: of_keys(placed_keys(rows), before, after), kept=True
+            head,
+            loaded - moved,
+            lambda rows: rows_of_keys(keys_with_days(rows), before, after),
+            kept=True,
         ) as near,
     ):
-        touched = {day for (day,) in by.fetched(changed_days(before, after, near))} - moved
+        touched = {day for (day,) in by.fetched(days_of_moved_keys(before, after, near))} - moved
         if not touched:
             placed = f"SELECT * FROM ({after}) UNION ALL SELECT * FROM ({near})"
             with by.rows(head, moved & loaded) as arrived:
@@ -234,7 +239,7 @@ def _staged(
     days = moved | touched
     with (
         by.rows(head, days & loaded) as arrived,
-        by.rows(head, None, lambda rows: of_keys(placed_keys(rows), arrived)) as placed,
+        by.rows(head, None, lambda rows: rows_of_keys(keys_with_days(rows), arrived)) as placed,
     ):
         return days, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
 

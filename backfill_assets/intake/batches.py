@@ -99,7 +99,7 @@ class TextParser(ABC, Generic[Row]):
             columns = self._plain_columns(stretch)
             if columns is not None:
                 if self._rows:
-                    yield self._batch()
+                    yield self._take_batch()
                 size = len(next(iter(columns.values())))
                 yield Batch(self._first, size, columns, {})
                 self._first += size
@@ -108,10 +108,10 @@ class TextParser(ABC, Generic[Row]):
             behind = lines.number + stretch.count(b"\n")
             while lines.number <= behind:
                 if next(judged, done) is done:
-                    yield self._batch()
+                    yield self._take_batch()
                     return
                 if self._is_full():
-                    yield self._batch()
+                    yield self._take_batch()
 
     def spans(self, lines: TextLines) -> Iterator[range]:
         """Yield the physical lines of each record, numbered from 0; raises Unreadable."""
@@ -120,7 +120,7 @@ class TextParser(ABC, Generic[Row]):
             end = lines.number - self._lines_ahead
             if self._rows:
                 yield range(before, end)
-                self._batch()
+                self._take_batch()
             before = end
 
     def add(self, row: Row, size_bytes: int) -> None:
@@ -130,7 +130,7 @@ class TextParser(ABC, Generic[Row]):
 
     def add_bad(self, record: bytes, reason: str) -> None:
         """Add an unusable record."""
-        self._bad[len(self._rows)] = (kept_text(record, self._limits), reason)
+        self._bad[len(self._rows)] = (record_beginning(record, self._limits), reason)
         self.add(self._blank, len(self._bad[len(self._rows)][0]))
 
     def _plain_columns(self, stretch: bytes) -> Mapping[str, Values] | None:
@@ -145,7 +145,7 @@ class TextParser(ABC, Generic[Row]):
             return True
         return rows * len(self._names.known) >= limits.batch_cells
 
-    def _batch(self) -> Batch:
+    def _take_batch(self) -> Batch:
         """The records that wait (perhaps none) as a batch; starts the next one."""
         made = Batch(self._first, len(self._rows), self.cut(self._rows), self._bad)
         self._first += len(self._rows)
@@ -167,11 +167,12 @@ class ColumnNames:
         for name in names:
             folded = folded_name(name)
             if folded in fresh:
-                raise BadRecord(f"the name {shown(name)} occurs twice, case aside")
+                raise BadRecord(f"the name {quoted_text(name)} occurs twice, case aside")
             if folded in self._folded:
-                before = shown(self._folded[folded])
+                before = quoted_text(self._folded[folded])
                 raise BadRecord(
-                    f"the name {shown(name)} was {before} in a line before, and case makes no "
+                    f"the name {quoted_text(name)} was {before} in a line before, and case makes "
+                    "no "
                     "difference"
                 )
             why = name_fault(name)
@@ -196,8 +197,8 @@ def name_fault(name: str) -> str | None:
     if len(name) > NAME_CHARS:
         return f"a column's name is longer than {NAME_CHARS} characters"
     if any(ord(c) < 32 for c in name):
-        return f"the name {shown(name)} has control characters"
-    return f"the name {shown(name)} is reserved" if RESERVED.fullmatch(name) else None
+        return f"the name {quoted_text(name)} has control characters"
+    return f"the name {quoted_text(name)} is reserved" if RESERVED.fullmatch(name) else None
 
 
 def refuse_mark(record: bytes) -> None:
@@ -209,12 +210,12 @@ def refuse_mark(record: bytes) -> None:
         )
 
 
-def shown(text: str) -> str:
+def quoted_text(text: str) -> str:
     """A name or value quoted, escaped, and cut at 80 characters, for a reason."""
     return ascii(text if len(text) <= 80 else text[:77] + "...")
 
 
-def kept_text(record: bytes, limits: Limits) -> str:
+def record_beginning(record: bytes, limits: Limits) -> str:
     """The beginning of an unusable record as text: invalid UTF-8 as \\xNN, NUL as \\x00."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     text = decoder.decode(record[: limits.text_bytes], final=len(record) <= limits.text_bytes)

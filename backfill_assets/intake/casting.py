@@ -16,7 +16,7 @@ from sqlglot import exp
 from backfill_assets.intake.expression_types import is_floating, typed_tree
 from backfill_assets.intake.session_free import has_no_day
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
-from backfill_assets.kernel.core.engines import Engine, advice, culprit
+from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.scans import UNFIT
 
@@ -32,14 +32,14 @@ FRACTION = r"^\s*[+-]?\d*\.((?:\d*[1-9])?)0*\s*$"
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
-def misfit(found: str, kind: ColumnType) -> bool:
+def is_misfit(found: str, kind: ColumnType) -> bool:
     """Whether values of the type `found` (Spark's simple name) fit no column of `kind`."""
     if kind.kind == ARRAY:
         return found not in ("string", "void", kind.spark)
     return found.startswith(("struct", "array", "map"))
 
 
-def as_target(value: "Column", found: str, kind: ColumnType) -> "Column":
+def exact_cast(value: "Column", found: str, kind: ColumnType) -> "Column":
     """The value (of the type `found`) as `kind`; NULL where it is not exactly one."""
     from pyspark.sql import functions as F
 
@@ -88,7 +88,7 @@ def _as_exact_decimal(value: "Column", source: str, kind: ColumnType) -> "Column
     return F.when(fits, rounded)
 
 
-def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
+def is_lost_in_cast(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
     """Whether a value that is not NULL became NULL in its cast; an empty text may, but not in a
     column of text."""
     from pyspark.sql import functions as F
@@ -99,7 +99,7 @@ def is_lost(value: "Column", cast: "Column", kind: ColumnType) -> "Column":
     return F.coalesce(given, F.lit(False)) & cast.isNull()
 
 
-def vessel(value: "Column", kind: ColumnType) -> "Column":
+def packed_value(value: "Column", kind: ColumnType) -> "Column":
     """The value as text in bytes: `1` and its digits, `0` for NULL; NULL itself only where
     evaluating it raised.
 
@@ -118,7 +118,7 @@ def vessel(value: "Column", kind: ColumnType) -> "Column":
     return F.try_to_binary(text, F.lit("utf-8"))
 
 
-def unpacked(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
+def unpacked_value(packed: "Column", value: "Column", kind: ColumnType) -> "Column":
     """The value that a vessel holds. An array is evaluated again, where it is known not to
     raise."""
     from pyspark.sql import functions as F
@@ -144,14 +144,16 @@ class UnfitSelect(Exception):
         super().__init__(UNFIT + why)
 
 
-def refuse_differing(expressions: Iterable[str], types: Mapping[str, str], engine: Engine) -> None:
+def refuse_engine_differences(
+    expressions: Iterable[str], types: Mapping[str, str], engine: Engine
+) -> None:
     """Raise SettingsError naming an expression that differs on the engine; `types` are those of the
     file's columns."""
     for expression in expressions:
         names = engine.differences(expression, types, landed=True)
         if names:
-            what = f"{culprit(names, engine)}: `{' '.join(expression.split())}`"
-            raise SettingsError(OF_SELECT, what, "Nothing was read", advice(names))
+            what = f"{differences_culprit(names, engine)}: `{' '.join(expression.split())}`"
+            raise SettingsError(OF_SELECT, what, "Nothing was read", differences_advice(names))
 
 
 def refuse_texts_of_fractions(expressions: Iterable[str], types: Mapping[str, str]) -> None:
@@ -162,17 +164,17 @@ def refuse_texts_of_fractions(expressions: Iterable[str], types: Mapping[str, st
         for cast in typed_tree(expression, types).find_all(exp.Cast):
             is_to_text = cast.to.this in exp.DataType.TEXT_TYPES
             if is_to_text and is_floating(cast.this):
-                raise _of_fractions(cast.this.sql("spark"))
+                raise _fraction_text_error(cast.this.sql("spark"))
 
 
-def _of_fractions(name: str) -> UnfitSelect:
+def _fraction_text_error(name: str) -> UnfitSelect:
     fix = "cast it to BIGINT or DECIMAL(p,s) before, or declare it a number in [source.payload]"
     return UnfitSelect(
         f"{name} is double, and a number has several texts then (1 and 1.0, 3.0E7): {fix}"
     )
 
 
-def uncast(name: str, engine: Engine) -> SettingsError:
+def undetected_cast_error(name: str, engine: Engine) -> SettingsError:
     """Return the refusal of a cast in the nullable column `name`, where a failed cast looks like
     NULL."""
     return SettingsError(
@@ -183,7 +185,7 @@ def uncast(name: str, engine: Engine) -> SettingsError:
     )
 
 
-def without_doubt(
+def undoubted_value(
     name: str, value: "Column", given: "Column", found: str, kind: ColumnType, engine: Engine
 ) -> "tuple[Column, list[Column]]":
     """Return the value where the engine reads `given` as Spark does, and why it is NULL elsewhere.
@@ -191,7 +193,7 @@ def without_doubt(
     from pyspark.sql import functions as F
 
     if kind.kind == "STRING" and found in ("float", "double"):
-        raise _of_fractions(name)
+        raise _fraction_text_error(name)
     if not engine.converts(found, kind):
         fix = 'set engine = "embedded" (it reads the file) or give another type'
         raise UnfitSelect(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.intake.content_store import StoredFile, find_content
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.port import Place
@@ -29,11 +29,11 @@ def note_kinds(
     if not contents:
         return
     if not store.exists(FILE):
-        found = ((path, find(store, name)) for path, name in [*before][-AT_FIRST:])
+        found = ((path, find_content(store, name)) for path, name in [*before][-AT_FIRST:])
         contents = [*((path, content) for path, content in found if content is not None), *contents]
     known = store.read_json(FILE)
     for path, content in contents:
-        for name, kind in _kinds(content).items():
+        for name, kind in _column_kinds(content).items():
             known.setdefault(name, {})[kind] = path
     store.write(FILE, json.dumps(known, sort_keys=True).encode())
 
@@ -49,14 +49,14 @@ def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, s
     return several
 
 
-def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
+def columns_made_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
     """The columns of files, in small letters, that `select` makes texts of, unless it casts them to
     another type first; none if it cannot be read. `types` are of the delivery columns."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    from backfill_assets.intake.select import expressions, names_of
+    from backfill_assets.intake.select import select_expressions, selected_names
 
     def is_cast(node: Any) -> bool:
         """Whether the value is cast to something else than a text."""
@@ -64,7 +64,9 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
 
     told = set()
     with suppress(SettingsError, SqlglotError):
-        for name, expression in zip(names_of(select), expressions(select), strict=True):
+        for name, expression in zip(
+            selected_names(select), select_expressions(select), strict=True
+        ):
             parsed: Any = sqlglot.parse_one(expression, read="spark")
             is_text = name in types and types[name].kind == "STRING"
             if is_text:
@@ -73,7 +75,7 @@ def columns_told_as_text(select: str, types: Mapping[str, ColumnType]) -> set[st
     return told
 
 
-def _kinds(content: StoredFile) -> dict[str, str]:
+def _column_kinds(content: StoredFile) -> dict[str, str]:
     import pyarrow.parquet as pq
 
     if content.refused is not None or not content.store.exists(content.name):
@@ -91,7 +93,7 @@ def _kinds(content: StoredFile) -> dict[str, str]:
     texts, kinds = {n.lower(): t for n, t in content.types.items()}, dict[str, str]()
     for field in schema:
         name = field.name.lower()
-        kind = texts.get(name) or _kind(field.type)
+        kind = texts.get(name) or _kind_of_type(field.type)
         is_ours = name.startswith("__")
         if kind and name in full and not is_ours:
             kinds[name] = kind
@@ -104,12 +106,12 @@ def _is_empty(chunk: Any) -> bool:
     return bool(chunk.num_values == nulls)
 
 
-def _kind(found: Any) -> str:
+def _kind_of_type(found: Any) -> str:
     """The kind of a type, without what changes no text of a value."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(found):
-        return _kind(found.value_type)
+        return _kind_of_type(found.value_type)
     if pa.types.is_null(found):
         return ""
     if pa.types.is_integer(found):

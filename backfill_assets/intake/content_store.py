@@ -52,7 +52,9 @@ ABSENT_IS_NULL = {
 class StoredFile:
     """A landed content in the store, as its description and the ledger have it."""
 
-    sha256: str  # of the bytes, or of these and the path (`identity`): the content's name
+    sha256: (
+        str  # of the bytes, or of these and the path (`content_name_by_path`): the content's name
+    )
     store: Place
     # Of the Parquet file to read in the store; it begins with the content's; empty if it is not
     # read.
@@ -111,7 +113,7 @@ class StoredFile:
         )
 
 
-def identity(sha256: str, path: str) -> str:
+def content_name_by_path(sha256: str, path: str) -> str:
     """The name (64 hexadecimal digits) of a content whose rows depend on its path."""
     return hashlib.sha256(f"{sha256} {path}".encode()).hexdigest()
 
@@ -123,17 +125,19 @@ def ingest_rules(format: str, limits: Sequence[int], dialect: Mapping[str, Any])
 
 
 @contextmanager
-def scratch(store: Place) -> Iterator[Path]:
+def scratch_folder(store: Place) -> Iterator[Path]:
     """A new folder of this machine for files on their way into the store, deleted with what is left
     in it."""
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=store.prepared("")) as folder:
         yield Path(folder)
 
 
-def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = None) -> StoredFile:
+def put_content(
+    ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = None
+) -> StoredFile:
     """Put a content's `finished` Parquet file into its store, unless it lies there, and its
-    description, as the last step of its ingest; return what `find` finds. Nothing is synced: a copy
-    that a power cut tears fails its proof."""
+    description, as the last step of its ingest; return what `find_content` finds. Nothing is
+    synced: a copy that a power cut tears fails its proof."""
     if finished is not None:
         store = Folder(str(ingested.store.prepared(""))) if ingested.is_local else ingested.store
         store.put(ingested.name, finished, is_synced=False)
@@ -144,7 +148,7 @@ def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = 
     if ingested.mark:
         proof |= {"sha256": content, MARK: ingested.mark}
     else:
-        proof["sha256"] = _sha256(ingested)
+        proof["sha256"] = _parquet_sha256(ingested)
     body = {
         **rules,
         "parquet": ingested.name,
@@ -155,7 +159,7 @@ def put(ingested: StoredFile, rules: Mapping[str, Any], finished: Path | None = 
     return described
 
 
-def find(
+def find_content(
     store: Place,
     sha256: str,
     first_scan: datetime | None = None,
@@ -165,15 +169,15 @@ def find(
     """Find a content and prove its bytes: of a landed file that is read where it lies by its mark,
     and by reading it where that moved. None if it is absent, altered, or described by others than
     these `rules`."""
-    body = _proven(store, sha256)
+    body = _proven_description(store, sha256)
     if body is None:
         return None
     if rules and not {**rules}.items() <= body.items():
         return None
-    return replace(described(store, sha256, body), first_scan=first_scan, home_day=home_day)
+    return replace(described_content(store, sha256, body), first_scan=first_scan, home_day=home_day)
 
 
-def described(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
+def described_content(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
     """A content as its description has it; proves nothing."""
     kept = {name: body[name] for name in KEPT if name in body}
     if body.get(MARK):
@@ -183,8 +187,8 @@ def described(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
 
 def note_mark(file: StoredFile) -> dict[str, Any]:
     """Note in the description of a content that was just put into a bucket the mark of its object,
-    by which `find` proves it from now on without a byte of it; return the description. Raises
-    StillChanging if it is gone."""
+    by which `find_content` proves it from now on without a byte of it; return the description.
+    Raises StillChanging if it is gone."""
     name = f"{file.sha256}.json"
     body, token = file.store.read_json(name), file.store.token(file.name)
     if not body or token is None:
@@ -205,8 +209,8 @@ def note_decoded(file: StoredFile) -> StoredFile:
 
 def refuse_replaced(files: Iterable[StoredFile]) -> None:
     """Raise StillChanging, which names them all, where landed files that are read where they lie
-    were touched since `find` proved their bytes: an engine would not notice. To be called when a
-    query over the files has ended, before anything of it counts."""
+    were touched since `find_content` proved their bytes: an engine would not notice. To be called
+    when a query over the files has ended, before anything of it counts."""
     replaced = dict[str, StoredFile]()
     for file in files:
         if file.mark:
@@ -215,10 +219,10 @@ def refuse_replaced(files: Iterable[StoredFile]) -> None:
                 replaced[file.sha256] = file
     if replaced:
         first = next(iter(replaced.values()))
-        raise StillChanging(where_it_lies(first), frozenset(replaced))
+        raise StillChanging(file_location(first), frozenset(replaced))
 
 
-def where_it_lies(file: StoredFile) -> str:
+def file_location(file: StoredFile) -> str:
     """The path of the file that is read where it landed, or the address of an object."""
     return file.store.uri(file.name) if file.store.is_store else str(file.parquet.resolve())
 
@@ -229,21 +233,21 @@ def copy_name(sha256: str, format: str) -> str:
     return f"{sha256}.{format}-{PARSER_VERSION}.parquet"
 
 
-def in_microseconds_name(sha256: str) -> str:
+def microsecond_copy_name(sha256: str) -> str:
     """The name of a Parquet content's copy whose timestamps were converted to microseconds."""
     return f"{sha256}.us.parquet"
 
 
-def is_in(store: Place, sha256: str, names: Collection[str]) -> bool:
+def has_table_rows(store: Place, sha256: str, names: Collection[str]) -> bool:
     """Whether the store, which holds these `names`, has the rows of a table's content; that their
     bytes are as described is not proven. A folder may hold a link to a data file that is gone."""
-    for name in (copy_name(sha256, "delta"), in_microseconds_name(sha256)):
+    for name in (copy_name(sha256, "delta"), microsecond_copy_name(sha256)):
         if name in names and (store.is_store or store.exists(name)):
             return True
     return False
 
 
-def copies(store: Place) -> dict[str, int]:
+def copy_sizes(store: Place) -> dict[str, int]:
     """The bytes that the store takes for each content, by its name, without the files of tables
     that it links to."""
     found = defaultdict[str, int](int)
@@ -254,7 +258,7 @@ def copies(store: Place) -> dict[str, int]:
     return dict(found)
 
 
-def discard(store: Place, sha256: str) -> None:
+def discard_content(store: Place, sha256: str) -> None:
     """Remove all files of a content, so that it is ingested from the landing again.
 
     Deletes every possible name: listing the whole store for each content would be quadratic.
@@ -272,12 +276,12 @@ def discard_described(store: Place, sha256: str) -> None:
     """Remove all files of a content before it is ingested anew; nothing without a description, as
     of new contents."""
     if store.exists(f"{sha256}.json"):
-        discard(store, sha256)
+        discard_content(store, sha256)
 
 
-def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
-    """The description of a content whose parquet still has the bytes that `put` described, else
-    None.
+def _proven_description(store: Place, sha256: str) -> dict[str, Any] | None:
+    """The description of a content whose parquet still has the bytes that `put_content` described,
+    else None.
 
     Reads the file once, about a second per gigabyte: rows of another content must not pass under
     this name.
@@ -292,7 +296,7 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     is_copy_of_bytes = name == f"{sha256}.parquet"
     if is_copy_of_bytes and body["sha256"] != body.get("content", sha256):
         return None
-    if body["sha256"] != _sha256(StoredFile(sha256, store, name)):
+    if body["sha256"] != _parquet_sha256(StoredFile(sha256, store, name)):
         return None
     if token is not None:  # taken before the bytes were read
         body[MARK] = [*token.mark]
@@ -300,7 +304,7 @@ def _proven(store: Place, sha256: str) -> dict[str, Any] | None:
     return body
 
 
-def _sha256(file: StoredFile) -> str:
+def _parquet_sha256(file: StoredFile) -> str:
     """The SHA-256 of the Parquet file that engines read; an empty text without one."""
     try:
         with file.parquet.open("rb") as source:

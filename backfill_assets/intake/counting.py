@@ -12,28 +12,33 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
-from backfill_assets.engines.session import explained, is_of_this_machine
-from backfill_assets.engines.workers import GIVE_FOLDER, worker_of
-from backfill_assets.intake.content_store import DIALECT, StoredFile, find, refuse_replaced
+from backfill_assets.engines.session import explained_error, is_of_this_machine
+from backfill_assets.engines.workers import GIVE_FOLDER, failed_worker
+from backfill_assets.intake.content_store import DIALECT, StoredFile, find_content, refuse_replaced
 from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.intake.files import Hashes, LandedFile
 from backfill_assets.intake.forgotten import REASON as FORGOTTEN
-from backfill_assets.intake.heirs import origins
-from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded
+from backfill_assets.intake.heirs import erased_origins
+from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded_content
 from backfill_assets.intake.landed_changes import landed_by_content
 from backfill_assets.intake.ledger import FileRecord
-from backfill_assets.intake.mapping import is_of_the_data
-from backfill_assets.intake.parquet_files import undecoded
+from backfill_assets.intake.mapping import is_data_fault
+from backfill_assets.intake.parquet_files import odd_encodings
 from backfill_assets.intake.select import uses_path
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_log import TableFile
-from backfill_assets.intake.table_changes import commit_of, is_lost, nowhere, take_in
+from backfill_assets.intake.table_changes import (
+    commit_of_record,
+    is_content_lost,
+    lost_content_error,
+    take_in_content,
+)
 from backfill_assets.intake.tasks import Intake
 from backfill_assets.intake.text_lines import Unreadable
 from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
 from backfill_assets.kernel.core.errors import BackfillError, LandingError, SettingsError
 from backfill_assets.kernel.core.scans import UNFIT
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.session import Session
@@ -80,18 +85,18 @@ def count_days(
     if not files:
         return {}
     found, failed = _judged_by_halves(engine, files, settings, is_gone)
-    are_faulty = any(is_of_the_data(e) or isinstance(e, Unreadable) for e in failed.values())
+    are_faulty = any(is_data_fault(e) or isinstance(e, Unreadable) for e in failed.values())
     if len(failed) > 1 and not found and not are_faulty:
         raise next(iter(failed.values()))
     for file in files:
         if file.sha256 in failed:
-            found[file.sha256] = _refused(failed[file.sha256], file)
+            found[file.sha256] = _refused_count(failed[file.sha256], file)
         elif file.is_undecoded and file.sha256 in found:
-            found[file.sha256] = _as_promised(found[file.sha256], file)
+            found[file.sha256] = _checked_against_footer(found[file.sha256], file)
     return found
 
 
-def _as_promised(counted: Counted, file: StoredFile) -> Counted:
+def _checked_against_footer(counted: Counted, file: StoredFile) -> Counted:
     """`counted`, or one refused row in its place where it is not as many rows as the file's footer
     promises."""
     rows = sum(total for total, _, _ in counted.days.values())
@@ -116,19 +121,19 @@ def _judged_by_halves(
     except Exception as error:
         ends = is_engine_loss(error) and any(f.is_undecoded for f in files)
         if ends:
-            explained(error)  # an engine that answers and yet fails for ever ends here
-        elif _is_of_the_machine(error):
+            explained_error(error)  # an engine that answers and yet fails for ever ends here
+        elif _is_machine_error(error):
             raise
         refuse_replaced(files)
         _refuse_unseen(files, error)
         if len(files) == 1 and (has_ended_one or not ends):
-            if is_of_the_data(error):
+            if is_data_fault(error):
                 return {}, {files[0].sha256: error}
-            if not _lives(engine() if ends else session):
+            if not _is_alive(engine() if ends else session):
                 raise
             if ends or is_of_this_machine(session):
                 return {}, {files[0].sha256: error}
-            return _judged_by_others(session, files[0], settings, is_gone, error)
+            return _judged_by_retries(session, files[0], settings, is_gone, error)
     ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
     middle = len(ordered) // 2
     counts, errors = dict[str, Counted](), dict[str, Exception]()
@@ -146,10 +151,10 @@ def _refuse_unseen(files: Sequence[StoredFile], error: Exception) -> None:
         return
     for file in files:
         if file.store.exists(file.name):
-            raise _not_seen(file, worker_of(error)) from None
+            raise _unseen_file_error(file, failed_worker(error)) from None
 
 
-def _judged_by_others(
+def _judged_by_retries(
     session: "SparkSession",
     file: StoredFile,
     settings: LakeSettings,
@@ -163,12 +168,12 @@ def _judged_by_others(
         try:
             return _count_files(session, [file], settings, is_gone), {}
         except Exception as again:
-            if _is_of_the_machine(again) or NOT_SEEN.search(str(again)):
+            if _is_machine_error(again) or NOT_SEEN.search(str(again)):
                 raise
     return {}, {file.sha256: error}
 
 
-def _not_seen(file: StoredFile, worker: str) -> LandingError:
+def _unseen_file_error(file: StoredFile, worker: str) -> LandingError:
     """The error for a file that lies here, and not for a machine of the engine."""
     by = f"the engine's worker {worker}" if worker else "the engine"
     if file.mark and not file.store.is_store:
@@ -182,14 +187,14 @@ def _not_seen(file: StoredFile, worker: str) -> LandingError:
         path = file.path
         advice = GIVE_FOLDER
     return LandingError(
-        f"the landed file {plain(path or file.sha256)}",
+        f"the landed file {printable_text(path or file.sha256)}",
         what,
         "Nothing was recorded or loaded",
         advice,
     )
 
 
-def _is_of_the_machine(error: Exception) -> bool:
+def _is_machine_error(error: Exception) -> bool:
     """Whether the machine failed, and not the content: settings, a lost engine, a disk, memory, a
     connection."""
     if isinstance(error, BackfillError):
@@ -202,7 +207,7 @@ def _is_of_the_machine(error: Exception) -> bool:
     return state.startswith(OF_THE_MACHINE)
 
 
-def _lives(session: "SparkSession") -> bool:
+def _is_alive(session: "SparkSession") -> bool:
     """Whether the engine still answers a query over nothing that landed."""
     with suppress(Exception):  # the error before this one is raised
         return bool(session.range(1).count())
@@ -280,23 +285,23 @@ def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, in
     """Raise LandingError unless the days of a landed file hold as many rows as it has."""
     if (counted := sum(r for r, _, _ in days.values())) != expected:
         raise LandingError(
-            f"the landed file {plain(path)}",
+            f"the landed file {printable_text(path)}",
             f"it has {expected} rows, Spark's reader gave {counted}",
             "Nothing of it was recorded or loaded",
             "Keep the file and report this: a reader lost rows",
         )
 
 
-def unless_flooding(counted: Counted, size: int) -> Counted:
+def refused_if_flooded(counted: Counted, size: int) -> Counted:
     """`counted`, or one refused row in its place where a content of `size` bytes holds too many
     unusable rows."""
     why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
     return Counted({None: (1, 1, 0)}, why) if why else counted
 
 
-def _refused(error: Exception, file: StoredFile) -> Counted:
+def _refused_count(error: Exception, file: StoredFile) -> Counted:
     line = (str(error).splitlines() or [type(error).__name__])[0]
-    why = undecoded(file.parquet) if "FAILED_READ_FILE" in line else ""
+    why = odd_encodings(file.parquet) if "FAILED_READ_FILE" in line else ""
     if why:
         decoding = [name for name, engine in SERVERS.items() if not engine.has_row_metadata]
         settings = " or ".join(f'engine = "{name}"' for name in decoding)
@@ -306,7 +311,7 @@ def _refused(error: Exception, file: StoredFile) -> Counted:
     return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
 
-def settle_days(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
+def assign_home_day(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
     """Rows without a usable arrival time go to the file's earliest usable day, else to `start`."""
     days = {d: c for d, c in counted.items() if d is not None}
     home = min(days, default=start)
@@ -323,7 +328,7 @@ def stored_contents(lake_session: Session, records: Sequence[FileRecord]) -> lis
 
     Refused contents come from the ledger alone.
     """
-    read = iter(contents_of(lake_session, [r for r in records if r.refused is None]))
+    read = iter(recorded_contents(lake_session, [r for r in records if r.refused is None]))
     files = list[StoredFile]()
     for record in records:
         is_refused = record.refused is not None
@@ -344,7 +349,7 @@ def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
     )
 
 
-def contents_of(lake_session: Session, records: Sequence[FileRecord]) -> list[StoredFile]:
+def recorded_contents(lake_session: Session, records: Sequence[FileRecord]) -> list[StoredFile]:
     """Contents of the records in the content store, refused ones too. Lost ones are ingested again.
 
     Lists the landing folder once, and only if one is lost. Raises LandingError where a content
@@ -355,16 +360,16 @@ def contents_of(lake_session: Session, records: Sequence[FileRecord]) -> list[St
     lost = [record for record, file in zip(records, found, strict=True) if file is None]
     if lost:
         _ingest_again(lake_session, lost)
-    files, origins_of = list[StoredFile](), origins(lake)
+    files, origins_of = list[StoredFile](), erased_origins(lake)
     by_path, is_table = uses_path(lake.settings.source.select), bool(lake.settings.source.table)
     for record, known in zip(records, found, strict=True):
         file = known or _stored_content(lake_session, record)
         if file is None:
-            raise nowhere(lake.settings.source.table, record)
+            raise lost_content_error(lake.settings.source.table, record)
         file = _readable_content(lake_session, file)
         path, day = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, path)
-        commit = commit_of(record) if is_table else None
+        commit = commit_of_record(record) if is_table else None
         files.append(replace(file, path=path, path_day=day, origin=origin, commit=commit))
     if lake.stock.is_store and not lake_session.computes_here:
         # This machine kept them for itself while it computed.
@@ -377,7 +382,7 @@ def _stored_content(lake_session: Session, record: FileRecord) -> StoredFile | N
     dialect."""
     lake = lake_session.lake
     rules = {DIALECT: landed_source(lake.settings.source).dialect.declared}
-    return find(lake.stock, record.sha256, record.first_scan, record.home_day, rules)
+    return find_content(lake.stock, record.sha256, record.first_scan, record.home_day, rules)
 
 
 def _found_in_stock(
@@ -397,10 +402,10 @@ def _ingest_again(lake_session: Session, lost: Sequence[FileRecord]) -> None:
     landed, hashes = landed_by_content(lake_session, lost), Hashes(lake_session.lake.stock)
     for record in lost:
         for file in landed[record.sha256]:
-            if file.size != record.size or is_lost(file):
+            if file.size != record.size or is_content_lost(file):
                 continue
             by_path = not file.sha256 and hashes.sha256(file) != record.sha256
-            if ingested(lake_session, file, by_path).sha256 == record.sha256:
+            if ingest_into_lake(lake_session, file, by_path).sha256 == record.sha256:
                 break
 
 
@@ -410,22 +415,24 @@ def _readable_content(lake_session: Session, file: StoredFile) -> StoredFile:
     engine, source = engine_named(lake.settings.spark.engine), lake.settings.source
     if not file.is_undecoded or engine.has_row_metadata:
         return file
-    return decoded(file, "delta" if source.table else source.format)
+    return decoded_content(file, "delta" if source.table else source.format)
 
 
-def ingested(lake_session: Session, file: LandedFile, by_path: bool | None = None) -> StoredFile:
+def ingest_into_lake(
+    lake_session: Session, file: LandedFile, by_path: bool | None = None
+) -> StoredFile:
     """Ingest a landed file into the lake's content store, named by its path, too, where rows depend
     on that today, or as `by_path` says. Pages of copies are decoded in advance; those of others,
     too, for some engines."""
     lake = lake_session.lake
     is_local = lake.stock.is_store and lake_session.computes_here
     if isinstance(file, TableFile):
-        return take_in(lake, file, is_local, lake_session.reads_undecoded())
-    return intake_of(lake_session, by_path).stored(file, lake.stock, is_local)
+        return take_in_content(lake, file, is_local, lake_session.reads_undecoded())
+    return source_intake(lake_session, by_path).stored(file, lake.stock, is_local)
 
 
-def intake_of(lake_session: Session, by_path: bool | None = None) -> Intake:
-    """How files of the lake's source are taken in; `by_path` as `ingested` says."""
+def source_intake(lake_session: Session, by_path: bool | None = None) -> Intake:
+    """How files of the lake's source are taken in; `by_path` as `ingest_into_lake` says."""
     source = landed_source(lake_session.lake.settings.source)
     by_path = uses_path(source.select) if by_path is None else by_path
     is_undecoded = bool(source.in_place) and lake_session.reads_undecoded()

@@ -44,7 +44,7 @@ from backfill_assets.intake.text_lines import (
 Fields = Sequence[str | None]
 
 
-class _End(Enum):
+class _LineEnd(Enum):
     """The end of a physical line: its record ends too, it is inside quotes, or its quoting is
     broken."""
 
@@ -53,7 +53,7 @@ class _End(Enum):
     BROKEN = 2
 
 
-class _Cut(NamedTuple):
+class _CutRecord(NamedTuple):
     """A record, cut out of a file."""
 
     record: bytes  # of an unusable one its beginning
@@ -103,13 +103,15 @@ class _Grammar:
         that is read."""
         return len(self.fields(record.decode("latin-1")))
 
-    def end_of(self, line: bytes, inside: bool) -> _End:
+    def end_of(self, line: bytes, inside: bool) -> _LineEnd:
         """The end of a line that may have quotes."""
         found = (self._from_inside if inside else self._from_start).match(line)
         if found is None:
-            return _End.BROKEN
+            return _LineEnd.BROKEN
         return (
-            _End.QUOTED if any(v is not None for v in found.groupdict().values()) else _End.RECORD
+            _LineEnd.QUOTED
+            if any(v is not None for v in found.groupdict().values())
+            else _LineEnd.RECORD
         )
 
     def fields(self, text: str) -> list[str]:
@@ -141,7 +143,7 @@ class CsvRecords(TextParser[Fields]):
         """Take the header in the first step, then add one record per step. Raises Unreadable for an
         unusable header."""
         self._lines, names = lines, self._names.known
-        records = self._records(self._dialect.after_preamble(iter(lines)))
+        records = self._cut_records(self._dialect.after_preamble(iter(lines)))
         self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(
             next(records, None)
         )
@@ -155,7 +157,7 @@ class CsvRecords(TextParser[Fields]):
         if self._dialect.names and (first := next(records, None)) is not None:
             self._refuse_header(first)
             records, self._plain = chain([first], records), self._plain_records()
-        for cut in self._uncut(records, width):
+        for cut in self._whole_records(records, width):
             if cut.record or cut.reason is not None or width == 1:
                 try:
                     self.add(self._fields(cut, width), len(cut.record))
@@ -163,11 +165,11 @@ class CsvRecords(TextParser[Fields]):
                     self.add_bad(cut.record, str(error))
             yield
 
-    def _take_header(self, cut: _Cut | None) -> None:
+    def _take_header(self, cut: _CutRecord | None) -> None:
         if cut is None:
             raise Unreadable("it has no header: the file is empty")
         try:
-            self._names.admit(self._split(cut))
+            self._names.admit(self._split_fields(cut))
         except BadRecord as error:
             raise Unreadable(f"its header cannot be used: {error}") from None
 
@@ -177,8 +179,8 @@ class CsvRecords(TextParser[Fields]):
             return dict.fromkeys(self._names.known, ())
         return dict(zip(self._names.known, zip(*rows, strict=True), strict=True))
 
-    def _fields(self, cut: _Cut, width: int) -> Fields:
-        fields = self._split(cut)
+    def _fields(self, cut: _CutRecord, width: int) -> Fields:
+        fields = self._split_fields(cut)
         if len(fields) != width:
             raise BadRecord(
                 f"{len(fields)} fields where {'names' if self._dialect.names else 'the header'} "
@@ -188,27 +190,29 @@ class CsvRecords(TextParser[Fields]):
             fields[place] = self._dialect.as_number(name, fields[place])
         return fields
 
-    def _refuse_header(self, cut: _Cut) -> None:
+    def _refuse_header(self, cut: _CutRecord) -> None:
         with suppress(BadRecord):
-            if [*map(folded_name, self._split(cut))] == [*map(folded_name, self._names.known)]:
+            if [*map(folded_name, self._split_fields(cut))] == [
+                *map(folded_name, self._names.known)
+            ]:
                 raise Unreadable("its first record is a header: leave `names` of the dialect out")
 
     def _plain_records(self) -> PlainLines:
         end = b"\r\n" if self._has_crlf else b"\n"
         return PlainLines(self._grammar.records(len(self._names.known), end), self._read_plain)
 
-    def _uncut(self, records: Iterator[_Cut], width: int) -> Iterator[_Cut]:
+    def _whole_records(self, records: Iterator[_CutRecord], width: int) -> Iterator[_CutRecord]:
         """The records; those that line feeds within a field cut apart as one that is unusable."""
-        waiting: _Cut | None = None
+        waiting: _CutRecord | None = None
         while (cut := waiting or next(records, None)) is not None:
             waiting, self._lines_ahead = None, 0
             if self._has_crlf and cut.is_bare and cut.reason is None:
-                cut, waiting = self._to_its_end(cut, records, width)
+                cut, waiting = self._joined_record(cut, records, width)
             yield cut
 
-    def _to_its_end(
-        self, first: _Cut, records: Iterator[_Cut], width: int
-    ) -> tuple[_Cut, _Cut | None]:
+    def _joined_record(
+        self, first: _CutRecord, records: Iterator[_CutRecord], width: int
+    ) -> tuple[_CutRecord, _CutRecord | None]:
         """The record that begins with `first`, which ends in a line feed alone, and the one behind
         it, if that was read. A whole record behind it is one of its own, unless both together would
         be one record."""
@@ -236,24 +240,24 @@ class CsvRecords(TextParser[Fields]):
             f"a line feed without a carriage return ends line {line} outside quotes, and the "
             "file's lines end in both"
         )
-        return _Cut(b"\n".join(p.record for p in parts), why), following
+        return _CutRecord(b"\n".join(p.record for p in parts), why), following
 
-    def _records(self, source: Iterator[Line]) -> Iterator[_Cut]:
+    def _cut_records(self, source: Iterator[Line]) -> Iterator[_CutRecord]:
         for line in source:
             if isinstance(line, bytes) and not (self._quote and self._quote in line):
-                yield self._ended(line.removesuffix(b"\r"), line)
+                yield self._ended_record(line.removesuffix(b"\r"), line)
             else:
-                yield self._quoted(line, source)
+                yield self._quoted_record(line, source)
 
-    def _ended(self, record: bytes, last: bytes, reason: str | None = None) -> _Cut:
+    def _ended_record(self, record: bytes, last: bytes, reason: str | None = None) -> _CutRecord:
         """The record whose last line is `last`; notes how it ends."""
         is_bare = not last.endswith(b"\r")
         if not is_bare and not self._has_crlf:
             self._has_crlf = True
             self._plain = self._plain and self._plain_records()
-        return _Cut(record, reason, is_bare)
+        return _CutRecord(record, reason, is_bare)
 
-    def _quoted(self, line: Line, source: Iterator[Line]) -> _Cut:
+    def _quoted_record(self, line: Line, source: Iterator[Line]) -> _CutRecord:
         """The record that begins with this line; takes the lines that its quotes span from
         `source`."""
         parts: list[bytes] = []
@@ -261,15 +265,15 @@ class CsvRecords(TextParser[Fields]):
         while True:
             size += line.size if isinstance(line, Oversized) else len(line)
             if isinstance(line, Oversized) or size > self._limits.max_row_bytes:
-                return self._too_long(parts, line, inside, start, source)
+                return self._oversized_record(parts, line, inside, start, source)
             whole = line.removesuffix(b"\r")
             end = self._grammar.end_of(whole, inside)
-            parts.append(whole if end is _End.RECORD else line)
-            if end is _End.RECORD:
-                return self._ended(b"\n".join(parts), line)
-            if end is _End.BROKEN:
-                why = f"broken quoting on line {self._lines.number}{self._since(start)}"
-                return self._ended(b"\n".join(parts), line, why)
+            parts.append(whole if end is _LineEnd.RECORD else line)
+            if end is _LineEnd.RECORD:
+                return self._ended_record(b"\n".join(parts), line)
+            if end is _LineEnd.BROKEN:
+                why = f"broken quoting on line {self._lines.number}{self._start_clause(start)}"
+                return self._ended_record(b"\n".join(parts), line, why)
             inside = True
             following = next(source, None)
             if following is None:
@@ -277,39 +281,39 @@ class CsvRecords(TextParser[Fields]):
                     f"a quote is never closed: the record takes in lines {start} to "
                     f"{self._lines.number}, the last one"
                 )
-                return _Cut(b"\n".join(parts), why)
+                return _CutRecord(b"\n".join(parts), why)
             line, size = following, size + 1
 
-    def _too_long(
+    def _oversized_record(
         self, parts: list[bytes], line: Line, inside: bool, start: int, source: Iterator[Line]
-    ) -> _Cut:
+    ) -> _CutRecord:
         """Skip to the end of a record that is too long, and keep its beginning. Each of its quotes
         counts here."""
         head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[
             : self._limits.text_bytes
         ]
-        open_quote = inside ^ self._odd(line)
+        open_quote = inside ^ self._has_odd_quotes(line)
         while open_quote:
             following = next(source, None)
             if following is None:
                 break
-            open_quote ^= self._odd(following)
+            open_quote ^= self._has_odd_quotes(following)
         never = " and a quote in it is never closed" if open_quote else ""
         why = (
             f"longer than the limit of {self._limits.max_row_bytes} bytes{never}; ends on line "
             f"{self._lines.number}"
         )
-        return _Cut(head, why + self._since(start))
+        return _CutRecord(head, why + self._start_clause(start))
 
-    def _since(self, start: int) -> str:
+    def _start_clause(self, start: int) -> str:
         return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
-    def _odd(self, line: Line) -> bool:
+    def _has_odd_quotes(self, line: Line) -> bool:
         return bool(self._quote) and bool(
             (line.quotes if isinstance(line, Oversized) else line.count(self._quote)) % 2
         )
 
-    def _split(self, cut: _Cut) -> list[str]:
+    def _split_fields(self, cut: _CutRecord) -> list[str]:
         """Split a record into fields; raises BadRecord with the reason."""
         if cut.reason is not None:
             raise BadRecord(cut.reason)

@@ -15,10 +15,10 @@ from functools import lru_cache
 from posixpath import dirname, normpath
 from typing import Any
 
-from backfill_assets.intake.files import LandedFile, opened
+from backfill_assets.intake.files import LandedFile, opened_file
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import TransientError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 
 TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
@@ -65,21 +65,21 @@ def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) 
     offered, refused, absent = {f.name for f in files}, dict[str, str](), dict[str, str]()
     for manifest in manifests:
         try:
-            totals = list(_parsed(manifest))
+            totals = list(_parsed_totals(manifest))
         except TransientError:
             raise
         except Exception as error:  # noqa: BLE001  # one manifest must not keep the files beside it from being read
-            refused[plain(manifest.name)] = f"it declares no totals: {_reason(error)}"
+            refused[printable_text(manifest.name)] = f"it declares no totals: {_error_line(error)}"
             continue
         for name, declared in totals:
             if name in offered:
                 by_file.setdefault(name, []).append(declared)
             elif not manifest.has_beside(name):
-                absent[name] = plain(manifest.name)
+                absent[name] = printable_text(manifest.name)
     return Declarations(by_file, refused, absent)
 
 
-def of_contents(
+def declared_by_content(
     found: Declarations, contents: Iterable[tuple[str, str]]
 ) -> dict[str, list[DeclaredTotals]]:
     """What is declared of each content, by (path, content): at whichever path it lies."""
@@ -89,7 +89,7 @@ def of_contents(
     return declared
 
 
-def name_of(declared: Sequence[DeclaredTotals]) -> str:
+def totals_digest(declared: Sequence[DeclaredTotals]) -> str:
     """A digest of what is declared of a content; empty for nothing."""
     values = [
         [d.manifest, d.rows, sorted((c, str(v)) for c, v in d.sums.items()), d.fault]
@@ -98,55 +98,55 @@ def name_of(declared: Sequence[DeclaredTotals]) -> str:
     return digest_of(values) if values else ""
 
 
-def _parsed(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
+def _parsed_totals(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]:
     """Yield paths of files and what the manifest declares of them. Raises ValueError for a
     `_manifest.csv` of another kind; a `FILE.totals.json` that cannot be read, or a line, is a
     declaration with a fault."""
     beside = manifest.name.endswith(TOTALS_SUFFIX)
-    file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), plain(manifest.name)
+    file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), printable_text(manifest.name)
     try:
-        text = _text(manifest)
+        text = _manifest_text(manifest)
         if beside:
             body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
             if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
                 raise ValueError(
                     'it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}'
                 )
-            yield file, _declared(shown, body.get("rows"), sums)
+            yield file, _checked_totals(shown, body.get("rows"), sums)
     except Exception as error:
         if not beside:
             raise
-        yield file, DeclaredTotals(shown, fault=_reason(error))
+        yield file, DeclaredTotals(shown, fault=_error_line(error))
     if not beside:
-        yield from _lines(manifest.name, text)
+        yield from _totals_of_lines(manifest.name, text)
 
 
-def _reason(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """Why a manifest cannot be read, in a line: some errors of Python's say nothing but their
     kind."""
-    return plain(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
+    return printable_text(" ".join(str(error).split()))[:REASON_CHARS] or type(error).__name__
 
 
-def _text(manifest: LandedFile) -> str:
+def _manifest_text(manifest: LandedFile) -> str:
     if manifest.size > MOST_BYTES:
         raise ValueError(f"it has {manifest.size} bytes, more than the limit of {MOST_BYTES}")
     is_kept = manifest.place is not None and manifest.size <= KEPT_BYTES
-    return _kept(manifest) if is_kept else _read(manifest)
+    return _cached_text(manifest) if is_kept else _read_text(manifest)
 
 
-def _read(manifest: LandedFile) -> str:
-    with opened(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
+def _read_text(manifest: LandedFile) -> str:
+    with opened_file(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
         return source.read().decode("utf-8-sig")
 
 
 @lru_cache(maxsize=10_000)
-def _kept(manifest: LandedFile) -> str:
+def _cached_text(manifest: LandedFile) -> str:
     """The text of an object, which another look of this process need not fetch again while it is
     the same."""
-    return _read(manifest)
+    return _read_text(manifest)
 
 
-def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
+def _totals_of_lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
     """Yield the lines of a `_manifest.csv`; other columns than file, rows and sum_COLUMN are left
     out."""
     try:
@@ -161,33 +161,34 @@ def _lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals]]:
         file = normpath(f"{dirname(name)}/{cells.get('file', '')}".lstrip("/"))
         sums = {c.removeprefix(SUM): cells[c] for c in wanted if c != "rows" and cells.get(c)}
         if len(line) == len(header):
-            yield file, _declared(plain(name), cells.get("rows") or None, sums)
+            yield file, _checked_totals(printable_text(name), cells.get("rows") or None, sums)
         else:
             yield (
                 file,
                 DeclaredTotals(
-                    plain(name), fault=f"its line has {len(line)} cells, its header {len(header)}"
+                    printable_text(name),
+                    fault=f"its line has {len(line)} cells, its header {len(header)}",
                 ),
             )
 
 
-def _declared(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
+def _checked_totals(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
     try:
-        counted = None if rows is None else _number(rows)
+        counted = None if rows is None else _declared_number(rows)
         if counted is not None and (counted < 0 or counted != counted.to_integral_value()):
-            raise ValueError(f"{plain(str(rows))[:80]} is no number of rows")
-        exact = {column: _number(value) for column, value in sums.items()}
+            raise ValueError(f"{printable_text(str(rows))[:80]} is no number of rows")
+        exact = {column: _declared_number(value) for column, value in sums.items()}
     except Exception as error:  # noqa: BLE001  # whatever a cell holds is a fault of its line
-        return DeclaredTotals(manifest, fault=_reason(error))
+        return DeclaredTotals(manifest, fault=_error_line(error))
     if counted is None and not exact:
         return DeclaredTotals(manifest, fault="it names neither rows nor sums")
     return DeclaredTotals(manifest, None if counted is None else int(counted), exact)
 
 
-def _number(value: Any) -> Decimal:
+def _declared_number(value: Any) -> Decimal:
     number = exact_number(value if isinstance(value, Decimal) else str(value))
     if number is None or isinstance(value, bool):
-        raise ValueError(f"{plain(str(value))[:80]!r} is no number")
+        raise ValueError(f"{printable_text(str(value))[:80]!r} is no number")
     return number
 
 

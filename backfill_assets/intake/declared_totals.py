@@ -14,9 +14,9 @@ from backfill_assets.intake.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.declared import MOST_DIGITS, DeclaredTotals, exact_number
 from backfill_assets.kernel.core.scans import OF_TOTALS
-from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.tables.embedded import connection, literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ EXACT_TYPES = re.compile(
 AT_ONCE = 10_000  # values
 
 
-def disagreement(lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]) -> str:
+def totals_disagreement(
+    lake: LakeFolder, file: StoredFile, declared: Sequence[DeclaredTotals]
+) -> str:
     """Say how a content differs from the totals that its manifests declare; "" where it agrees.
 
     Rows are all records of the file, quarantined ones too. A sum is over all values of a column of
@@ -59,28 +61,31 @@ def _differences_from_totals(
         differences.append(f"the file has {file.rows} rows, declared are {declared.rows}")
     if not declared.sums:
         return differences
-    with connection(lake) as engine:
-        rows = f"read_parquet({literal(str(file.parquet))}, hive_partitioning = false)"
+    with duckdb_cursor(lake) as engine:
+        rows = f"read_parquet({sql_literal(str(file.parquet))}, hive_partitioning = false)"
         kinds = {
             n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
         }
         there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
         for column, wanted in declared.sums.items():
             if column not in there:
-                differences.append(f"the file has no column {plain(column)!r}")
+                differences.append(f"the file has no column {printable_text(column)!r}")
                 continue
-            found, others = _summed(engine, rows, column, kinds[column])
+            found, others = _column_sum(engine, rows, column, kinds[column])
             if found != wanted:
                 besides = f" and {others} value(s) that are no numbers" if others else ""
                 differences.append(
-                    f"the sum of {plain(column)} is {found:f}{besides}, declared is {wanted:f}"
+                    f"the sum of {printable_text(column)} is {found:f}{besides}, declared is "
+                    f"{wanted:f}"
                 )
     return differences
 
 
-def _summed(engine: "DuckDBPyConnection", rows: str, column: str, kind: str) -> tuple[Decimal, int]:
+def _column_sum(
+    engine: "DuckDBPyConnection", rows: str, column: str, kind: str
+) -> tuple[Decimal, int]:
     """The exact sum of a column, and how many of its values are no numbers."""
-    name = quoted(column)
+    name = quoted_name(column)
     query = (
         f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
     )

@@ -14,33 +14,39 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from backfill_assets.engines.lake_session import small_frame
-from backfill_assets.engines.session import engine_of, set_confs
+from backfill_assets.engines.session import session_engine, set_confs
 from backfill_assets.intake.batches import FRACTIONAL, folded_name
 from backfill_assets.intake.casting import NO_TEXT, UnfitSelect
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.forgotten import REASON
 from backfill_assets.intake.key_texts import refuse_varying_keys
-from backfill_assets.intake.landed_rows import Alike, files_by_kind, landed_rows, row_text, union_of
+from backfill_assets.intake.landed_rows import (
+    FileGroup,
+    files_by_kind,
+    landed_rows,
+    row_text,
+    union_of_frames,
+)
 from backfill_assets.intake.mapping import (
     RAISED,
     analysis_errors,
     delivery_types,
-    mapped,
-    refusal,
-    settings_for,
+    mapped_rows,
+    select_refusal,
+    session_settings,
 )
-from backfill_assets.intake.paths import day_text
+from backfill_assets.intake.paths import key_day_text
 from backfill_assets.intake.select import (
     FILE,
     ORIGIN,
     OURS,
     PATH_DAY,
     ROW,
-    clocks_of,
-    columns_of,
-    names_of,
-    reads_all,
-    words_of,
+    columns_by_name,
+    reads_all_columns,
+    selected_clocks,
+    selected_names,
+    selected_words,
 )
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
@@ -85,7 +91,7 @@ def read_deliveries(
 
     source = settings.source
     _refuse_unlisted_numbers(source)
-    set_confs(session, settings_for(source.select, source.payload_columns))
+    set_confs(session, session_settings(source.select, source.payload_columns))
     kinds: dict[tuple[object, ...], list[StoredFile]] = defaultdict(list)
     refused = dict[str, str]()
     for file in files:
@@ -94,18 +100,18 @@ def read_deliveries(
         else:
             refused[file.sha256] = file.refused
     frames = []
-    selected = None if reads_all(source.select) else words_of(source.select)
+    selected = None if reads_all_columns(source.select) else selected_words(source.select)
     for alike in files_by_kind(session, [files for _, files in sorted(kinds.items())], selected):
         try:
-            frames.append(_alike(session, alike, settings))
+            frames.append(_mapped_deliveries(session, alike, settings))
         except UnfitSelect as error:
             refused |= dict.fromkeys((f.sha256 for f in alike.files), str(error))
     if refused:
         frames.append(_refused_rows(session, refused, source))
     scans = [(f.sha256, f.first_scan, f.home_day) for f in files]
     scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
-    rows = union_of(session, frames).join(F.broadcast(scanned), "sha256")
-    judged = _judged(rows, settings)
+    rows = union_of_frames(session, frames).join(F.broadcast(scanned), "sha256")
+    judged = _with_reasons(rows, settings)
     return _without_forgotten(judged, is_gone) if is_gone else judged
 
 
@@ -139,7 +145,7 @@ def _without_forgotten(judged: "DataFrame", is_gone: str) -> "DataFrame":
 
 def _log_columns(source: SourceSettings) -> dict[str, str]:
     """What a row of a table has beside a delivery, with Spark's types; nothing of a file's."""
-    return log_columns(clocks_of(source.select)) if source.table else {}
+    return log_columns(selected_clocks(source.select)) if source.table else {}
 
 
 def _refuse_unlisted_numbers(source: SourceSettings) -> None:
@@ -151,7 +157,7 @@ def _refuse_unlisted_numbers(source: SourceSettings) -> None:
     types = delivery_types(source.payload_columns)
     numbers = {name.lower() for name, kind in types.items() if kind.kind in NUMBERS}
     listed = {*map(folded_name, dialect.numbers), *OURS}
-    for name, read in columns_of(source.select).items():
+    for name, read in columns_by_name(source.select).items():
         is_of_one_column = len({*read}) == 1
         if name in numbers and is_of_one_column and folded_name(read[0]) not in listed:
             raise SettingsError(
@@ -162,7 +168,9 @@ def _refuse_unlisted_numbers(source: SourceSettings) -> None:
             )
 
 
-def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "DataFrame":
+def _mapped_deliveries(
+    session: "SparkSession", alike: FileGroup, settings: LakeSettings
+) -> "DataFrame":
     """The rows of files that are read together, with the delivery columns cast and a first
     reason."""
     from pyspark.sql import functions as F
@@ -172,16 +180,16 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
     except analysis_errors() as error:
         if NOT_SEEN.search(str(error)):  # which is no fault of the file
             raise
-        raise refusal(error) from None
-    kept = _placed(session, kept, alike.files)
+        raise select_refusal(error) from None
+    kept = _with_places(session, kept, alike.files)
     select, payload = settings.source.select, settings.source.payload_columns
-    first, engine = alike.files[0], engine_of(session)
+    first, engine = alike.files[0], session_engine(session)
     if first.commit is None:  # the type of a table's column is the table's, and not a file's
         numbers = set[str]()
         for file in alike.files:
             numbers |= {name for name, kind in file.types.items() if kind == FRACTIONAL}
         refuse_varying_keys(select, dict(kept.dtypes), numbers)
-    chosen = mapped(kept, select, first.absent_is_null, first.inexact, payload, engine)
+    chosen = mapped_rows(kept, select, first.absent_is_null, first.inexact, payload, engine)
     text = F.substring(F.coalesce("__text", "__json"), 1, TEXT_CHARS)
     return chosen.select(
         F.col("__sha256").alias("sha256"),
@@ -196,7 +204,9 @@ def _alike(session: "SparkSession", alike: Alike, settings: LakeSettings) -> "Da
     )
 
 
-def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]) -> "DataFrame":
+def _with_places(
+    session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFile]
+) -> "DataFrame":
     """Add the path of the file and the number of the row in it, which `select` may name, as it
     landed."""
     from pyspark.sql import functions as F
@@ -206,7 +216,7 @@ def _placed(session: "SparkSession", kept: "DataFrame", files: Sequence[StoredFi
     spans = list[tuple[str, str, int, int, int]]()
     for file in files:
         if file.origin:
-            spans += [(file.sha256, *span) for span in _spans(*file.origin)]
+            spans += [(file.sha256, *span) for span in _row_spans(*file.origin)]
     if spans:
         numbered = _as_landed(session, numbered, spans)
     if not any(f.path for f in files):
@@ -220,7 +230,7 @@ def _as_landed(
     session: "SparkSession", numbered: "DataFrame", spans: Sequence[tuple[str, str, int, int, int]]
 ) -> "DataFrame":
     """The rows with content and number as they landed, before an erasure took other rows out.
-    `spans`: of contents of today, as `_spans` gives them."""
+    `spans`: of contents of today, as `_row_spans` gives them."""
     from pyspark.sql import functions as F
 
     schema = "__sha256 string, __first_content string, __from bigint, __to bigint, __lost bigint"
@@ -237,7 +247,7 @@ def _as_landed(
     return moved.drop("__first_content", "__from", "__to", "__lost", "__at")
 
 
-def _spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
+def _row_spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
     """Runs of today's row numbers (both ends included), each with the number of rows before it that
     are gone."""
     ends = [number - 1 - before for before, number in enumerate(lost)] + [GREATEST_VALUE]
@@ -245,7 +255,7 @@ def _spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int,
     return [(first_content, *span) for span in spans if span[0] <= span[1]]
 
 
-def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
+def _with_reasons(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     """Add every row's reason and arrival day. A delete needs no event time, entity, value or
     flag."""
     from pyspark.sql import functions as F
@@ -254,7 +264,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
     too_new = F.col("arrival_ts") > F.col("first_scan") + F.expr(
         f"INTERVAL '{FIRST_SCAN_SLACK_DAYS}' DAY"
     )
-    far = _far_times(settings.source.payload_columns)
+    far = _times_beyond_calendar(settings.source.payload_columns)
     # Some engines end the query over a day that is none of the calendar.
     arrived = F.when(~far["arrival_ts"], F.col("arrival_ts")).cast("date")
     happened = F.when(~far["event_ts"], F.col("event_ts")).cast("date")
@@ -266,7 +276,7 @@ def _judged(frame: "DataFrame", settings: LakeSettings) -> "DataFrame":
         *_arrival_rules(settings, arrived, too_new),
         *_rules_of_every_row(is_blank),
         *_upsert_rules(settings, happened),
-        *_of_key_days(settings, ~is_blank, arrived, happened),
+        *_key_day_rules(settings, ~is_blank, arrived, happened),
     ]
     broken = F.concat_ws("; ", *(F.when(condition, F.lit(text)) for condition, text in rules))
     reason = F.coalesce(F.col("reason"), F.when(broken != "", broken))
@@ -281,7 +291,7 @@ def _arrival_rules(settings: LakeSettings, arrived: "Column", too_new: "Column")
     """When the arrival time of a row is unusable, and why. `arrived`: its day."""
     from pyspark.sql import functions as F
 
-    is_selected = "arrival_ts" in names_of(settings.source.select)
+    is_selected = "arrival_ts" in selected_names(settings.source.select)
     absent = "arrival_ts is NULL or no timestamp" if is_selected else NO_ARRIVAL
     before = arrived < F.lit(settings.start_date)
     return [
@@ -314,7 +324,7 @@ def _upsert_rules(settings: LakeSettings, happened: "Column") -> "list[Rule]":
     latest = F.try_add("arrival_ts", F.expr(f"INTERVAL '{days}' DAY"))
     rules: list[Rule] = [(F.col("event_ts").isNull(), "event_ts is NULL or no timestamp")]
     for column in settings.source.payload_columns:
-        rules += _rules(column)
+        rules += _payload_rules(column)
     rules += [
         (happened < F.lit(settings.start_date), "the event date lies before the lake's first day"),
         (
@@ -326,7 +336,7 @@ def _upsert_rules(settings: LakeSettings, happened: "Column") -> "list[Rule]":
     return [(upsert & is_broken, text) for is_broken, text in rules]
 
 
-def _of_key_days(
+def _key_day_rules(
     settings: LakeSettings, has_key: "Column", arrived: "Column", happened: "Column"
 ) -> "list[Rule]":
     """When a row breaks the promise `key_day`, and why. A delete is applied on the day of its key:
@@ -338,7 +348,7 @@ def _of_key_days(
     if template is None:
         return []
     upsert = F.col("op") == "upsert"
-    text = F.expr(day_text(template))
+    text = F.expr(key_day_text(template))
     day = text.try_cast("date")
     names_one = F.coalesce(day.cast("string") == text, F.lit(False))
     promise = f'key_day = "{template}"'
@@ -355,7 +365,7 @@ def _of_key_days(
     ]
 
 
-def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
+def _times_beyond_calendar(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
     """For each column of times and dates, a condition: the value lies beyond the calendar."""
     from pyspark.sql import functions as F
 
@@ -363,23 +373,23 @@ def _far_times(payload: Sequence[PayloadColumn]) -> "dict[str, Column]":
     for name, kind in delivery_types(payload).items():
         of_values = kind.element or kind
         if of_values.kind in ("DATE", "TIMESTAMP"):
-            far[name] = _is_far(F.col(name), kind)
+            far[name] = _is_beyond_calendar(F.col(name), kind)
     return far
 
 
-def _is_far(value: "Column", kind: ColumnType) -> "Column":
+def _is_beyond_calendar(value: "Column", kind: ColumnType) -> "Column":
     """Whether a date or time, or one of an array of them, lies beyond the calendar (UTC, both ends
     included)."""
     from pyspark.sql import functions as F
 
     if (element := kind.element) is not None:
-        return F.exists(value, lambda one: _is_far(one, element))
+        return F.exists(value, lambda one: _is_beyond_calendar(one, element))
     first, last = CALENDAR
     ends = (first, f"{last} 23:59:59.999999") if kind.kind == "TIMESTAMP" else CALENDAR
     return ~value.between(*(F.lit(end).cast(kind.spark) for end in ends))
 
 
-def _rules(column: PayloadColumn) -> "list[Rule]":
+def _payload_rules(column: PayloadColumn) -> "list[Rule]":
     """When an upsert's value of a payload column is unusable (undeclared ones have bounds), and
     why."""
     from pyspark.sql import functions as F

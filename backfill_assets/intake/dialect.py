@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from backfill_assets.intake.batches import BadRecord, ColumnNames, shown
+from backfill_assets.intake.batches import BadRecord, ColumnNames, quoted_text
 from backfill_assets.intake.text_lines import (
     UTF8_MARK,
     Limits,
@@ -24,9 +24,9 @@ from backfill_assets.intake.text_lines import (
     Oversized,
     TextLines,
     Unreadable,
-    headed,
+    head_and_blocks,
     text_lines,
-    unmarked,
+    without_mark,
 )
 
 # Names of Python's codecs. A search for a forgotten name knows these (`erasure.traces`), and no
@@ -67,21 +67,21 @@ class Dialect(BaseModel):
 
     @field_validator("separator", "quote")
     @classmethod
-    def _a_sign(cls, value: str) -> str:
+    def _check_sign(cls, value: str) -> str:
         if len(value) > 1 or not value.isascii() or value.isalnum() or value in ("\n", "\r", "\0"):
             raise ValueError("it is one ASCII sign that is no letter, digit or end of a line")
         return value
 
     @field_validator("decimal", "thousands")
     @classmethod
-    def _of_a_number(cls, value: str) -> str:
+    def _check_number_sign(cls, value: str) -> str:
         if len(value) > 1 or re.match(r"[\w+\n\r\0-]", value):
             raise ValueError("it is one sign that is no letter, digit, + or -")
         return value
 
     @field_validator("encoding")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_encoding(cls, value: str) -> str:
         try:
             name = codecs.lookup(value).name.removesuffix("-sig")
         except (LookupError, ValueError):
@@ -91,7 +91,7 @@ class Dialect(BaseModel):
         return name
 
     @model_validator(mode="after")
-    def _can_be_meant(self) -> Self:
+    def _check_consistency(self) -> Self:
         if not self.separator or self.separator == self.quote:
             raise ValueError("separator: it is one sign, and not that of quotes")
         if not self.decimal or self.decimal == self.thousands:
@@ -146,7 +146,7 @@ class Dialect(BaseModel):
             form = f"{self.decimal!r} before its fraction" + (
                 f", {self.thousands!r} between thousands" if self.thousands else ""
             )
-            raise BadRecord(f"{column} is {shown(text)}, which is no number with {form}")
+            raise BadRecord(f"{column} is {quoted_text(text)}, which is no number with {form}")
         return (text.replace(self.thousands, "") if self.thousands else text).replace(
             self.decimal, "."
         )
@@ -181,7 +181,7 @@ class Dialect(BaseModel):
     def after_preamble(self, lines: Iterator[Line]) -> Iterator[Line]:
         """The lines behind the preamble. Raises Unreadable where a line of it is another one."""
         for number, glob in enumerate(self.preamble, 1):
-            _refuse_other(f"line {number}", next(lines, None), glob, "preamble")
+            _refuse_other_line(f"line {number}", next(lines, None), glob, "preamble")
         return lines
 
     def kept_lines(self, raw: BinaryIO, dropped: Collection[int]) -> Iterator[bytes]:
@@ -203,9 +203,9 @@ class Dialect(BaseModel):
     def _in_utf8(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         """The blocks in UTF-8. What cannot be decoded becomes bytes that are no UTF-8 either."""
         if self.encoding == "utf-8":
-            yield from unmarked(blocks)
+            yield from without_mark(blocks)
             return
-        head, blocks = headed(blocks)
+        head, blocks = head_and_blocks(blocks)
         mark = next((name for sign, name in MARKS.items() if head.startswith(sign)), "")
         if mark and not mark.startswith(self.encoding):
             raise Unreadable(f"its byte order mark says {mark}, and not {self.encoding}")
@@ -247,9 +247,9 @@ class Dialect(BaseModel):
                     "are its trailer"
                 )
         lines = waiting.split(b"\n")
-        rest, last = _split_at(lines[:-1] if lines[-1] == b"" else lines, many)
+        rest, last = _split_off_last(lines[:-1] if lines[-1] == b"" else lines, many)
         for number, (line, glob) in enumerate(zip(last, self.trailer, strict=True)):
-            _refuse_other(
+            _refuse_other_line(
                 "the last line" if number == many - 1 else f"line {many - number} from the end",
                 line,
                 glob,
@@ -262,7 +262,9 @@ class Dialect(BaseModel):
 PLAIN_TEXT = Dialect()
 
 
-def _split_at(lines: Sequence[bytes], last: int) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+def _split_off_last(
+    lines: Sequence[bytes], last: int
+) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
     """The lines before the last ones, and these; None for each that is missing."""
     missing = max(0, last - len(lines))
     return lines[: max(0, len(lines) - last)], [None] * missing + [
@@ -270,13 +272,13 @@ def _split_at(lines: Sequence[bytes], last: int) -> tuple[Sequence[bytes], Seque
     ]
 
 
-def _refuse_other(where: str, line: Line | None, glob: str, key: str) -> None:
+def _refuse_other_line(where: str, line: Line | None, glob: str, key: str) -> None:
     if line is None:
-        raise Unreadable(f"{where} is missing: {key} says {shown(glob)}")
+        raise Unreadable(f"{where} is missing: {key} says {quoted_text(glob)}")
     text = (
         (line.head if isinstance(line, Oversized) else line)
         .removesuffix(b"\r")
         .decode(errors="backslashreplace")
     )
     if not fnmatchcase(text, glob):
-        raise Unreadable(f"{where} is {shown(text)}, and {key} says {shown(glob)}")
+        raise Unreadable(f"{where} is {quoted_text(text)}, and {key} says {quoted_text(glob)}")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.engines.lake_session import small_frame
 from backfill_assets.intake.content_store import StoredFile
-from backfill_assets.intake.counting import contents_of
+from backfill_assets.intake.counting import recorded_contents
 from backfill_assets.intake.declared import DeclaredTotals
-from backfill_assets.intake.declared_totals import disagreement
+from backfill_assets.intake.declared_totals import totals_disagreement
 from backfill_assets.intake.deliveries import PLACE, read_deliveries
-from backfill_assets.intake.forgotten import is_forgotten
-from backfill_assets.intake.ledger import FileRecord, dump_before, dumps_of
-from backfill_assets.intake.select import ORIGIN, arrival_of, names_of
+from backfill_assets.intake.forgotten import forgotten_condition
+from backfill_assets.intake.ledger import FileRecord, contents_of_dumps, dump_before
+from backfill_assets.intake.select import ORIGIN, arrival_at_day_end, selected_names
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.scans import OF_DUMP
 from backfill_assets.kernel.tables.sections import SourceSettings
@@ -38,12 +38,12 @@ KEPT_OF_VANISHED = frozenset(
 )
 
 
-def refuse_what_a_dump_says(source: SourceSettings) -> None:
+def refuse_dump_columns(source: SourceSettings) -> None:
     """Raise SettingsError where `select` of dumps gives a column that follows from the dump's
     day."""
     if source.kind != "snapshot":
         return
-    named = sorted(OF_THE_DUMP.intersection(names_of(source.select)))
+    named = sorted(OF_THE_DUMP.intersection(selected_names(source.select)))
     if named:
         raise SettingsError(
             "[source] select in lake.toml",
@@ -59,7 +59,7 @@ def dumps_before(
     """Per day the day of the dump before it (None for the first, and for days without a dump), and
     the records of those dumps whose days are not among `days`. `records`: the ledger."""
     live = [r for r in records if not r.withdrawn]
-    dumps = dumps_of(live)
+    dumps = contents_of_dumps(live)
     pairs, wanted = dict[date, date | None](), set[str]()
     for day in days:
         before = dump_before(day, dumps) if day in dumps else None
@@ -69,7 +69,7 @@ def dumps_before(
     return pairs, [r for r in live if r.sha256 in wanted]
 
 
-def as_changes(
+def dump_changes(
     session: "SparkSession",
     judged: "DataFrame",
     pairs: Mapping[date, date | None],
@@ -139,8 +139,8 @@ def _as_deletes(gone: "DataFrame", like: "DataFrame") -> "DataFrame":
 
     said = {
         "op": F.lit("delete"),
-        "arrival_ts": arrival_of(F.col(OF)),
-        "version_ts": arrival_of(F.col(OF)),
+        "arrival_ts": arrival_at_day_end(F.col(OF)),
+        "version_ts": arrival_at_day_end(F.col(OF)),
         "arrival_date": F.col(OF),
         "usable_arrival": F.lit(True),
         UNCHANGED: F.lit(False),
@@ -153,7 +153,7 @@ def _as_deletes(gone: "DataFrame", like: "DataFrame") -> "DataFrame":
     return gone.withColumns({**unsaid, **said})
 
 
-def without_unchanged(rows: "DataFrame", landed: str) -> "DataFrame":
+def unchanged_as_duplicates(rows: "DataFrame", landed: str) -> "DataFrame":
     """The rows with an `outcome`, where those of unchanged keys count as duplicates in place of
     `landed` ones."""
     from pyspark.sql import functions as F
@@ -176,7 +176,7 @@ def _one_if(condition: "Column") -> "Column":
     return F.when(condition, 1).otherwise(0)
 
 
-def faults_of(
+def content_faults(
     lake_session: Session,
     counted: Sequence[FileRecord],
     records: Sequence[FileRecord],
@@ -190,13 +190,13 @@ def faults_of(
     contents = _Contents(lake_session, known, files)
     declaring = [r.sha256 for r in counted if declared.get(r.sha256)]
     found = {
-        f.sha256: disagreement(lake_session.lake, f, declared[f.sha256])
+        f.sha256: totals_disagreement(lake_session.lake, f, declared[f.sha256])
         for f in contents.of(declaring)
     }
     source = lake_session.lake.settings.source
     if source.kind != "snapshot":
         return found
-    refuse_what_a_dump_says(source)
+    refuse_dump_columns(source)
     loaded = {r.sha256 for r in records if not r.withdrawn and r.usable_rows}
     judged = [r for r in counted if r.sha256 not in loaded]
     return _with_faults_of_dumps(contents, judged, records, found)
@@ -216,7 +216,7 @@ class _Contents:
         missing = wanted - self.files.keys()
         lost = [record for name, record in self.records.items() if name in missing]
         at_hand = [self.files[name] for name in sorted(wanted & self.files.keys())]
-        return [*at_hand, *contents_of(self.lake_session, lost)]
+        return [*at_hand, *recorded_contents(self.lake_session, lost)]
 
 
 def _with_faults_of_dumps(
@@ -229,7 +229,7 @@ def _with_faults_of_dumps(
     content of `judged` is not taken for a whole one. A dump that is taken is the one before that of
     the next day."""
     paths = {r.path for r in judged}
-    dumps = dumps_of(r for r in records if r.path not in paths)
+    dumps = contents_of_dumps(r for r in records if r.path not in paths)
     by_day = defaultdict[date, set[str]](set)
     for record in judged:
         if record.path_day is not None:
@@ -260,10 +260,10 @@ def _fault_of_dump(
     if before is None or agrees_with_manifests:
         return ""
     files = contents.of((*mine, *dumps.get(day, ()), *dumps[before]))
-    return _why_broken(contents.lake_session, day, before, mine, files)
+    return _incomplete_dump_reason(contents.lake_session, day, before, mine, files)
 
 
-def _why_broken(
+def _incomplete_dump_reason(
     lake_session: Session,
     day: date,
     before: date,
@@ -278,7 +278,7 @@ def _why_broken(
     for file in files:
         if file.sha256 in mine and file.refused is not None:
             return f"{OF_DUMP}{day} has a file that cannot be read: {file.refused}"
-    rows = read_deliveries(lake_session.spark(), files, lake.settings, is_forgotten(lake))
+    rows = read_deliveries(lake_session.spark(), files, lake.settings, forgotten_condition(lake))
     is_new, has_key = F.col("sha256").isin(sorted(mine)), ~_is_blank(F.col("event_key"))
     now = has_key & F.col("arrival_date").eqNullSafe(F.lit(day))
     then = has_key & F.col("arrival_date").eqNullSafe(F.lit(before))

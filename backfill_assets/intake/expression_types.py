@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from backfill_assets.intake.select import NOT_PARSED, called
+from backfill_assets.intake.select import NOT_PARSED, function_name
 
 Types = Mapping[str, str]  # of columns, by small letters
 Kinds = tuple[
@@ -58,25 +58,25 @@ def is_floating(node: Any) -> bool:
     )
 
 
-def kinds_of(node: Any) -> Kinds:
+def value_kinds(node: Any) -> Kinds:
     """The kinds of values that a typed part is, or holds: the elements of an array, the values of a
     map, the fields of a struct. Empty if unknown."""
     if isinstance(node, exp.Lambda):
-        return kinds_of(node.this)
+        return value_kinds(node.this)
     if (known := _kinds_of_type(getattr(node, "type", None))) or not isinstance(node, exp.Expr):
         return known
     parts: list[Any] = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
     if isinstance(node, exp.Bracket | exp.Map | exp.VarMap):  # not its index or keys
         parts = [node.args["values"]] if "values" in node.args else parts[:1]
-    elif MADE_BY_LAMBDAS.fullmatch(called(node)):
+    elif MADE_BY_LAMBDAS.fullmatch(function_name(node)):
         parts = list(node.find_all(exp.Lambda))[:1]
     elif isinstance(node, exp.DecodeCase):
         parts = decode_results(node)
     elif isinstance(node, exp.Reduce):
         parts = [node.args["initial"]]
-    elif not PASSING.fullmatch(called(node)):
+    elif not PASSING.fullmatch(function_name(node)):
         return ()
-    return next((found for p in parts if (found := kinds_of(p))), ())
+    return next((found for p in parts if (found := value_kinds(p))), ())
 
 
 def decode_results(node: exp.DecodeCase) -> list[Any]:
@@ -110,8 +110,8 @@ def _type_variables(function: Any) -> None:
     given = [p for p in call.iter_expressions() if not isinstance(p, exp.Lambda)]
     for part in given:
         annotate_types(part, dialect="spark", overwrite_types=False)
-    held = [kinds_of(p) for p in given]
-    name, variables = called(call), [v.name for v in function.expressions]
+    held = [value_kinds(p) for p in given]
+    name, variables = function_name(call), [v.name for v in function.expressions]
     if name == "reduce":
         held = [held[1], held[0]]
     elif name == "array_sort":

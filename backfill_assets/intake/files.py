@@ -21,7 +21,7 @@ from pathlib import Path
 from backfill_assets.intake.text_lines import HashedReader
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import LandingError, TransientError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Changed, Gone, Place, Token
 
 # A file whose size and time did not change for so long is taken as complete.
@@ -42,7 +42,7 @@ class StillChanging(LandingError, TransientError):
 
     def __init__(self, path: str, contents: frozenset[str] = frozenset()) -> None:
         super().__init__(
-            f"the landed file {plain(path)}",
+            f"the landed file {printable_text(path)}",
             "it changed while it was being read",
             "Nothing of it was used",
             "Let its writer finish (best: write elsewhere, then rename), and scan again",
@@ -57,7 +57,9 @@ class LandedFile:
     (`intake.source_log`)."""
 
     name: str  # posix path below the fixed root
-    path: Path  # of an object: of its copy on this machine; empty until it is fetched (`at_hand`)
+    path: (
+        Path  # of an object: of its copy on this machine; empty until it is fetched (`local_file`)
+    )
     size: int  # bytes
     mtime_ns: int  # time of its last change; of an object see `landed_object`
     # Of a table's content, whose log names it; a file's is not known before it is read.
@@ -95,19 +97,19 @@ def landed_object(place: Place, name: str, token: Token) -> LandedFile:
     )
 
 
-def settled(file: LandedFile) -> LandedFile:
+def settled_file(file: LandedFile) -> LandedFile:
     """The file once its writer let go of it; objects and contents of tables are whole. Raises
     StillChanging, FileNotFoundError."""
     if file.sha256 or file.place is not None:
         return file
-    if not settle(file):
+    if not wait_until_quiet(file):
         raise StillChanging(file.address)
     stat = os.lstat(file.path)
     return replace(file, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
 @contextmanager
-def opened(file: LandedFile) -> Iterator[int]:
+def opened_file(file: LandedFile) -> Iterator[int]:
     """Open the file and yield a descriptor; raises StillChanging unless it is the listed file,
     before and after.
 
@@ -115,13 +117,13 @@ def opened(file: LandedFile) -> Iterator[int]:
     the right to read. An object is fetched first.
     """
     if file.place is not None:
-        with at_hand(file) as here, here.path.open("rb") as copy:
+        with local_file(file) as here, here.path.open("rb") as copy:
             yield copy.fileno()
         return
     try:
-        descriptor = _descriptor(file)
+        descriptor = _open_descriptor(file)
     except OSError as error:
-        raise _not_opened(file, error) from None
+        raise _opening_error(file, error) from None
     try:
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode) or (before.st_size, before.st_mtime_ns) != (
@@ -130,16 +132,16 @@ def opened(file: LandedFile) -> Iterator[int]:
         ):
             raise StillChanging(file.address)
         yield descriptor
-        if _identity(os.fstat(descriptor)) != _identity(before) or _identity(
-            _lstat(file)
-        ) != _identity(before):
+        if _stat_identity(os.fstat(descriptor)) != _stat_identity(before) or _stat_identity(
+            _link_status(file)
+        ) != _stat_identity(before):
             raise StillChanging(file.address)
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def at_hand(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile]:
+def local_file(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile]:
     """The file, of an object with a copy on this machine, beside the content store if it is given,
     else in the folder for temporary files. Raises StillChanging if the object is not the listed one
     any more."""
@@ -165,9 +167,9 @@ def at_hand(file: LandedFile, store: Place | None = None) -> Iterator[LandedFile
         yield fetched
 
 
-def sha256_of(file: LandedFile) -> str:
-    """Hash the file's bytes: SHA-256 as 64 hexadecimal digits. Raises as `opened` does."""
-    with opened(file) as descriptor:
+def file_sha256(file: LandedFile) -> str:
+    """Hash the file's bytes: SHA-256 as 64 hexadecimal digits. Raises as `opened_file` does."""
+    with opened_file(file) as descriptor:
         return HashedReader(descriptor, READ_BYTES, file.size).sha256()
 
 
@@ -176,7 +178,8 @@ def is_complete(file: LandedFile, now: float) -> bool:
     before.
 
     A time stamp in the future proves nothing and may never pass: such a file counts as complete
-    here, and the scan watches it before reading (`settle`). An object is complete at any time.
+    here, and the scan watches it before reading (`wait_until_quiet`). An object is complete at any
+    time.
     """
     if file.place is not None:
         return True
@@ -184,7 +187,9 @@ def is_complete(file: LandedFile, now: float) -> bool:
     return age < 0 or age >= COMPLETE_AFTER_SECONDS
 
 
-def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0) -> bool:
+def wait_until_quiet(
+    file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float = 5.0
+) -> bool:
     """Wait until the file is unchanged for `quiet_seconds`; False after `patience_seconds`, or if
     it is gone.
 
@@ -193,30 +198,32 @@ def settle(file: LandedFile, quiet_seconds: float = 1.0, patience_seconds: float
     """
     started = watched = time.monotonic()
     try:
-        last = _identity(_lstat(file))
+        last = _stat_identity(_link_status(file))
         while True:
             if (
                 utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds
                 or time.monotonic() - watched >= quiet_seconds
             ):
-                return _identity(_lstat(file)) == last
+                return _stat_identity(_link_status(file)) == last
             if time.monotonic() - started >= max(patience_seconds, quiet_seconds):
                 return False
             time.sleep(min(0.1, quiet_seconds / 4))
-            if (now := _identity(_lstat(file))) != last:
+            if (now := _stat_identity(_link_status(file))) != last:
                 last, watched = now, time.monotonic()
     except StillChanging:
         return False
 
 
-def copied(file: LandedFile, target: Path) -> str:
+def copy_with_hash(file: LandedFile, target: Path) -> str:
     """Copy the file's bytes to `target`, which must not exist; return their SHA-256. Raises as
-    `opened` does.
+    `opened_file` does.
 
     Never a hard link: a landed file that is rewritten in place would change the copy.
     """
-    with opened(file) as source, target.open("xb") as sink:
-        reader = HashedReader(source, READ_BYTES, file.size)  # `opened` refuses a file that grew
+    with opened_file(file) as source, target.open("xb") as sink:
+        reader = HashedReader(
+            source, READ_BYTES, file.size
+        )  # `opened_file` refuses a file that grew
         for block in reader.blocks():
             if block.strip(b"\0"):
                 sink.write(block)
@@ -246,7 +253,7 @@ class Hashes:
         size, moment, digest = self._known.get(file.name, (None, None, ""))
         if (size, moment) != (file.size, file.mtime_ns):
             try:
-                digest = sha256_of(file)
+                digest = file_sha256(file)
             except StillChanging:
                 return ""
         if is_complete(file, utc_now().timestamp()):
@@ -261,7 +268,7 @@ class Hashes:
             self._store.write(HASHES_NAME, json.dumps(self._used, sort_keys=True).encode())
 
 
-def _descriptor(file: LandedFile) -> int:
+def _open_descriptor(file: LandedFile) -> int:
     """Open the path part by part below the fixed root: a folder may have become a link since the
     listing."""
     *folders, last = file.name.split("/")
@@ -277,23 +284,23 @@ def _descriptor(file: LandedFile) -> int:
         os.close(inside)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int]:
+def _stat_identity(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _lstat(file: LandedFile) -> os.stat_result:
+def _link_status(file: LandedFile) -> os.stat_result:
     try:
         return os.lstat(file.path)
     except FileNotFoundError:
         raise StillChanging(file.address) from None
 
 
-def _not_opened(file: LandedFile, error: OSError) -> Exception:
+def _opening_error(file: LandedFile, error: OSError) -> Exception:
     # ELOOP: it has become a link; ENXIO: a socket or FIFO. The next listing refuses both.
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
         return StillChanging(file.address)
     return LandingError(
-        f"the landed file {plain(file.address)}",
+        f"the landed file {printable_text(file.address)}",
         f"it cannot be opened ({error.strerror})",
         "Nothing of it was read",
         "Give this user the right to read it, then scan again",

@@ -18,7 +18,7 @@ from typing import Any
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.log.log import LOG, versions
+from backfill_assets.kernel.log.log import LOG, commit_versions
 from backfill_assets.kernel.place.port import (
     AlreadyThere,
     Place,
@@ -55,21 +55,21 @@ class Erasure:
         return [self.done["columns"], *(r["columns"] for r in self.done.get("renamed", ()))]
 
     @property
-    def _spellings(self) -> str:
+    def _spellings_file(self) -> str:
         return f"{FORGOTTEN}/{self.name.removesuffix('.json')}.spellings"
 
     def spellings(self) -> dict[str, list[str]]:
         """Per column the landed texts that `select` makes its value of; known until the erasure is
         finished."""
-        return self.lake.read_json(self._spellings)
+        return self.lake.read_json(self._spellings_file)
 
     def add_spellings(self, found: Mapping[str, Collection[str]]) -> None:
         """Keep more spellings, for the search of this command and of the next one."""
         known = self.spellings()
         every = {c: sorted({*known.get(c, ()), *found.get(c, ())}) for c in {*known, *found}}
         if every != known:
-            self.lake.write(self._spellings, json.dumps(every).encode(), is_private=True)
-            self.lake.sync(self._spellings, FORGOTTEN)
+            self.lake.write(self._spellings_file, json.dumps(every).encode(), is_private=True)
+            self.lake.sync(self._spellings_file, FORGOTTEN)
 
     def finish(self, lake: LakeFolder) -> None:
         """Note the end, and the newest versions: rows that were read up to these may be of the
@@ -77,19 +77,19 @@ class Erasure:
         deletes."""
         more = {"versions_kept": keeps_versions(lake)} if lake.place.is_store else {}
         self.done.update(
-            {"finished_at": utc_now().isoformat(), "ended_versions": _heads(lake), **more}
+            {"finished_at": utc_now().isoformat(), "ended_versions": _newest_versions(lake), **more}
         )
         self.keep()
-        self.lake.delete(self._spellings)
+        self.lake.delete(self._spellings_file)
 
 
-def is_forgotten(lake: LakeFolder) -> str:
+def forgotten_condition(lake: LakeFolder) -> str:
     """Spark SQL that says whether a delivery of the lake's source is of a forgotten entity; empty
     if none can be. It is HMAC in the engine's own words: no value of an entity stands in a plan or
     a log.
 
-    Raises SettingsError where nothing says which column names an entity now (`doubts`)."""
-    if why := next(doubts(lake), ""):
+    Raises SettingsError where nothing says which column names an entity now (`erasure_doubts`)."""
+    if why := next(erasure_doubts(lake), ""):
         raise SettingsError(
             "a forgotten entity",
             why,
@@ -100,7 +100,7 @@ def is_forgotten(lake: LakeFolder) -> str:
             "none is any more)",
         )
     found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
-    for erasure in erasures(lake):
+    for erasure in all_erasures(lake):
         for columns in (named for named in erasure.namings if named and {*named} <= payload):
             key = lake.shared_place.read(KEY).ljust(BLOCK_BYTES, b"\0")
             inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
@@ -114,17 +114,17 @@ def is_forgotten(lake: LakeFolder) -> str:
     return " OR ".join(sorted(found))
 
 
-def doubts(lake: LakeFolder) -> Iterator[str]:
+def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
     """Say of each erasure why a delivery of its entity could not be told: no source has its column
     any more, or a source makes the column by another expression or as another type than when it was
     forgotten."""
     sources = (lake.whole or lake.settings).delivered
-    for erasure in erasures(lake):
+    for erasure in all_erasures(lake):
         fitting = [
             (name, n)
             for name, s in sources.items()
             for n in erasure.namings
-            if {*n} <= _payload(s).keys()
+            if {*n} <= _payload_types(s).keys()
         ]
         named, began = ", ".join(erasure.namings[-1]), str(erasure.done["began_at"])[:10]
         if not fitting:
@@ -141,7 +141,7 @@ def doubts(lake: LakeFolder) -> Iterator[str]:
                 )
 
 
-def _payload(source: SourceSettings) -> dict[str, str]:
+def _payload_types(source: SourceSettings) -> dict[str, str]:
     return {c.name: c.type for c in source.payload_columns}
 
 
@@ -149,41 +149,41 @@ def _column_expressions(source: SourceSettings, columns: Iterable[str]) -> str:
     """The expressions that give the columns, with their types."""
     import sqlglot
 
-    from backfill_assets.intake.select import expressions, names_of
+    from backfill_assets.intake.select import select_expressions, selected_names
 
-    named = zip(names_of(source.select), expressions(source.select), strict=True)
+    named = zip(selected_names(source.select), select_expressions(source.select), strict=True)
     makers = {name: sqlglot.parse_one(e, read="spark").unalias().sql("spark") for name, e in named}
-    types = _payload(source)
+    types = _payload_types(source)
     return ", ".join(f"{makers.get(c.lower(), c)} {types[c]}" for c in columns)
 
 
-def rename(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
+def rename_column(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasure]:
     """Record that the column `old` of earlier erasures is `new` now ("": none is), as the sources
     make it today; returns these erasures."""
     changed = []
-    for erasure in (e for e in erasures(lake) if any(old in columns for columns in e.namings)):
+    for erasure in (e for e in all_erasures(lake) if any(old in columns for columns in e.namings)):
         named = next(n for n in reversed(erasure.namings) if old in n)
         columns = [new if c == old else c for c in named] if new else []
         renaming = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
         erasure.done["renamed"] = [*erasure.done.get("renamed", ()), renaming]
         made = erasure.done.setdefault("made_from", {})
-        for name, text in _makers(lake, columns).items():
+        for name, text in _expressions_by_source(lake, columns).items():
             made[name] = sorted({*made.get(name, ()), text})
         erasure.keep()
         changed.append(erasure)
     return changed
 
 
-def _makers(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
+def _expressions_by_source(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
     sources = (lake.whole or lake.settings).delivered
     return {
         n: _column_expressions(s, columns)
         for n, s in sources.items()
-        if columns and {*columns} <= _payload(s).keys()
+        if columns and {*columns} <= _payload_types(s).keys()
     }
 
 
-def erasures(lake: LakeFolder) -> list[Erasure]:
+def all_erasures(lake: LakeFolder) -> list[Erasure]:
     """Every erasure of the lake, oldest first; raises OSError or ValueError if one cannot be
     read."""
     place = lake.shared_place
@@ -194,13 +194,13 @@ def erasures(lake: LakeFolder) -> list[Erasure]:
 def is_erasing(lake: LakeFolder) -> bool:
     """Whether an erasure is not finished: rows of files that were counted as usable may be
     forgotten ones."""
-    return any("finished_at" not in e.done for e in erasures(lake))
+    return any("finished_at" not in e.done for e in all_erasures(lake))
 
 
 def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
     """Whether rows made from these versions of tables may be of an entity that is forgotten: an
     erasure is not finished, or one of the versions was there when one ended."""
-    known = erasures(lake)
+    known = all_erasures(lake)
     if any("finished_at" not in e.done for e in known):
         return True
     ends = [e.done.get("ended_versions", {}) for e in known]
@@ -220,7 +220,7 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     with contextlib.suppress(AlreadyThere):
         place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
     hashed = hmac.new(place.read(KEY), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
-    known = erasures(lake)
+    known = all_erasures(lake)
     if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
         return unfinished[0]
     body = {
@@ -230,8 +230,13 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
         "note": note,
         "began_at": utc_now().isoformat(),
     }
-    makers = {name: [text] for name, text in _makers(lake, values).items()}
-    more = {"made_from": makers, "began_versions": _heads(lake), "landed": [], "deleted": {}}
+    makers = {name: [text] for name, text in _expressions_by_source(lake, values).items()}
+    more = {
+        "made_from": makers,
+        "began_versions": _newest_versions(lake),
+        "landed": [],
+        "deleted": {},
+    }
     made = Erasure(place, f"{len(known) + 1:05d}.json", {**body, **more})
     made.keep()
     return made
@@ -245,7 +250,7 @@ def keeps_versions(lake: LakeFolder) -> bool:
     return token is not None and token.version not in ("", "null")
 
 
-def tables_of_lake(lake: LakeFolder) -> list[Place]:
+def table_places(lake: LakeFolder) -> list[Place]:
     """The places of all tables of a lake that have a log, adopted ones too."""
     adopted = (
         {name for name in lake.settings.tables if lake.address_of_adopted(name)}
@@ -256,5 +261,5 @@ def tables_of_lake(lake: LakeFolder) -> list[Place]:
     return [place for place in places if place.names(LOG)]
 
 
-def _heads(lake: LakeFolder) -> dict[str, int]:
-    return {table.name: max(versions(table), default=-1) for table in tables_of_lake(lake)}
+def _newest_versions(lake: LakeFolder) -> dict[str, int]:
+    return {table.name: max(commit_versions(table), default=-1) for table in table_places(lake)}

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.intake.content_store import identity
-from backfill_assets.intake.forgotten import erasures
+from backfill_assets.intake.content_store import content_name_by_path
+from backfill_assets.intake.forgotten import all_erasures
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 Place = tuple[
@@ -25,20 +25,20 @@ def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
     """These landed contents (SHA-256) and the contents that erasures made of them, each by all its
     names."""
     found = set(contents)
-    for entry in _entries(lake):
-        if found & {*_names(entry, BYTES_BEFORE)}:
-            found.update(_names(entry, BYTES_AFTER))
+    for entry in _landed_entries(lake):
+        if found & {*_content_names(entry, BYTES_BEFORE)}:
+            found.update(_content_names(entry, BYTES_AFTER))
     return frozenset(found)
 
 
-def _entries(lake: LakeFolder) -> Iterator[dict[str, Any]]:
+def _landed_entries(lake: LakeFolder) -> Iterator[dict[str, Any]]:
     """The entries of all erasures for landed files, the oldest first."""
-    return (f for e in erasures(lake) for f in e.done["landed"] if BYTES_AFTER in f)
+    return (f for e in all_erasures(lake) for f in e.done["landed"] if BYTES_AFTER in f)
 
 
-def _names(entry: Mapping[str, Any], which: str) -> list[str]:
+def _content_names(entry: Mapping[str, Any], which: str) -> list[str]:
     """The names of a file's content before or after it was rewritten."""
-    return [entry[which], identity(entry[which], entry["path"])]
+    return [entry[which], content_name_by_path(entry[which], entry["path"])]
 
 
 @dataclass(frozen=True)
@@ -59,25 +59,27 @@ class Origins:
         moved = (
             []
             if name in self.entries or not path
-            else [b for b in self.left if identity(b, path) == name]
+            else [b for b in self.left if content_name_by_path(b, path) == name]
         )
-        place = self._of(name, {name, *others, *moved}, path, frozenset())
+        place = self._earliest_place(name, {name, *others, *moved}, path, frozenset())
         return None if place == (name, ()) else place
 
-    def _of(self, name: str, names: Collection[str], path: str, behind: frozenset[str]) -> Place:
+    def _earliest_place(
+        self, name: str, names: Collection[str], path: str, behind: frozenset[str]
+    ) -> Place:
         """Of files that became the same one, the file that came last in order counts."""
         steps = {
             (was, gone): known
-            for was, known, gone in self._steps(name, names, path)
+            for was, known, gone in self._erasure_steps(name, names, path)
             if was not in behind
         }
         found = []
         for (was, gone), known in steps.items():
-            first, lost = self._of(was, known, path, behind | {name})
-            found.append((first, tuple(sorted({*lost, *(before(n, lost) for n in gone)}))))
+            first, lost = self._earliest_place(was, known, path, behind | {name})
+            found.append((first, tuple(sorted({*lost, *(number_before(n, lost) for n in gone)}))))
         return max(found, default=(name, ()))
 
-    def _steps(
+    def _erasure_steps(
         self, name: str, names: Collection[str], path: str
     ) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
         """The content before each erasure: its name, all its names, and the numbers of the erased
@@ -85,23 +87,23 @@ class Origins:
         for entry in (e for n in names for e in self.entries.get(n, ())):
             content, by_path = (
                 entry[BYTES_BEFORE],
-                identity(entry[BYTES_BEFORE], path or entry["path"]),
+                content_name_by_path(entry[BYTES_BEFORE], path or entry["path"]),
             )
             was = content if name == entry[BYTES_AFTER] else by_path
-            yield was, {by_path, *_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
+            yield was, {by_path, *_content_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
 
 
-def origins(lake: LakeFolder) -> Origins:
+def erased_origins(lake: LakeFolder) -> Origins:
     """Where the records of files that erasures rewrote stood before. Raises as `erasures` does."""
     entries, left = defaultdict[str, list[dict[str, Any]]](list), set[str]()
-    for entry in _entries(lake):
+    for entry in _landed_entries(lake):
         left.add(entry[BYTES_AFTER])
-        for name in _names(entry, BYTES_AFTER):
+        for name in _content_names(entry, BYTES_AFTER):
             entries[name].append(entry)
     return Origins(entries, left)
 
 
-def before(number: int, lost: Iterable[int]) -> int:
+def number_before(number: int, lost: Iterable[int]) -> int:
     """The number that a record had before records of the numbers `lost` (ascending) went."""
     for gone in lost:
         number += gone <= number

@@ -19,33 +19,33 @@ import pyarrow.parquet as pq
 from backfill_assets.intake.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER, Batch, TextParser
 from backfill_assets.intake.content_store import (
     StoredFile,
+    content_name_by_path,
     copy_name,
     discard_described,
-    find,
-    identity,
-    in_microseconds_name,
+    find_content,
     ingest_rules,
+    microsecond_copy_name,
     note_decoded,
-    put,
-    scratch,
+    put_content,
+    scratch_folder,
 )
 from backfill_assets.intake.csv_records import CsvRecords
 from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.files import (
     LandedFile,
     StillChanging,
-    at_hand,
-    copied,
-    opened,
-    sha256_of,
+    copy_with_hash,
+    file_sha256,
+    local_file,
+    opened_file,
 )
 from backfill_assets.intake.json_lines import JsonLines
 from backfill_assets.intake.limited_decoding import examine_apart
 from backfill_assets.intake.parquet_files import (
     GROUP_BYTES,
     GROUP_ROWS,
-    counts_finer,
-    in_microseconds,
+    has_finer_times,
+    parquet_in_microseconds,
 )
 from backfill_assets.intake.text_lines import HashedReader, Limits, Unreadable
 from backfill_assets.kernel.place.folder import Folder
@@ -81,40 +81,40 @@ def ingest(
     never for the file's content.
     """
     rules = ingest_rules(format, limits.deciding(), dialect.declared)
-    with at_hand(file, store) as here:
+    with local_file(file, store) as here:
         if format == "parquet":
             return _copied_parquet(here, StoredFile("", store, ""), limits, by_path)
-        sha256 = sha256_of(here)
-        name = identity(sha256, here.name) if by_path else sha256
+        sha256 = file_sha256(here)
+        name = content_name_by_path(sha256, here.name) if by_path else sha256
         new = StoredFile(name, store, copy_name(name, format))
-        known = find(store, name, rules={**rules, "parquet": new.name})
+        known = find_content(store, name, rules={**rules, "parquet": new.name})
         if known is not None:
             return known
         discard_described(store, name)
-        return _parsed(here, sha256, new, limits, dialect, rules)
+        return _parsed_content(here, sha256, new, limits, dialect, rules)
 
 
-def refer(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> StoredFile:
+def link_data_file(data: Path, size: int, new: StoredFile, is_fetched: bool = False) -> StoredFile:
     """Put a data file of a table into the store of `new` as a link to it, once it was examined; the
     file itself where it was fetched."""
     rules = table_rules()
     discard_described(new.store, new.sha256)
     try:
-        new = _examined(data, size, new, DEFAULT_LIMITS)
+        new = _examined_content(data, size, new, DEFAULT_LIMITS)
     except Unreadable as error:
-        return _refused(new, str(error), rules)
-    with scratch(new.store) as folder:
-        readable, inexact = in_microseconds(data, folder / "us.parquet")
+        return _refused_content(new, str(error), rules)
+    with scratch_folder(new.store) as folder:
+        readable, inexact = parquet_in_microseconds(data, folder / "us.parquet")
         if readable != data:
-            new = replace(new, name=in_microseconds_name(new.sha256), inexact=inexact)
-            return put(new, rules, readable)
+            new = replace(new, name=microsecond_copy_name(new.sha256), inexact=inexact)
+            return put_content(new, rules, readable)
     if is_fetched:
-        return put(replace(new, inexact=inexact), rules, data)
+        return put_content(replace(new, inexact=inexact), rules, data)
     new.store.point(new.name, data.absolute())
-    return put(replace(new, inexact=inexact), rules)
+    return put_content(replace(new, inexact=inexact), rules)
 
 
-def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> StoredFile:
+def ingest_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> StoredFile:
     """Put the content of a landed Parquet file into the store of `like`, as `ingest` does, as a
     link to it: its bytes are read once for their SHA-256, and its footer is judged; every row as
     well unless `like` `is_undecoded`, since then the engine that reads them finds out. An object, a
@@ -123,30 +123,32 @@ def landed_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
     """
     rules, store = _parquet_rules(DEFAULT_LIMITS), like.store
     if file.place is not None or store.is_store:
-        with at_hand(file, store) as here:
+        with local_file(file, store) as here:
             return _copied_parquet(here, like, DEFAULT_LIMITS, by_path)
     token = Folder(str(file.path.parent)).token(file.path.name)  # before the bytes are read
-    sha256 = sha256_of(file)
-    name = identity(sha256, file.name) if by_path else sha256
+    sha256 = file_sha256(file)
+    name = content_name_by_path(sha256, file.name) if by_path else sha256
     try:
         discard_described(store, name)
         try:
             rows = examine_apart(file.path, file.size, DEFAULT_LIMITS, not like.is_undecoded)
         except Unreadable as error:
-            return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
-        if token is None or counts_finer(file.path):
+            return _refused_content(
+                StoredFile(name, store, copy_name(name, "parquet")), str(error), rules
+            )
+        if token is None or has_finer_times(file.path):
             return _copied_parquet(file, StoredFile("", store, ""), DEFAULT_LIMITS, by_path)
         new = replace(
             like, sha256=name, name=f"{name}.parquet", rows=rows, content=sha256, mark=token.mark
         )
         store.delete(new.name)  # what a killed scan left may point elsewhere
         store.point(new.name, file.path.absolute())
-        return put(new, rules)
+        return put_content(new, rules)
     except FileNotFoundError:
         raise StillChanging(file.address) from None
 
 
-def decoded(stored: StoredFile, format: str) -> StoredFile:
+def decoded_content(stored: StoredFile, format: str) -> StoredFile:
     """The content of this format once its pages were decoded by a process that may end over them;
     then it is refused. For an engine whose rows this process decodes, where another engine was to
     find out before."""
@@ -159,7 +161,9 @@ def decoded(stored: StoredFile, format: str) -> StoredFile:
         rules = ingest_rules(format, DEFAULT_LIMITS.deciding(), {})
         new = replace(stored, name=copy_name(stored.sha256, format))
         return replace(
-            _refused(new, str(error), rules), first_scan=stored.first_scan, home_day=stored.home_day
+            _refused_content(new, str(error), rules),
+            first_scan=stored.first_scan,
+            home_day=stored.home_day,
         )
     return note_decoded(stored)
 
@@ -169,7 +173,7 @@ def table_rules() -> dict[str, Any]:
     return ingest_rules("delta", DEFAULT_LIMITS.deciding(), {})
 
 
-def _parsed(
+def _parsed_content(
     file: LandedFile,
     sha256: str,
     new: StoredFile,
@@ -179,8 +183,8 @@ def _parsed(
 ) -> StoredFile:
     """Parse a text file into the store, as `new`, with its rows and columns."""
     parser, unreadable = PARSERS[rules["format"]](limits, dialect), None
-    with writing(new.store) as writer:
-        with opened(file) as descriptor:
+    with copy_writer(new.store) as writer:
+        with opened_file(file) as descriptor:
             reader = HashedReader(descriptor, limits.block_bytes, file.size)
             try:
                 for batch in parser.batches(dialect.lines(reader.blocks(), file.size, limits)):
@@ -192,17 +196,17 @@ def _parsed(
             if reader.sha256() != sha256:
                 raise StillChanging(file.address)
         if unreadable is not None:
-            return _refused(new, unreadable, rules)
+            return _refused_content(new, unreadable, rules)
         described = replace(new, types=parser.columns, rows=writer.rows, bad_rows=writer.bad_rows)
-        return put(described, rules, writer.finished())
+        return put_content(described, rules, writer.finished())
 
 
-def _refused(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> StoredFile:
+def _refused_content(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> StoredFile:
     """Put the one unusable row, numbered 0, of a file that cannot be read as a whole."""
     refused = StoredFile(new.sha256, new.store, new.name, rows=1, bad_rows=1, refused=reason)
-    with writing(new.store) as writer:
+    with copy_writer(new.store) as writer:
         writer.write(Batch(0, 1, {}, {0: ("", reason)}))
-        return put(refused, rules, writer.finished())
+        return put_content(refused, rules, writer.finished())
 
 
 def _parquet_rules(limits: Limits) -> dict[str, Any]:
@@ -215,33 +219,35 @@ def _copied_parquet(
     """Copy the file, unless it was fetched, then examine the copy, to which no other process
     writes: its footer alone where `like` `is_undecoded`, unless this process must convert it."""
     store, rules = like.store, _parquet_rules(limits)
-    with scratch(store) as folder:
+    with scratch_folder(store) as folder:
         copy = folder / "copy.parquet" if file.place is None else file.path
-        sha256 = copied(file, copy) if file.place is None else sha256_of(file)
-        name = identity(sha256, file.name) if by_path else sha256
+        sha256 = copy_with_hash(file, copy) if file.place is None else file_sha256(file)
+        name = content_name_by_path(sha256, file.name) if by_path else sha256
         discard_described(store, name)
         try:
-            new = _examined(copy, file.size, like, limits)
+            new = _examined_content(copy, file.size, like, limits)
         except Unreadable as error:
-            return _refused(StoredFile(name, store, copy_name(name, "parquet")), str(error), rules)
-        readable, inexact = in_microseconds(copy, folder / "us.parquet")
-        named = f"{name}.parquet" if readable == copy else in_microseconds_name(name)
-        return put(
+            return _refused_content(
+                StoredFile(name, store, copy_name(name, "parquet")), str(error), rules
+            )
+        readable, inexact = parquet_in_microseconds(copy, folder / "us.parquet")
+        named = f"{name}.parquet" if readable == copy else microsecond_copy_name(name)
+        return put_content(
             replace(new, sha256=name, name=named, inexact=inexact, content=sha256), rules, readable
         )
 
 
-def _examined(data: Path, size: int, like: StoredFile, limits: Limits) -> StoredFile:
+def _examined_content(data: Path, size: int, like: StoredFile, limits: Limits) -> StoredFile:
     """`like` with the number of rows of a Parquet file, whose pages are decoded in advance unless
     `like` `is_undecoded` and this process will not convert them. Raises Unreadable."""
     rows = examine_apart(data, size, limits, not like.is_undecoded)
-    if like.is_undecoded and counts_finer(data):
+    if like.is_undecoded and has_finer_times(data):
         like, rows = replace(like, is_undecoded=False), examine_apart(data, size, limits)
     return replace(like, rows=rows)
 
 
 class CopyWriter:
-    """Writes the copy of a text file in a folder of its own; see `writing`.
+    """Writes the copy of a text file in a folder of its own; see `copy_writer`.
 
     New columns open a new segment; `finished` joins them, so that a file is parsed once and never
     held in memory. Every source column is text, behind three columns of our own.
@@ -272,12 +278,12 @@ class CopyWriter:
                 for v in batch.columns.values()
             ),
         ]
-        records = pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+        records = pa.RecordBatch.from_arrays(arrays, schema=_copy_schema(names))
         self._group.append(records)
         self._group_rows += batch.size
         self._group_bytes += records.nbytes
         if self._group_rows >= GROUP_ROWS or self._group_bytes >= GROUP_BYTES:
-            self._flush()
+            self._flush_group()
         self.rows += batch.size
         self.bad_rows += len(batch.bad)
         self.first_reason = self.first_reason or next((why for _, why in batch.bad.values()), "")
@@ -285,7 +291,7 @@ class CopyWriter:
     def close(self) -> None:
         """Close the open segment."""
         if self._writer is not None:
-            self._flush()
+            self._flush_group()
             self._writer.close()
             self._writer = None
 
@@ -294,7 +300,7 @@ class CopyWriter:
         self.close()
         parts = list(self._segments)
         if len(parts) != 1:
-            writer, schema = self._open_segment(self._names), _schema(self._names)
+            writer, schema = self._open_segment(self._names), _copy_schema(self._names)
             for part in parts:
                 with pq.ParquetFile(part) as source:
                     for group in range(source.num_row_groups):
@@ -307,22 +313,22 @@ class CopyWriter:
         self.close()
         self._names = tuple(names)
         self._segments.append(self._folder / f"{len(self._segments)}.parquet")
-        schema = _schema(names)
+        schema = _copy_schema(names)
         self._writer = pq.ParquetWriter(
             self._segments[-1], schema, compression=CODEC, store_schema=False
         )
         return self._writer
 
-    def _flush(self) -> None:
+    def _flush_group(self) -> None:
         if self._writer is not None and self._group:
             self._writer.write_table(pa.Table.from_batches(self._group))
         self._group, self._group_rows, self._group_bytes = [], 0, 0
 
 
 @contextmanager
-def writing(store: Place) -> Iterator[CopyWriter]:
+def copy_writer(store: Place) -> Iterator[CopyWriter]:
     """Yield a writer; its files are removed on exit."""
-    with scratch(store) as folder:
+    with scratch_folder(store) as folder:
         writer = CopyWriter(folder)
         try:
             yield writer
@@ -330,5 +336,5 @@ def writing(store: Place) -> Iterator[CopyWriter]:
             writer.close()
 
 
-def _schema(names: Sequence[str]) -> pa.Schema:
+def _copy_schema(names: Sequence[str]) -> pa.Schema:
     return pa.schema([*OWN_FIELDS, *(pa.field(n, pa.string()) for n in names)])

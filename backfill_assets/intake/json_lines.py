@@ -23,8 +23,8 @@ from backfill_assets.intake.batches import (
     PlainLines,
     TextParser,
     Values,
+    quoted_text,
     refuse_mark,
-    shown,
 )
 from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.text_lines import Limits, Oversized, TextLines
@@ -50,7 +50,7 @@ class _Number(str):
     texts, too."""
 
 
-def _whole(digits: str) -> str:
+def _whole_number(digits: str) -> str:
     return _Number(digits) if digits == "-0" else _Integer(digits)
 
 
@@ -86,22 +86,22 @@ def _line_pattern(shape: Shape, group: str) -> bytes:
     return (blank + r"\{" + blank + f",{blank}".join(fields) + r"\}" + blank + r"\n").encode()
 
 
-def _unescaped(text: bytes) -> bytes:
+def _unescaped_text(text: bytes) -> bytes:
     """The text of a JSON string's characters."""
     found: str = json.loads(b'"' + text + b'"')
     return found.encode()
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
         twice = next(n for n, _ in pairs if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-        raise BadRecord(f"the key {shown(twice)} occurs twice")
+        raise BadRecord(f"the key {quoted_text(twice)} occurs twice")
     return made
 
 
-def _constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise BadRecord(f"{name} is not JSON")
 
 
@@ -114,10 +114,10 @@ class JsonLines(TextParser[dict[str, Any]]):
         self._kinds = dict[str, int]()
         self._shapes = dict[Shape, PlainLines | None]()
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=_object,
-            parse_int=_whole,
+            object_pairs_hook=_object_of_pairs,
+            parse_int=_whole_number,
             parse_float=_Number,
-            parse_constant=_constant,
+            parse_constant=_refuse_constant,
         )
 
     @property
@@ -140,7 +140,7 @@ class JsonLines(TextParser[dict[str, Any]]):
                 self.add_bad(line.head, reason)
             elif stripped := line.strip(BLANKS):
                 try:
-                    record = self._record(stripped)
+                    record = self._parsed_record(stripped)
                     if not self._rows:
                         self._plain = self._plain_like(record) or self._plain
                     self.add(record, len(stripped))
@@ -174,11 +174,11 @@ class JsonLines(TextParser[dict[str, Any]]):
         for (name, kind), values in zip(shape, zip(*rows, strict=True), strict=True):
             self._kinds[name] = self._kinds.get(name, 0) | PLAIN[kind].kind
             columns[name] = pa.array(
-                [_unescaped(v) if b"\\" in v else v for v in values], pa.string()
+                [_unescaped_text(v) if b"\\" in v else v for v in values], pa.string()
             )
         return columns
 
-    def _record(self, line: bytes) -> dict[str, Any]:
+    def _parsed_record(self, line: bytes) -> dict[str, Any]:
         refuse_mark(line)
         try:
             text = line.decode()
@@ -189,7 +189,7 @@ class JsonLines(TextParser[dict[str, Any]]):
         try:
             record, end = self._decoder.raw_decode(text)
         except json.JSONDecodeError as error:
-            raise BadRecord(_not_json(text, error)) from None
+            raise BadRecord(_json_fault(text, error)) from None
         except RecursionError:
             raise BadRecord("it is nested too deeply") from None
         if end != len(text):
@@ -204,9 +204,12 @@ class JsonLines(TextParser[dict[str, Any]]):
 
     def cut(self, rows: list[dict[str, Any]]) -> dict[str, Values]:
         """The values of each known column as text, NULL where a line lacks it."""
-        return {name: self._column(name, _values(name, rows)) for name in self._names.known}
+        return {
+            name: self._texts_of_column(name, _column_values(name, rows))
+            for name in self._names.known
+        }
 
-    def _column(self, name: str, values: list[Any]) -> Values:
+    def _texts_of_column(self, name: str, values: list[Any]) -> Values:
         """The values as text; adds their kinds to the column's."""
         kinds = set(map(type, values)) - {NULL}
         found = 0
@@ -221,10 +224,10 @@ class JsonLines(TextParser[dict[str, Any]]):
         self._kinds[name] = self._kinds.get(name, 0) | found
         if kinds <= {str, _Integer, _Number}:
             return values
-        return [v if v is None or isinstance(v, str) else _compact(v) for v in values]
+        return [v if v is None or isinstance(v, str) else _compact_json(v) for v in values]
 
 
-def _values(name: str, rows: list[dict[str, Any]]) -> list[Any]:
+def _column_values(name: str, rows: list[dict[str, Any]]) -> list[Any]:
     try:
         return list(
             map(itemgetter(name), rows)
@@ -237,7 +240,7 @@ def _are_int64(digits: list[str]) -> bool:
     return max(map(len, digits)) <= 18 or all(len(d) <= 20 and int(d) in INT64 for d in digits)
 
 
-def _not_json(text: str, error: json.JSONDecodeError) -> str:
+def _json_fault(text: str, error: json.JSONDecodeError) -> str:
     if "\0" in text:
         return f"a NUL byte at character {text.index(chr(0)) + 1}"
     return f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
@@ -246,11 +249,11 @@ def _not_json(text: str, error: json.JSONDecodeError) -> str:
 def _refuse_depth(text: str, most: int) -> None:
     """Raise BadRecord for deep nesting; Python's own bound depends on the depth of the call
     stack."""
-    if is_deeper(text, most):
+    if is_nested_deeper(text, most):
         raise BadRecord(f"it is nested more than {most} levels deep")
 
 
-def is_deeper(text: str, most: int) -> bool:
+def is_nested_deeper(text: str, most: int) -> bool:
     """Whether a text of JSON is nested more than `most` levels deep."""
     depth = 0
     for found in BRACKETS.finditer(text):
@@ -263,19 +266,21 @@ def is_deeper(text: str, most: int) -> bool:
 
 def _refuse_surrogates(record: dict[str, Any]) -> None:
     try:
-        _compact(record).encode()
+        _compact_json(record).encode()
     except UnicodeEncodeError:
         raise BadRecord("it has half of a surrogate pair, which is no character") from None
 
 
-def _compact(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     """A value as JSON text without blanks, numbers as written."""
     if isinstance(value, dict):
         return (
-            "{" + ",".join(f"{encode_basestring(n)}:{_compact(v)}" for n, v in value.items()) + "}"
+            "{"
+            + ",".join(f"{encode_basestring(n)}:{_compact_json(v)}" for n, v in value.items())
+            + "}"
         )
     if isinstance(value, list):
-        return "[" + ",".join(map(_compact, value)) + "]"
+        return "[" + ",".join(map(_compact_json, value)) + "]"
     if isinstance(value, (_Integer, _Number)):
         return str(value)
     if isinstance(value, str):

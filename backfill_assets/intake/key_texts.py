@@ -16,7 +16,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from backfill_assets.intake.casting import UnfitSelect
 from backfill_assets.intake.expression_types import is_floating, typed_tree
-from backfill_assets.intake.select import called, expressions, name_of
+from backfill_assets.intake.select import function_name, select_expressions, selected_name
 
 KEY = "event_key"
 NUMBER, MOMENT = "number", "moment"
@@ -81,8 +81,8 @@ def refuse_varying_keys(select: str, types: Mapping[str, str], numbers: Collecti
     numbers as a sender wrote them, such as 1.0 and 1e0.
     """
     known = {name.lower(): "double" if name in numbers else kind for name, kind in types.items()}
-    for expression in expressions(select):
-        if name_of(expression) == KEY and (why := key_fault(expression, known, numbers)):
+    for expression in select_expressions(select):
+        if selected_name(expression) == KEY and (why := key_fault(expression, known, numbers)):
             raise UnfitSelect(why)
 
 
@@ -99,8 +99,8 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     ):  # within casts, whose own type is known, nothing has one
         annotate_types(function, dialect="spark", overwrite_types=False)
     for node in parsed.walk():
-        kind = _varying(node)
-        if kind and not _is_fixed(node):
+        kind = _varying_kind(node)
+        if kind and not _has_fixed_form(node):
             what, name = _shown_type(node), node.sql("spark")
             several = f"a {kind} has several texts then ({EXAMPLES[kind]})"
             fixed = f"CAST({name} AS double)" if name in texts else name
@@ -111,7 +111,7 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     return ""
 
 
-def _varying(node: Any) -> str:
+def _varying_kind(node: Any) -> str:
     """The kind of a part whose text depends on its type in the file; empty for others."""
     if (
         not isinstance(node, exp.Expression)
@@ -126,16 +126,16 @@ def _varying(node: Any) -> str:
     if not isinstance(node, exp.Column | exp.Dot | exp.Bracket):
         return ""
     if node.is_type(*exp.DataType.INTEGER_TYPES):  # its text is one, a hash of it is not
-        return NUMBER if called(node.parent or node) in HASHES else ""
+        return NUMBER if function_name(node.parent or node) in HASHES else ""
     if node.is_type(exp.DataType.Type.DECIMAL):
-        return NUMBER if _scale(node.type) else ""
+        return NUMBER if _decimal_scale(node.type) else ""
     is_moment = node.is_type(*exp.DataType.TEMPORAL_TYPES) and not node.is_type(
         exp.DataType.Type.DATE
     )
     return MOMENT if is_moment else ""
 
 
-def _is_fixed(node: Any) -> bool:
+def _has_fixed_form(node: Any) -> bool:
     """Whether what stands around a part gives it a form of its own, or asks only whether something
     is so."""
     inner, outer = node, node.parent
@@ -151,19 +151,19 @@ def _is_fixed(node: Any) -> bool:
         return not outer.is_type(*exp.DataType.TEXT_TYPES)
     if (
         isinstance(outer, exp.Predicate | exp.Connector | exp.Not | exp.IntDiv)
-        or called(outer) in SPELLED_OUT
+        or function_name(outer) in SPELLED_OUT
     ):
         return True
-    if outer is None or called(outer) in OF_THE_FORM:
+    if outer is None or function_name(outer) in OF_THE_FORM:
         return False
     return isinstance(outer, exp.Func) and outer.is_type(*DECIDED)
 
 
-def _scale(kind: Any) -> int:
+def _decimal_scale(kind: Any) -> int:
     """The digits behind the point of a DECIMAL."""
     parameters = [int(p.name) for p in kind.expressions]
     return parameters[1] if len(parameters) > 1 else 0
 
 
 def _shown_type(node: Any) -> str:
-    return "a timestamp" if _varying(node) == MOMENT else str(node.type.sql("spark")).lower()
+    return "a timestamp" if _varying_kind(node) == MOMENT else str(node.type.sql("spark")).lower()

@@ -12,39 +12,49 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.server import engine_named
-from backfill_assets.intake.content_store import VERSION, StoredFile, copies, identity
-from backfill_assets.intake.declared import DeclaredTotals, name_of, of_contents, read_declared
+from backfill_assets.intake.content_store import (
+    VERSION,
+    StoredFile,
+    content_name_by_path,
+    copy_sizes,
+)
+from backfill_assets.intake.declared import (
+    DeclaredTotals,
+    declared_by_content,
+    read_declared,
+    totals_digest,
+)
 from backfill_assets.intake.files import Hashes, LandedFile
-from backfill_assets.intake.landings import table_of
+from backfill_assets.intake.landings import source_table
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.listing import Listing, RefusedFile
 from backfill_assets.intake.select import uses_path
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_log import TableListing, list_source
 from backfill_assets.intake.table_changes import (
-    is_lost,
-    never_loaded,
+    is_content_lost,
     note_read,
     noted_version,
-    position_in,
+    reading_position,
     refuse_altered_columns,
     refuse_unknown_columns,
     refuse_without_day,
-    vanished,
-    with_known,
+    unloaded_record,
+    vanished_records,
+    with_recorded_contents,
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     TransientError,
-    raise_first,
-    section_of,
-    telling_source,
+    errors_of_source,
+    raise_first_error,
+    source_section,
 )
-from backfill_assets.kernel.core.payload import words
+from backfill_assets.kernel.core.payload import payload_values
 from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.session import Session
@@ -97,25 +107,25 @@ class Comparison:
         return not (self.counts_rows or self.disputed or self.lapsed)
 
 
-def landed(lake_session: Session) -> Comparison:
+def compare_sources(lake_session: Session) -> Comparison:
     """Compare the landing folders of all sources with their ledgers now. A file that is still
     written counts as new.
 
     Raises the first error of a source that cannot be listed.
     """
-    comparisons, failed = landed_each(lake_session)
-    raise_first(failed)
-    return joined(comparisons.values())
+    comparisons, failed = compare_each_source(lake_session)
+    raise_first_error(failed)
+    return joined_comparisons(comparisons.values())
 
 
-def landed_each(lake_session: Session) -> tuple[dict[str, Comparison], list[BackfillError]]:
+def compare_each_source(lake_session: Session) -> tuple[dict[str, Comparison], list[BackfillError]]:
     """The comparisons of the sources that can be listed, by their names, and an error for each
     other one. Raises TransientError of the machine."""
     found, failed = dict[str, Comparison](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
         try:
-            with failing_alone(delivered_by(lake)), telling_source(lake.source):
-                found[lake.source], _, _ = compared(lake_session.of_source(lake.source))
+            with failing_alone(deliveries_name(lake)), errors_of_source(lake.source):
+                found[lake.source], _, _ = current_comparison(lake_session.of_source(lake.source))
         except TransientError:
             raise
         except BackfillError as error:
@@ -123,7 +133,7 @@ def landed_each(lake_session: Session) -> tuple[dict[str, Comparison], list[Back
     return found, failed
 
 
-def joined(comparisons: Iterable[Comparison]) -> Comparison:
+def joined_comparisons(comparisons: Iterable[Comparison]) -> Comparison:
     """The comparisons of several sources as one."""
     total = Comparison([], [], [], [])
     for comparison in comparisons:
@@ -132,11 +142,11 @@ def joined(comparisons: Iterable[Comparison]) -> Comparison:
     return total
 
 
-def delivered_by(lake: Lake) -> str:
+def deliveries_name(lake: Lake) -> str:
     """What a lake's source is called in errors about its deliveries."""
     return (
-        f"the deliveries of {section_of(lake.source)} in lake.toml "
-        f"({plain(lake.settings.source.files)})"
+        f"the deliveries of {source_section(lake.source)} in lake.toml "
+        f"({printable_text(lake.settings.source.files)})"
     )
 
 
@@ -148,12 +158,12 @@ def listing_and_ledger(
     lie."""
     source, lake = lake_session.lake.settings.source, lake_session.lake
     base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
-    known = position_in(lake.stock, records) if source.table and not whole else None
+    known = reading_position(lake.stock, records) if source.table and not whole else None
     read_before = noted_version(lake.stock) if source.table else -1
     listing = list_source(source, base, known, read_before)
     if isinstance(listing, TableListing):
-        listing = with_known(
-            listing, table_of(source, base), records, lake.stock, source.first_version
+        listing = with_recorded_contents(
+            listing, source_table(source, base), records, lake.stock, source.first_version
         )
     if not listing.manifests:
         return listing, records
@@ -175,17 +185,17 @@ def landed_by_content(
     return found
 
 
-def compared(
+def current_comparison(
     lake_session: Session, to_scan: bool = False
 ) -> tuple[Comparison, Listing, list[FileRecord]]:
     """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also
     the renamed contents, for which files are hashed that were counted under other settings."""
     lake, (listing, records) = lake_session.lake, listing_and_ledger(lake_session)
     hashes = Hashes(lake.stock)
-    others = renamed(lake.settings, listing, records, hashes) if to_scan else []
-    comparison = compare(listing, records, hashes, others)
+    others = renamed_records(lake.settings, listing, records, hashes) if to_scan else []
+    comparison = compare_listing(listing, records, hashes, others)
     hashes.keep()
-    listing = _named_if_not_there(lake, listing, comparison)
+    listing = _with_missing_table(lake, listing, comparison)
     if isinstance(listing, TableListing):
         comparison = _compared_table(lake, listing, records, comparison)
         if to_scan and not comparison.held:
@@ -204,9 +214,9 @@ def _compared_table(
     read."""
     note_read(listing, records, lake.stock)
     live = [r for r in records if not r.withdrawn]
-    table = table_of(lake.settings.source, lake.shared or lake.root)
-    gone = vanished(listing, live, lake.stock, table)
-    return replace(_of_table(found), vanished=gone)
+    table = source_table(lake.settings.source, lake.shared or lake.root)
+    gone = vanished_records(listing, live, lake.stock, table)
+    return replace(_comparison_of_table(found), vanished=gone)
 
 
 def _with_uncounted(
@@ -222,11 +232,11 @@ def _with_uncounted(
     apart = (*found.altered, *found.missing, *found.lapsed, *found.vanished, *others)
     blocked, now = {r.path for r in apart}, utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
-    declared = of_contents(listing.declared, [(r.path, r.sha256) for r in live])
+    declared = declared_by_content(listing.declared, [(r.path, r.sha256) for r in live])
     today = counting_digest(lake.settings)
     uncounted, contradicted = list[tuple[FileRecord, str]](), list[FileRecord]()
     for record in live:
-        rules = counted_by(today, declared.get(record.sha256, ()))
+        rules = counting_rules(today, declared.get(record.sha256, ()))
         if record.counted_by != rules or _is_scanned_too_early(record, now):
             uncounted.append((record, rules))
         elif record.contradicted:
@@ -244,31 +254,33 @@ def _refuse_altered_columns(
     refuse_altered_columns(whole, names, lake_session.lake.settings.source)
 
 
-def _named_if_not_there(lake: Lake, listing: Listing, found: Comparison) -> Listing:
+def _with_missing_table(lake: Lake, listing: Listing, found: Comparison) -> Listing:
     """The listing, which says where the table of lost contents was looked for if nothing lies
     there: a lake that was copied elsewhere takes its relative paths along."""
     source = lake.settings.source
     if source.table is None or not listing.root_missing or not found.missing:
         return listing
-    address = table_of(source, lake.shared or lake.root).uri()
+    address = source_table(source, lake.shared or lake.root).uri()
     why = (
-        f"nothing lies at {address}: put the table there, or correct {section_of(lake.source)} "
+        f"nothing lies at {address}: put the table there, or correct {source_section(lake.source)} "
         "table in lake.toml"
     )
-    return replace(listing, refused=(*listing.refused, RefusedFile(plain(source.table), why)))
+    return replace(
+        listing, refused=(*listing.refused, RefusedFile(printable_text(source.table), why))
+    )
 
 
-def _of_table(found: Comparison) -> Comparison:
+def _comparison_of_table(found: Comparison) -> Comparison:
     """The comparison of a table. One that is not the table that was read brings nothing until a
     person looks at it."""
     if found.altered or found.missing:
         return replace(found, fresh=[], held=found.fresh)
-    fresh = [f for f in found.fresh if not is_lost(f)]
-    lost = [never_loaded(f) for f in found.fresh if is_lost(f)]
+    fresh = [f for f in found.fresh if not is_content_lost(f)]
+    lost = [unloaded_record(f) for f in found.fresh if is_content_lost(f)]
     return replace(found, fresh=fresh, missing=lost)
 
 
-def renamed(
+def renamed_records(
     settings: LakeSettings, listing: Listing, records: Sequence[FileRecord], hashes: Hashes
 ) -> list[FileRecord]:
     """The records of contents that are named by their path though today's `select` gives rows that
@@ -283,13 +295,13 @@ def renamed(
         may_differ = record.counted_under != today or may_be_copy
         if may_differ and record.path in files:
             sha256 = hashes.sha256(files[record.path])
-            earlier_name = sha256 if by_path else identity(sha256, record.path)
+            earlier_name = sha256 if by_path else content_name_by_path(sha256, record.path)
             if record.sha256 == earlier_name:
                 found.append(record)
     return found
 
 
-def compare(
+def compare_listing(
     listing: Listing,
     records: Sequence[FileRecord],
     hashes: Hashes,
@@ -339,7 +351,7 @@ def unneeded_copies(lake_session: Session, before: date) -> dict[str, int]:
     landed_still = {r.sha256 for r in live if (r.path, r.size, r.mtime_ns) in here}
     recent = {r.sha256 for r in records if max(r.days, default=before) >= before}
     unneeded = landed_still - recent
-    sizes = copies(lake_session.lake.stock)
+    sizes = copy_sizes(lake_session.lake.stock)
     return {name: size for name, size in sizes.items() if name in unneeded}
 
 
@@ -350,16 +362,16 @@ def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> boo
         return file.size == record.size
     sha256 = hashes.sha256(file)
     # The content's name may contain its path.
-    return record.sha256 in (sha256, identity(sha256, file.name))
+    return record.sha256 in (sha256, content_name_by_path(sha256, file.name))
 
 
-def counted_by(today: str, declared: Sequence[DeclaredTotals]) -> str:
+def counting_rules(today: str, declared: Sequence[DeclaredTotals]) -> str:
     """Name of the rules that count a content: the digest of `today`'s settings, and a digest of the
     totals that manifests declare for it."""
-    return " ".join(filter(None, (today, name_of(declared))))
+    return " ".join(filter(None, (today, totals_digest(declared))))
 
 
-def copied_from(
+def copied_paths(
     new: Sequence[FileRecord], recorded: Sequence[FileRecord], records: Sequence[FileRecord]
 ) -> dict[str, str]:
     """The new paths whose content was known at another path already, with that path."""
@@ -369,7 +381,7 @@ def copied_from(
     return {r.path: owners[r.sha256] for r in new if owners[r.sha256] != r.path}
 
 
-def by_new_names(
+def records_by_new_names(
     renamed: Sequence[FileRecord], intakes: Intakes, records: Sequence[FileRecord]
 ) -> list[FileRecord]:
     """The renamed records by the names that their contents have now, the first scanned of each,
@@ -407,7 +419,7 @@ def counting_digest(settings: LakeSettings) -> str:
     source, tolerance = landed_source(settings.source), settings.lateness.early_tolerance_days
     own, engine = list[object](), engine_named(settings.spark.engine)
     if source.payload is not None:
-        own.append(words(source.payload_columns))
+        own.append(payload_values(source.payload_columns))
     if source.dialect.declared:
         own.append(source.dialect.declared)
     if source.key_day is not None:

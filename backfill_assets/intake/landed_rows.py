@@ -22,22 +22,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backfill_assets.engines.engine_paths import engine_path, linked, refuse_lost
+from backfill_assets.engines.engine_paths import engine_path, linked_folder, refuse_lost_files
 from backfill_assets.engines.lake_session import small_frame
-from backfill_assets.engines.session import engine_of, own_server, written_rows
+from backfill_assets.engines.session import own_server, session_engine, written_rows
 from backfill_assets.intake.batches import (
     BAD_REASON,
     BAD_TEXT,
     FRACTIONAL,
     ROW_NUMBER,
     folded_name,
-    shown,
+    quoted_text,
 )
 from backfill_assets.intake.content_store import StoredFile, refuse_replaced
-from backfill_assets.intake.parquet_files import grouped, read_micros
+from backfill_assets.intake.parquet_files import open_in_micros, row_group_tables
 from backfill_assets.intake.select import CHANGE, COMMIT, COMMITTED, LOG_PLACE, OF_COMMITS
 from backfill_assets.intake.text_lines import Limits, Unreadable
-from backfill_assets.kernel.core.column_types import sparks_name
+from backfill_assets.kernel.core.column_types import quoted_column
 from backfill_assets.kernel.place.folder import Folder
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ WIDENED = {
 
 
 @dataclass(frozen=True)
-class Alike:
+class FileGroup:
     """Files that one frame reads."""
 
     files: Sequence[StoredFile]
@@ -77,7 +77,7 @@ class Alike:
 
 def files_by_kind(
     session: "SparkSession", kinds: Sequence[Sequence[StoredFile]], selected: Collection[str] | None
-) -> list[Alike]:
+) -> list[FileGroup]:
     """Files of each kind. Beyond MANY_KINDS kinds, files are joined that have the same `selected`
     columns (None: never) and agree in the order, types and spelling of all others: the text of a
     row depends on its file.
@@ -85,42 +85,46 @@ def files_by_kind(
     Raises what the engine raises over a file.
     """
     if len(kinds) <= MANY_KINDS or selected is None:
-        return [Alike(files) for files in kinds]
-    done, open_ones, names = list[Alike](), dict[object, Alike](), {*map(folded_name, selected)}
+        return [FileGroup(files) for files in kinds]
+    done, open_ones, names = (
+        list[FileGroup](),
+        dict[object, FileGroup](),
+        {*map(folded_name, selected)},
+    )
     for files in kinds:
-        first, fields = files[0], _fields(session, files[0])
+        first, fields = files[0], _file_fields(session, files[0])
         types = {f.name: (f.dataType.simpleString(), first.types.get(f.name)) for f in fields}
         wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
         key = (*first.kind[2:], ROW_NUMBER in types, str(wanted))
         before = open_ones.get(key)
-        merged = None if before is None else _merged(before.fields, fields)
+        merged = None if before is None else _merged_fields(before.fields, fields)
         if before is not None and merged:
-            open_ones[key] = Alike([*before.files, *files], merged)
+            open_ones[key] = FileGroup([*before.files, *files], merged)
             continue
         if before is not None:
             done.append(before)
-        open_ones[key] = Alike(files, fields)
+        open_ones[key] = FileGroup(files, fields)
     return [*done, *open_ones.values()]
 
 
-def _fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
+def _file_fields(session: "SparkSession", file: StoredFile) -> "list[StructField]":
     """The columns of a file, as the engine reads them."""
     from pyspark.sql import types as T
 
-    server, engine = own_server(session), engine_of(session)
+    server, engine = own_server(session), session_engine(session)
     if file.types:
         with file.store.open(file.name, at_end=True, at_hand=True) as opened:
             names = pq.read_schema(opened).names
         types = {ROW_NUMBER: T.LongType()}
         return [T.StructField(name, types.get(name, T.StringType())) for name in names]
     if server is not None and not engine.has_row_metadata:
-        path = str(_copy(server.scratch, file))
+        path = str(_numbered_copy(server.scratch, file))
     else:
         path = engine_path(session, file.store, file.name)
     return [T.StructField(f.name, f.dataType) for f in session.read.parquet(path).schema.fields]
 
 
-def _merged(
+def _merged_fields(
     fields: "Sequence[StructField]", more: "Sequence[StructField]"
 ) -> "list[StructField] | None":
     """The columns of both, each side in its order; None where that cannot be, where a name has two
@@ -141,7 +145,7 @@ def _merged(
     return merged if len(merged) <= MOST_COLUMNS else None
 
 
-def union_of(
+def union_of_frames(
     session: "SparkSession", frames: "Sequence[DataFrame]", most: int = MOST_FRAMES
 ) -> "DataFrame":
     """The rows of all frames. More than `most` are first written to the folder for temporary files
@@ -149,21 +153,24 @@ def union_of(
     server = own_server(session)
     while server is not None and len(frames) > most:
         groups = (frames[i : i + most] for i in range(0, len(frames), most))
-        frames = [_spilled(session, server.scratch, union_of(session, group)) for group in groups]
+        frames = [
+            _spilled_frame(session, server.scratch, union_of_frames(session, group))
+            for group in groups
+        ]
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
-def _spilled(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
+def _spilled_frame(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
     place, name = Folder(str(scratch)), f"rows-{uuid.uuid4().hex}"
     folder = place.prepared(name)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(str(folder)))
     files = [file for file in place.below(name) if file.endswith(".parquet")]
-    refuse_lost(session, place, place, files, counted)
+    refuse_lost_files(session, place, place, files, counted)
     return session.read.schema(frame.schema).parquet(str(folder))
 
 
-def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
+def landed_rows(session: "SparkSession", alike: FileGroup) -> "DataFrame":
     """The rows of files: `__sha256`, `__number` (from 1), `__json` (the row as text), `__text` and
     `__reason` (of unusable records of text), and the files' own columns in their types, NULL where
     a file has none.
@@ -175,17 +182,17 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     files, (frame, content, number) = alike.files, _frame_of_files(session, alike)
     if files[0].commit:
         named = frame.withColumns({CONTENT: content, NUMBER: number})
-        frame, content, number = _of_commits(session, named, files), F.col(CONTENT), F.col(NUMBER)
+        frame, content, number = _with_commits(session, named, files), F.col(CONTENT), F.col(NUMBER)
     ours = (*INTAKE_COLUMNS, CONTENT, NUMBER, *OF_COMMITS, LOG_PLACE)
-    own = frame.select(*(sparks_name(c) for c in frame.columns if c not in ours)).schema.fields
-    columns = [(f.name, F.col(sparks_name(f.name)), f) for f in own]
+    own = frame.select(*(quoted_column(c) for c in frame.columns if c not in ours)).schema.fields
+    columns = [(f.name, F.col(quoted_column(f.name)), f) for f in own]
     values = [value for _, value, _ in columns]
     bad_text = reason = F.lit(None).cast("string")
     if ROW_NUMBER in frame.columns:
         bad_text, reason, number = F.col(BAD_TEXT), F.col(BAD_REASON), F.col(ROW_NUMBER)
         values = _typed_values(alike, columns)
     elif any(f.is_undecoded for f in files):
-        reason = _too_long(own)
+        reason = _too_long_reason(own)
     return frame.select(
         (row_text(columns) if columns else F.lit("")).alias("__json"),
         content.alias(CONTENT),
@@ -197,14 +204,16 @@ def landed_rows(session: "SparkSession", alike: Alike) -> "DataFrame":
     )
 
 
-def _frame_of_files(session: "SparkSession", alike: Alike) -> "tuple[DataFrame, Column, Column]":
+def _frame_of_files(
+    session: "SparkSession", alike: FileGroup
+) -> "tuple[DataFrame, Column, Column]":
     """The rows of files as the engine reads them, and two columns over them: the name of a row's
     content, and the row's number in it."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     server, files, read = own_server(session), alike.files, session.read
-    if server is None or engine_of(session).has_row_metadata:
+    if server is None or session_engine(session).has_row_metadata:
         if alike.fields:
             read = read.schema(T.StructType([*alike.fields]))
         if any(f.is_undecoded for f in files):
@@ -215,13 +224,16 @@ def _frame_of_files(session: "SparkSession", alike: Alike) -> "tuple[DataFrame, 
     if alike.fields:
         of_folder = T.StructField(CONTENT, T.StringType())
         read = read.schema(T.StructType([*alike.fields, of_folder]))
-    copies = [(SIGN + f.sha256, f.parquet if f.types else _copy(server.scratch, f)) for f in files]
-    frame = read.parquet(str(linked(server.scratch, CONTENT, copies)))
+    copies = [
+        (SIGN + f.sha256, f.parquet if f.types else _numbered_copy(server.scratch, f))
+        for f in files
+    ]
+    frame = read.parquet(str(linked_folder(server.scratch, CONTENT, copies)))
     return frame, F.substring(F.col(CONTENT), len(SIGN) + 1, DIGITS), F.col(NUMBER)
 
 
 def _typed_values(
-    alike: Alike, columns: "Sequence[tuple[str, Column, StructField]]"
+    alike: FileGroup, columns: "Sequence[tuple[str, Column, StructField]]"
 ) -> "list[Column]":
     """The columns of text files in the types that their values have; numbers with a fraction stay
     texts."""
@@ -231,7 +243,7 @@ def _typed_values(
     return [value.try_cast(types.get(name, "string")).alias(name) for name, value, _ in columns]
 
 
-def _too_long(fields: "Sequence[StructField]") -> "Column":
+def _too_long_reason(fields: "Sequence[StructField]") -> "Column":
     """Why a row of files that nobody decoded before is unusable: a value longer than one may be;
     else NULL."""
     from pyspark.sql import functions as F
@@ -240,13 +252,13 @@ def _too_long(fields: "Sequence[StructField]") -> "Column":
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
     most, reasons = Limits.max_row_bytes, list[Column]()
     for name in texts:
-        named, size = shown(name).replace("%", "%%"), F.octet_length(sparks_name(name))
+        named, size = quoted_text(name).replace("%", "%%"), F.octet_length(quoted_column(name))
         why = f"{named} has a value of %d bytes, more than the limit of {most}"
         reasons.append(F.when(size > most, F.format_string(why, size)))
     return F.coalesce(F.lit(None).cast("string"), *reasons)
 
 
-def _of_commits(
+def _with_commits(
     session: "SparkSession", frame: "DataFrame", files: Sequence[StoredFile]
 ) -> "DataFrame":
     """Add what the log of a table says of each file: its values of partition columns, its commit,
@@ -267,7 +279,7 @@ def _of_commits(
     return joined_to.withColumns({**values, CHANGE: change}).drop(*places.values())
 
 
-def _copy(scratch: Path, file: StoredFile) -> Path:
+def _numbered_copy(scratch: Path, file: StoredFile) -> Path:
     """Number the file's rows in a copy, written once per life of the engine's server. Raises
     StillChanging."""
     numbered, name = Folder(str(scratch / "numbered")), f"{file.sha256}.parquet"
@@ -277,7 +289,7 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
     if ROW_NUMBER in pq.read_schema(file.parquet).names:
         return file.parquet
     try:
-        _write(file, numbered.prepared("") / partial)
+        _write_numbered(file, numbered.prepared("") / partial)
         refuse_replaced([file])  # the copy outlives this load
         # Of 150,000 rows 56 MiB, kept for as long as we live otherwise.
         pa.default_memory_pool().release_unused()
@@ -287,19 +299,19 @@ def _copy(scratch: Path, file: StoredFile) -> Path:
     return numbered.local(name)
 
 
-def _write(file: StoredFile, target: Path) -> None:
+def _write_numbered(file: StoredFile, target: Path) -> None:
     """Raises Unreadable for a value that has no place in the type Spark would give it."""
-    with read_micros(file.parquet) as source:
+    with open_in_micros(file.parquet) as source:
         julian = _is_julian(source.metadata.metadata or {})
         schema = pa.schema(
-            [pa.field(f.name, _type(f.type), f.nullable) for f in source.schema_arrow]
+            [pa.field(f.name, _spark_type(f.type), f.nullable) for f in source.schema_arrow]
         )
         first, number = 1, pa.field(NUMBER, pa.int64())
         with pq.ParquetWriter(
             target, schema.append(number), compression="zstd", store_schema=False
         ) as writer:
             try:
-                for table in grouped(source, schema):
+                for table in row_group_tables(source, schema):
                     if julian:
                         _refuse_julian_days(table)
                     numbers = pa.array(range(first, first + table.num_rows), pa.int64())
@@ -311,7 +323,7 @@ def _write(file: StoredFile, target: Path) -> None:
 
 def _refuse_julian_days(table: pa.Table) -> None:
     for name, column in zip(table.column_names, table.columns, strict=True):
-        why = _early(column, name)
+        why = _julian_fault(column, name)
         if why:
             raise Unreadable(why)
 
@@ -323,7 +335,7 @@ def _is_julian(footer: Mapping[bytes, bytes]) -> bool:
     return is_of_spark_2 or any(key in footer for key in LEGACY_CALENDAR)
 
 
-def _early(column: pa.ChunkedArray, name: str) -> str:
+def _julian_fault(column: pa.ChunkedArray, name: str) -> str:
     """Why a column of a Julian file cannot be read by an engine that takes its days for Gregorian;
     empty if it can."""
     if pa.types.is_timestamp(column.type):
@@ -341,18 +353,18 @@ def _early(column: pa.ChunkedArray, name: str) -> str:
     )
 
 
-def _type(found: Any) -> Any:
+def _spark_type(found: Any) -> Any:
     """The type as Spark would read it."""
     if found in WIDENED:
         return WIDENED[found]
     if pa.types.is_timestamp(found):
         return pa.timestamp("us", None if found.tz is None else "UTC")
     if pa.types.is_dictionary(found):
-        return _type(found.value_type)
+        return _spark_type(found.value_type)
     if pa.types.is_list(found):
-        return pa.list_(found.value_field.with_type(_type(found.value_type)))
+        return pa.list_(found.value_field.with_type(_spark_type(found.value_type)))
     if pa.types.is_struct(found):
-        return pa.struct([f.with_type(_type(f.type)) for f in found.fields])
+        return pa.struct([f.with_type(_spark_type(f.type)) for f in found.fields])
     return found
 
 

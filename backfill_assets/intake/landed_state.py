@@ -18,35 +18,43 @@ from backfill_assets.intake.ledger import (
     read_arrivals,
     read_files,
 )
-from backfill_assets.intake.too_late import releases
-from backfill_assets.kernel.core.ledgers import TOO_LATE, named
+from backfill_assets.intake.too_late import recorded_releases
+from backfill_assets.kernel.core.ledgers import TOO_LATE, source_table_name
 from backfill_assets.kernel.core.view import Deliveries, TableView
 from backfill_assets.kernel.tables.home import Lake
 
 
-def deliveries_of(
+def source_deliveries(
     lake: Lake, source: str, view_of: Callable[[str, str], TableView]
 ) -> tuple[Deliveries, dict[str, TableView]]:
     """The deliveries of a source, and the views of its ledgers by name, as
     `kernel.tables.view.DeliveriesOf` has it."""
-    store, files, arrivals = lake.store, named(FILES.name, source), named(ARRIVALS.name, source)
+    store, files, arrivals = (
+        lake.store,
+        source_table_name(FILES.name, source),
+        source_table_name(ARRIVALS.name, source),
+    )
     settings = lake.settings.delivered.get(source)
     are_dumps = settings is not None and settings.kind == "snapshot"
-    names = (named(ledger, source) for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name))
+    names = (
+        source_table_name(ledger, source) for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name)
+    )
     ledgers = {name: view_of(name, ARRIVALS.day_column) for name in names}
     version = ledgers[arrivals].version
     days = store.kept(
         arrivals, "event days", lambda: read_arrivals(store, version, source), version
     )
-    ledgers[arrivals] = _doubting(ledgers[arrivals], days)
+    ledgers[arrivals] = _with_doubted_days(ledgers[arrivals], days)
     landed = store.kept(
         files, "landed days", lambda: landed_days(read_files(store, source), are_dumps)
     )
-    released = releases(lake, source)
+    released = recorded_releases(lake, source)
     return Deliveries(landed=landed, arrivals=days, releases=released, name=source), ledgers
 
 
-def _doubting(ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]) -> TableView:
+def _with_doubted_days(
+    ledger: TableView, arrived: Mapping[date, tuple[tuple[date, str], ...]]
+) -> TableView:
     """Mark as foreign the days of the ledger whose number of rows differs from their receipts:
     before 2026-11-22 a load could write a day twice that came again unchanged. The next load
     rewrites them."""

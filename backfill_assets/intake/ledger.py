@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from backfill_assets.intake.content_store import identity
-from backfill_assets.intake.paths import day_of
+from backfill_assets.intake.content_store import content_name_by_path
+from backfill_assets.intake.paths import day_of_path
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.scans import OF_DUMP, OF_TOTALS
@@ -117,11 +117,13 @@ ARRIVALS = Contract(
 )
 
 
-def of_source(ledger: Contract, source: str) -> Contract:
+def ledger_of_source(ledger: Contract, source: str) -> Contract:
     """Contract of a source's ledger: the same columns, with a name of its own where the source has
     a name."""
-    inputs = tuple(replace(i, table=ledgers.named(i.table, source)) for i in ledger.inputs)
-    return replace(ledger, name=ledgers.named(ledger.name, source), inputs=inputs)
+    inputs = tuple(
+        replace(i, table=ledgers.source_table_name(i.table, source)) for i in ledger.inputs
+    )
+    return replace(ledger, name=ledgers.source_table_name(ledger.name, source), inputs=inputs)
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,15 @@ class FileRecord:
     recorded_at: datetime = LONG_BEFORE  # of its newest event
     rescanned: bool = False  # its first scan was refuted and taken again
     contradicted: str = ""  # why the file, whose rows may be loaded, differs from a later manifest
-    # all names that its bytes had at its path, by `select` (`intake.content_store.identity`)
+    # all names that its bytes had at its path, by `select`
+    # (`intake.content_store.content_name_by_path`)
     names: tuple[str, ...] = ()
     first_name: str = ""  # the first of `names`, unless another path had one of them, too
 
     @property
     def path_day(self) -> date | None:
         """The day that its path names."""
-        return day_of(self.path)
+        return day_of_path(self.path)
 
     @property
     def counted_under(self) -> str:
@@ -209,7 +212,7 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     used: dict[str, set[date]] = defaultdict(set)
     scans: dict[str, set[datetime]] = defaultdict(set)
-    for row in store.own_rows(ledgers.named(FILES.name, source), FILES.day_column):
+    for row in store.own_rows(ledgers.source_table_name(FILES.name, source), FILES.day_column):
         events[row["path"], row["sha256"]].append(row)
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
@@ -242,7 +245,9 @@ def _names_of_contents(
         at[path].append(sha256)
 
     def names_one_content(one: str, other: str, path: str) -> bool:
-        return one in (other, identity(other, path)) or other == identity(one, path)
+        return one in (other, content_name_by_path(other, path)) or other == content_name_by_path(
+            one, path
+        )
 
     return {
         (path, own): tuple(n for n in at[path] if names_one_content(own, n, path))
@@ -272,7 +277,7 @@ def _newest_record(rows: list[dict[str, Any]]) -> FileRecord:
     )
 
 
-def dumps_of(records: Iterable[FileRecord]) -> dict[date, frozenset[str]]:
+def contents_of_dumps(records: Iterable[FileRecord]) -> dict[date, frozenset[str]]:
     """Per day the contents of the dump that its paths name; files that are refused are none."""
     found: dict[date, set[str]] = defaultdict(set)
     for record in records:
@@ -303,7 +308,10 @@ def landed_days(records: Sequence[FileRecord], are_dumps: bool = False) -> dict[
             if not record.withdrawn and record.as_input not in shas[day]:
                 shas[day].add(record.as_input)
                 usable[day] += good
-    names, dumps = {r.sha256: r.as_input for r in records}, dumps_of(records) if are_dumps else {}
+    names, dumps = (
+        {r.sha256: r.as_input for r in records},
+        contents_of_dumps(records) if are_dumps else {},
+    )
     for day in dumps:
         earlier = dump_before(day, dumps)
         shas[day] |= (
@@ -318,7 +326,7 @@ def read_arrivals(
     """The ledger `arrivals` of a source per event day, as (arrival day, fingerprint) ascending."""
     found: dict[date, list[tuple[date, str]]] = defaultdict(list)
     columns = ("arrival_date", "event_date", "fingerprint")
-    name = ledgers.named(ARRIVALS.name, source)
+    name = ledgers.source_table_name(ARRIVALS.name, source)
     for row in store.rows(name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}

@@ -21,7 +21,7 @@ from typing import Any
 from backfill_assets.intake.text_lines import Limits, Unreadable
 from backfill_assets.kernel.core.errors import LandingError, TransientError
 from backfill_assets.kernel.core.process import python_command
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 
 MEMORY_BYTES = (
     1 << 30
@@ -36,31 +36,31 @@ class DecoderGone(LandingError, TransientError):
 
 
 def examine_apart(path: Path, size: int, limits: Limits, is_decoded: bool = True) -> int:
-    """Run `parquet_files.examine` on the file at `path` in the child; no other process may write to
-    the file.
+    """Run `parquet_files.examine_parquet` on the file at `path` in the child; no other process may
+    write to the file.
 
     Raises Unreadable for a bad page or too much memory, OSError as reading does, and DecoderGone.
     """
     asked = json.dumps([str(path), size, asdict(limits), is_decoded]).encode() + b"\n"
-    child = _child(os.getpid())
+    child = _decoding_child(os.getpid())
     try:
         with child.turn:
             said = json.loads(child.ask(asked))
     except (OSError, ValueError):
-        _child.cache_clear()
+        _decoding_child.cache_clear()
         code = child.ended()
         if -code in CRASHES:
             raise Unreadable(
                 f"decoding it ends the reader ({signal.Signals(-code).name})"
             ) from None
         raise DecoderGone(
-            f"the landed file {plain(str(path))}",
+            f"the landed file {printable_text(str(path))}",
             f"the process that decoded it was ended (code {code})",
             "Nothing of it was used",
             "Run the same command again",
         ) from None
     except BaseException:
-        _child.cache_clear()
+        _decoding_child.cache_clear()
         child.end()
         raise
     if "unreadable" in said:
@@ -108,22 +108,22 @@ class _Child:
 
 
 @cache
-def _child(_pid: int) -> _Child:
+def _decoding_child(_pid: int) -> _Child:
     """The child of the process with this id."""
     return _Child()
 
 
-def _serve() -> None:
+def _serve_requests() -> None:
     """Answer each line of the input until it ends."""
-    from backfill_assets.intake.parquet_files import examine
+    from backfill_assets.intake.parquet_files import examine_parquet
 
-    _limit()
+    _limit_memory()
     for line in sys.stdin.buffer:
         path, size, limits, is_decoded = json.loads(line)
         said: dict[str, Any]
         try:
             with Path(path).open("rb") as source:
-                said = {"rows": examine(source, size, Limits(**limits), is_decoded)}
+                said = {"rows": examine_parquet(source, size, Limits(**limits), is_decoded)}
         except Unreadable as error:
             said = {"unreadable": str(error)}
         except OSError as error:
@@ -132,7 +132,7 @@ def _serve() -> None:
         sys.stdout.flush()
 
 
-def _limit() -> None:
+def _limit_memory() -> None:
     import resource
 
     with suppress(ValueError, OSError):  # a system without this limit
@@ -144,4 +144,4 @@ def _limit() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve_requests()

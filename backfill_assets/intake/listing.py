@@ -18,7 +18,7 @@ from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX, Declarations
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 
 SCHEMES = ("s3", "az", "gs")
 WILDCARD = re.compile(r"[*?\[]")
@@ -102,7 +102,7 @@ class Glob:
         return (
             name == self.segments[0]
             if self.names_file
-            else _matches(tuple(name.split("/")), self.segments)
+            else _path_matches(tuple(name.split("/")), self.segments)
         )
 
     def reaches(self, depth: int) -> bool:
@@ -123,8 +123,8 @@ def list_landing(pattern: str, base: Path, format: str) -> Listing:
     if not glob.root.exists():
         return Listing(root_missing=True)
     if not glob.root.is_dir() or (glob.names_file and (glob.root / glob.segments[0]).is_dir()):
-        raise _bad_pattern(pattern, "it names a file as folder, or a folder as file")
-    found = sorted(_entries(glob, EXTENSIONS[format]), key=lambda f: f.name)
+        raise _pattern_error(pattern, "it names a file as folder, or a folder as file")
+    found = sorted(_folder_entries(glob, EXTENSIONS[format]), key=lambda f: f.name)
     files = tuple(f for f in found if isinstance(f, LandedFile) and not is_manifest(f.name))
     manifests = tuple(f for f in found if isinstance(f, LandedFile) and is_manifest(f.name))
     return Listing(
@@ -144,10 +144,10 @@ def parse_pattern(pattern: str, base: Path) -> Glob:
     """Parse a pattern that is relative to `base`, absolute, or an address in a bucket; raises
     SettingsError for an unusable one."""
     if not pattern.strip() or "\0" in pattern or pattern.endswith("/"):
-        raise _bad_pattern(pattern, "it names no file")
+        raise _pattern_error(pattern, "it names no file")
     if "{" in pattern or "}" in pattern:
-        raise _bad_pattern(pattern, "braces are no wildcard here")
-    scheme, parts = _parts(pattern, base)
+        raise _pattern_error(pattern, "braces are no wildcard here")
+    scheme, parts = _pattern_parts(pattern, base)
     is_below = not (
         scheme or Path(pattern).is_absolute()
     )  # brackets in the lake's own path are no wildcard
@@ -159,11 +159,11 @@ def parse_pattern(pattern: str, base: Path) -> Glob:
         return Glob(Path(*parts[:-1]), parts[-1:], names_file=True, scheme=scheme)
     below = parts[first:]
     if ".." in below:
-        raise _bad_pattern(pattern, "it goes up again behind a wildcard")
+        raise _pattern_error(pattern, "it goes up again behind a wildcard")
     return Glob(Path(*parts[:first]), below, scheme=scheme)
 
 
-def _parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
+def _pattern_parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
     """The scheme of an address in a bucket, else nothing; and the parts of the path, the bucket's
     name among them."""
     scheme, is_address, rest = pattern.partition("://")
@@ -176,13 +176,13 @@ def _parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
         or not below
         or not {"", ".", ".."}.isdisjoint((bucket, *below))
     ):
-        raise _bad_pattern(
+        raise _pattern_error(
             pattern, "it is no address in a bucket of s3, az or gs with a name in each of its parts"
         )
     return scheme, ("/", bucket, *below)
 
 
-def _bad_pattern(pattern: str, why: str) -> SettingsError:
+def _pattern_error(pattern: str, why: str) -> SettingsError:
     return SettingsError(
         f"[source] files = {pattern!r}",
         why,
@@ -192,16 +192,16 @@ def _bad_pattern(pattern: str, why: str) -> SettingsError:
     )
 
 
-def _matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+def _path_matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
     if not segments or not parts:
         return not segments and not parts
     if segments[0] == "**":
         rest = segments[1:] or ("*",)
-        return any(_matches(parts[i:], rest) for i in range(len(parts)))
-    return fnmatchcase(parts[0], segments[0]) and _matches(parts[1:], segments[1:])
+        return any(_path_matches(parts[i:], rest) for i in range(len(parts)))
+    return fnmatchcase(parts[0], segments[0]) and _path_matches(parts[1:], segments[1:])
 
 
-def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
+def _folder_entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | RefusedFile]:
     """Yield every entry below the root that is not a folder, and the folders that are not
     entered."""
     pending: list[tuple[str, Path]] = [("", glob.root)]
@@ -212,13 +212,13 @@ def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | R
                 entries = list(found)
         except OSError as error:
             yield RefusedFile(
-                plain(prefix) or "./", f"the folder cannot be listed ({error.strerror})"
+                printable_text(prefix) or "./", f"the folder cannot be listed ({error.strerror})"
             )
             continue
         if not glob.reaches(prefix.count("/")):
             if entries:
                 yield RefusedFile(
-                    plain(prefix),
+                    printable_text(prefix),
                     "a folder that the pattern does not reach into (** reaches into all)",
                 )
             continue
@@ -231,11 +231,11 @@ def _entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedFile | R
             ):
                 continue
             if not entry.is_dir(follow_symlinks=False):
-                yield from _judged(
+                yield from _judged_file(
                     name, entry.path, None if entry.name == FOLDER else why, glob, extensions
                 )
             elif why:
-                yield RefusedFile(plain(name) + "/", why)
+                yield RefusedFile(printable_text(name) + "/", why)
             else:
                 pending.append((name + "/", Path(entry.path)))
 
@@ -251,22 +251,22 @@ def bad_name(name: str) -> str | None:
     return "hidden: its name starts with . or _" if name.startswith((".", "_")) else None
 
 
-def _judged(
+def _judged_file(
     name: str, path: str, why: str | None, glob: Glob, extensions: tuple[str, ...]
 ) -> Iterator[LandedFile | RefusedFile]:
     """Yield the file if it may be read, else its refusal; nothing if it vanished since the folder
     was listed."""
     with suppress(FileNotFoundError):
         status = os.lstat(path)
-        why = why or _unfit(name, path, status, glob, extensions)
+        why = why or _file_fault(name, path, status, glob, extensions)
         yield (
-            RefusedFile(plain(name), why)
+            RefusedFile(printable_text(name), why)
             if why
             else LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
         )
 
 
-def _unfit(
+def _file_fault(
     name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]
 ) -> str | None:
     if name.endswith(TOTALS_SUFFIX) and is_manifest(name):
@@ -275,11 +275,11 @@ def _unfit(
         return "a symbolic link, which is never followed"
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
-    why = unfit(name, status.st_size, glob, extensions)
+    why = name_or_size_fault(name, status.st_size, glob, extensions)
     return why or (None if os.access(path, os.R_OK) else "this user may not read it")
 
 
-def unfit(name: str, size: int, glob: Glob, extensions: tuple[str, ...]) -> str | None:
+def name_or_size_fault(name: str, size: int, glob: Glob, extensions: tuple[str, ...]) -> str | None:
     """Why a regular file of this name and size is not read; None if it may be."""
     lower = name.lower()
     if name.endswith(TOTALS_SUFFIX) and is_manifest(name):

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from backfill_assets.intake.json_lines import is_deeper
+from backfill_assets.intake.json_lines import is_nested_deeper
 from backfill_assets.intake.limited_decoding import examine_apart
 from backfill_assets.intake.text_lines import Limits, Unreadable
 from backfill_assets.kernel.log.adopted import LOG
-from backfill_assets.kernel.log.file_names import shown
+from backfill_assets.kernel.log.file_names import printable_name
 from backfill_assets.kernel.place.port import Place, Token
 
 LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB
@@ -41,12 +41,14 @@ def log_fault(table: Place, version: int | None = None) -> str:
     """Why a table's log must not be read up to a version (None: the newest); "" if it may be."""
     names = table.names(LOG)
     checkpoints = {
-        n: v for n, v in _versions(CHECKPOINT, names).items() if version is None or v <= version
+        n: v
+        for n, v in _versions_by_name(CHECKPOINT, names).items()
+        if version is None or v <= version
     }
     newest = max(checkpoints.values(), default=-1)
     wanted = [n for n, v in checkpoints.items() if v == newest]
     wanted += [n for n in names if n == LAST_CHECKPOINT]
-    for name, at in sorted(_versions(COMMIT, names).items()):
+    for name, at in sorted(_versions_by_name(COMMIT, names).items()):
         if at >= newest and (version is None or at <= version):
             wanted.append(name)
     return next(filter(None, (commit_fault(table, name) for name in wanted)), "")
@@ -60,15 +62,19 @@ def commit_fault(table: Place, name: str) -> str:
     token = table.token(f"{LOG}/{name}")
     if token is None:
         return ""
-    if (why := _fault(table, name, token)) or not CHECKPOINT.fullmatch(name):
+    if (why := _content_fault(table, name, token)) or not CHECKPOINT.fullmatch(name):
         return why
-    return next(filter(None, (_sidecar_fault(table, s) for s in _sidecars(table, name, token))), "")
+    return next(
+        filter(None, (_sidecar_fault(table, s) for s in _sidecar_names(table, name, token))), ""
+    )
 
 
 def _sidecar_fault(table: Place, named: str) -> str:
     """Why a sidecar, as its checkpoint names it, must not be read; "" if it may be, or is gone."""
     if not SIDECAR.fullmatch(named):
-        return f"its checkpoint names the sidecar {shown(named)}, which is no plain file name"
+        return (
+            f"its checkpoint names the sidecar {printable_name(named)}, which is no plain file name"
+        )
     return commit_fault(table, f"{SIDECARS}/{named}")
 
 
@@ -80,7 +86,9 @@ def data_fault(table: Place, names: Iterable[str]) -> str:
         for name in names
         if (token := table.token(name)) is not None
     )
-    return next((f"its file {shown(name)} cannot be used: {why}" for name, why in found if why), "")
+    return next(
+        (f"its file {printable_name(name)} cannot be used: {why}" for name, why in found if why), ""
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -95,18 +103,18 @@ def _data_fault(table: Place, name: str, token: Token) -> str:
 
 def checkpoint_versions(names: Collection[str]) -> set[int]:
     """The versions at which there is a checkpoint, by the names in a log."""
-    return {*_versions(CHECKPOINT, names).values()}
+    return {*_versions_by_name(CHECKPOINT, names).values()}
 
 
-def _versions(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
+def _versions_by_name(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
     return {name: int(found[1]) for name in names if (found := pattern.fullmatch(name))}
 
 
 @lru_cache(maxsize=4096)
-def _fault(place: Place, name: str, token: Token) -> str:
+def _content_fault(place: Place, name: str, token: Token) -> str:
     """`commit_fault` of a content, which its token names."""
     if token.size > COMMIT_BYTES:
-        which = f"its {_kind(name)} {name}"
+        which = f"its {_file_kind(name)} {name}"
         return f"{which} has {token.size} bytes, more than the limit of {COMMIT_BYTES}"
     if name.endswith(".parquet"):
         return _checkpoint_fault(place, name, token)
@@ -114,21 +122,22 @@ def _fault(place: Place, name: str, token: Token) -> str:
         while line := opened.readline(LINE_BYTES + 1):
             if len(line) > LINE_BYTES:
                 return (
-                    f"its {_kind(name)} {name} has a line of more than the limit of {LINE_BYTES} "
+                    f"its {_file_kind(name)} {name} has a line of more than the limit of "
+                    f"{LINE_BYTES} "
                     "bytes"
                 )
             if why := _action_fault(line):
-                return f"its {_kind(name)} {name} {why}"
+                return f"its {_file_kind(name)} {name} {why}"
     return ""
 
 
-def _kind(name: str) -> str:
+def _file_kind(name: str) -> str:
     """What a file of a log is, in words."""
     return "commit" if COMMIT.fullmatch(name) else "checkpoint"
 
 
 @lru_cache(maxsize=4096)
-def _sidecars(place: Place, name: str, token: Token) -> tuple[str, ...]:
+def _sidecar_names(place: Place, name: str, token: Token) -> tuple[str, ...]:
     """The sidecars that a checkpoint of this content names, as it names them. Call it for one
     without fault only."""
     import pyarrow.parquet as pq
@@ -138,11 +147,11 @@ def _sidecars(place: Place, name: str, token: Token) -> tuple[str, ...]:
             file = pq.ParquetFile(opened)
             if "sidecar" not in file.schema_arrow.names:
                 return ()
-            return tuple(_texts(file.read(columns=["sidecar.path"])))
-        return tuple(filter(None, map(_sidecar_of, opened)))
+            return tuple(_column_texts(file.read(columns=["sidecar.path"])))
+        return tuple(filter(None, map(_sidecar_path, opened)))
 
 
-def _sidecar_of(line: bytes) -> str:
+def _sidecar_path(line: bytes) -> str:
     """The path of an action that names a sidecar; empty of any other."""
     try:
         return str(json.loads(line)["sidecar"]["path"])
@@ -157,33 +166,33 @@ def _action_fault(line: bytes) -> str:
     if line.count(b"{") + line.count(b"[") <= limits.max_depth:
         return ""
     text = line.decode("utf-8", "replace")
-    if is_deeper(text, limits.max_depth):
+    if is_nested_deeper(text, limits.max_depth):
         return f"is nested more than {limits.max_depth} levels deep"
     try:
         action = json.loads(text)
     except ValueError:
         return ""  # its readers say so
-    return next(filter(None, map(_own_json_fault, _own_json(action))), "")
+    return next(filter(None, map(_json_text_fault, _json_texts(action))), "")
 
 
-def _own_json(action: Any) -> Iterator[str]:
+def _json_texts(action: Any) -> Iterator[str]:
     for body in action.values() if isinstance(action, dict) else ():
         texts = [body.get(name) for name in OWN_JSON] if isinstance(body, dict) else []
         yield from (text for text in texts if isinstance(text, str))
 
 
-def _own_json_fault(text: str) -> str:
+def _json_text_fault(text: str) -> str:
     limits = Limits()
     if text.count("{") + text.count("[") <= limits.max_depth:
         return ""
-    if is_deeper(text, limits.max_depth):
+    if is_nested_deeper(text, limits.max_depth):
         return f"holds a text that is nested more than {limits.max_depth} levels deep"
-    if text.count('"name"') > limits.max_columns and _columns(text) > limits.max_columns:
-        return f"names {_columns(text)} columns, more than the limit of {limits.max_columns}"
+    if text.count('"name"') > limits.max_columns and _column_count(text) > limits.max_columns:
+        return f"names {_column_count(text)} columns, more than the limit of {limits.max_columns}"
     return ""
 
 
-def _columns(schema: str) -> int:
+def _column_count(schema: str) -> int:
     """The number of columns of a schema; 0 of a text that is none."""
     try:
         return len(json.loads(schema)["fields"])
@@ -192,8 +201,8 @@ def _columns(schema: str) -> int:
 
 
 def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
-    """`_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its texts
-    looked at."""
+    """`_content_fault` of a checkpoint: decoded apart within the bounds of landed Parquet, and its
+    texts looked at."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -207,14 +216,14 @@ def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
             for batch in pq.ParquetFile(opened).iter_batches(
                 columns=["add.stats", "metaData.schemaString"]
             ):
-                for text in _texts(pa.Table.from_batches([batch])):
-                    if why := _own_json_fault(text):
+                for text in _column_texts(pa.Table.from_batches([batch])):
+                    if why := _json_text_fault(text):
                         return f"its checkpoint {name} {why}"
     except Unreadable as error:
         return f"its checkpoint {name} cannot be used: {error}"
     return ""
 
 
-def _texts(table: Any) -> Iterator[str]:
+def _column_texts(table: Any) -> Iterator[str]:
     for column in table.flatten().columns:
         yield from (text for text in column.to_pylist() if isinstance(text, str))

@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.intake.casting import (
     OF_SELECT,
     UnfitSelect,
-    as_target,
-    is_lost,
-    misfit,
-    refuse_differing,
+    exact_cast,
+    is_lost_in_cast,
+    is_misfit,
+    packed_value,
+    refuse_engine_differences,
     refuse_texts_of_fractions,
-    uncast,
-    unpacked,
-    vessel,
-    without_doubt,
+    undetected_cast_error,
+    undoubted_value,
+    unpacked_value,
 )
 from backfill_assets.intake.select import (
     COMMITTED,
     can_raise,
-    defaults,
-    expressions,
+    default_columns,
     refuse_beyond_the_row,
-    spelled_out,
+    select_expressions,
+    with_stars_expanded,
 )
-from backfill_assets.intake.session_free import fault, freed, session_names
-from backfill_assets.kernel.core.column_types import ColumnType, read_type, sparks_name
+from backfill_assets.intake.session_free import clock_fault, guarded_text, session_names
+from backfill_assets.kernel.core.column_types import ColumnType, quoted_column, read_type
 from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY, SPARK, Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
@@ -75,7 +75,7 @@ def delivery_types(payload: Iterable[PayloadColumn]) -> dict[str, ColumnType]:
     return own | {c.name: read_type(c.type) for c in payload}
 
 
-def mapped(
+def mapped_rows(
     frame: "DataFrame",
     select: str,
     absent_is_null: bool,
@@ -95,8 +95,10 @@ def mapped(
     from pyspark.sql import functions as F
 
     refuse_beyond_the_row(select)
-    forgiving = tuple(spelled_out(e, frame.columns) for e in expressions(select))
-    strict = tuple(spelled_out(e, frame.columns) for e in expressions(select, strict=True))
+    forgiving = tuple(with_stars_expanded(e, frame.columns) for e in select_expressions(select))
+    strict = tuple(
+        with_stars_expanded(e, frame.columns) for e in select_expressions(select, strict=True)
+    )
     chosen, lacking = _Chosen(forgiving, strict, tuple(payload), engine), None
     frame = frame.drop(*inexact)
     known = {c.lower() for c in frame.columns}
@@ -122,16 +124,16 @@ def _cast_or_absent(
     frame: "DataFrame", chosen: "_Chosen", lacking: str | None
 ) -> "DataFrame | str":
     """The frame with the delivery columns, and `lacking` as `__lacking`; or the name of a column
-    that it lacks. Raises as `mapped` does."""
+    that it lacks. Raises as `mapped_rows` does."""
     from pyspark.sql import functions as F
 
     try:
-        made = _cast(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
+        made = _cast_columns(frame, chosen).withColumn("__lacking", F.lit(lacking).cast("string"))
         made.columns  # noqa: B018 - a Connect session analyses only when asked
     except analysis_errors() as error:
         column = absent_column(error)
         if not column:
-            raise refusal(error, chosen.engine) from None
+            raise select_refusal(error, chosen.engine) from None
         return column
     return made
 
@@ -161,11 +163,11 @@ class _Chosen:
         """Return these over columns of these types. Raises UnfitSelect for what the clock
         decides."""
         for expression in self.forgiving:
-            why = fault(expression, types)
+            why = clock_fault(expression, types)
             if why:
                 raise UnfitSelect(why)
-        free = tuple(freed(expression, types) for expression in self.forgiving)
-        strict = tuple(freed(expression, types, strict=True) for expression in self.strict)
+        free = tuple(guarded_text(expression, types) for expression in self.forgiving)
+        strict = tuple(guarded_text(expression, types, strict=True) for expression in self.strict)
         return replace(self, free=free, free_strict=strict)
 
     @property
@@ -178,16 +180,18 @@ class _Chosen:
         return name != "event_ts" and name not in [c.name for c in self.payload]
 
 
-def settings_for(select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD) -> dict[str, str]:
+def session_settings(
+    select: str, payload: Sequence[PayloadColumn] = DEFAULT_PAYLOAD
+) -> dict[str, str]:
     """Session settings that keep Spark from computing shared expressions ahead, where nothing
     catches their errors; none where no expression can raise."""
     is_default = tuple(payload) == DEFAULT_PAYLOAD
-    if is_default and not any(map(can_raise, expressions(select))):
+    if is_default and not any(map(can_raise, select_expressions(select))):
         return {}
     return {"spark.sql.subexpressionElimination.enabled": "false"}
 
 
-def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
+def _cast_columns(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
     """The selected values as the delivery contract's types: NULL where a cast fails, RAISED where
     an expression raises.
 
@@ -198,9 +202,9 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
 
     found_types = {name.lower(): kind for name, kind in frame.dtypes}
     refuse_texts_of_fractions(chosen.forgiving, found_types)
-    refuse_differing(chosen.forgiving, found_types, chosen.engine)
+    refuse_engine_differences(chosen.forgiving, found_types, chosen.engine)
     chosen = chosen.freed(found_types)
-    types, selected = delivery_types(chosen.payload), _selected(frame, chosen)
+    types, selected = delivery_types(chosen.payload), _selected_types(frame, chosen)
     values = {
         name: _cast_value(name, chosen, index, found) for name, (index, found) in selected.items()
     }
@@ -210,14 +214,14 @@ def _cast(frame: "DataFrame", chosen: _Chosen) -> "DataFrame":
         vessels |= value.vessels
         reasons += value.reasons
         doubts += value.doubts
-    columns |= defaults(set(types) - set(columns), columns, COMMITTED in frame.columns)
+    columns |= default_columns(set(types) - set(columns), columns, COMMITTED in frame.columns)
     made = frame.withColumns(vessels) if vessels else frame
     if doubts:  # before a column of the file gives way to a delivery column of the same name
         made = made.withColumn(DOUBTED, F.concat_ws("; ", *doubts))
         reasons.append(F.when(F.col(DOUBTED) != "", F.col(DOUBTED)))
     watching = {name: place for name, place in selected.items() if name in chosen.watched}
     if watching:
-        made, lost = _watched(made, chosen, watching, columns)
+        made, lost = _with_watched_casts(made, chosen, watching, columns)
         columns = {name: F.col(f"__v_{name}") for name in columns}
         reasons += lost
     raised = F.concat_ws("; ", *reasons) if reasons else F.lit("")
@@ -240,11 +244,11 @@ def _cast_value(name: str, chosen: _Chosen, index: int, found: str) -> _Value:
     from pyspark.sql import functions as F
 
     kind = delivery_types(chosen.payload)[name]
-    if misfit(found, kind):
+    if is_misfit(found, kind):
         raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
     given = F.expr(f"struct({chosen.free[index]})").getField(name)
-    value = as_target(given, found, kind)
-    value, doubts = without_doubt(name, value, given, found, kind, chosen.engine)
+    value = exact_cast(given, found, kind)
+    value, doubts = undoubted_value(name, value, given, found, kind, chosen.engine)
     may_raise = can_raise(chosen.forgiving[index]) or kind.element is not None
     if not (may_raise and chosen.engine.catches_errors):
         return _Value(value, {}, (), doubts)
@@ -253,11 +257,11 @@ def _cast_value(name: str, chosen: _Chosen, index: int, found: str) -> _Value:
         is_needed = F.lit(chosen.needed_by_deletes(name)) | ~_is_delete()
         why = F.lit(f"{name}: select raises an error on this row")
         reasons.append(F.when(F.col(place).isNull() & is_needed, why))
-    packed = {place: vessel(value, kind)}
-    return _Value(unpacked(F.col(place), value, kind), packed, reasons, doubts)
+    packed = {place: packed_value(value, kind)}
+    return _Value(unpacked_value(F.col(place), value, kind), packed, reasons, doubts)
 
 
-def _watched(
+def _with_watched_casts(
     frame: "DataFrame",
     chosen: _Chosen,
     watching: Mapping[str, tuple[int, str]],
@@ -275,17 +279,19 @@ def _watched(
     given = {f"__v_{name}": value for name, value in columns.items()}
     for name, type_of_file in frame.dtypes:
         if type_of_file == "string" and not name.startswith("__"):
-            text = F.col(sparks_name(name))
+            text = F.col(quoted_column(name))
             given[name] = F.when(F.trim(text) != "", text)
     frame = frame.withColumns(given)
     checks, lost = {}, []
     for name, (index, found) in watching.items():
         has_cast = chosen.strict[index] != chosen.forgiving[index]
         if has_cast and not chosen.engine.catches_errors:
-            raise uncast(name, chosen.engine)
+            raise undetected_cast_error(name, chosen.engine)
         kind = types[name]
         value = F.expr(f"struct({chosen.free_strict[index]})").getField(name)
-        sign = F.when(is_lost(value, as_target(value, found, kind), kind), "lost").otherwise("kept")
+        sign = F.when(
+            is_lost_in_cast(value, exact_cast(value, found, kind), kind), "lost"
+        ).otherwise("kept")
         check = f"__w{index}"
         checks[check] = F.try_to_binary(sign, F.lit("utf-8"))
         gone = F.col(check).isNull() | (F.decode(F.col(check), "utf-8") == "lost")
@@ -299,7 +305,7 @@ def _is_delete() -> "Column":
     return F.col("op").eqNullSafe(F.lit("delete"))
 
 
-def _selected(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
+def _selected_types(frame: "DataFrame", chosen: _Chosen) -> dict[str, tuple[int, str]]:
     """Delivery column -> the position of its expression in `select`, and the type that Spark gives
     it."""
     schema: Any = frame.selectExpr(
@@ -350,7 +356,7 @@ def absent_column(error: Any) -> str:
     return named.strip("`").split("`.`")[0]
 
 
-def is_of_the_text(error: Any) -> bool:
+def is_select_fault(error: Any) -> bool:
     """Whether the query is at fault, whatever the data."""
     if has_no_condition(error):
         # What else it does not support may lie in the types of one file's columns.
@@ -358,7 +364,7 @@ def is_of_the_text(error: Any) -> bool:
     return (error.getSqlState() or "") in OF_THE_TEXT
 
 
-def is_of_the_data(error: Exception) -> bool:
+def is_data_fault(error: Exception) -> bool:
     """Whether the error speaks of data and types, and not of the machine."""
     if has_no_condition(error):
         return type(error).__name__ in _OF_DATA and not SHORT_OF_MEMORY.search(str(error))
@@ -366,11 +372,11 @@ def is_of_the_data(error: Exception) -> bool:
     return bool(state.startswith(OF_THE_DATA))
 
 
-def refusal(error: Exception, engine: Engine = SPARK) -> Exception:
+def select_refusal(error: Exception, engine: Engine = SPARK) -> Exception:
     """UnfitSelect for an error of analysing one schema; SettingsError where `select` fits no
     file."""
     line = str(error).splitlines()[0]
-    if not is_of_the_text(error):
+    if not is_select_fault(error):
         return UnfitSelect(line)
     return SettingsError(
         OF_SELECT,

@@ -19,10 +19,10 @@ from backfill_assets.intake.listing import (
     RefusedFile,
     bad_name,
     is_manifest,
-    unfit,
+    name_or_size_fault,
 )
-from backfill_assets.intake.paths import day_of
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.intake.paths import day_of_path
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import OddKeys, Place, Token
 
 NO_PATH = "its key is no path: it has an empty part, dots alone, or control characters"
@@ -32,7 +32,7 @@ LATE_DAYS = 7  # before the newest day; what lands in an older one is seen by th
 
 
 @dataclass
-class _Known:
+class _KnownListing:
     """What the last whole listing of a prefix by this process found, if there was much."""
 
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -45,21 +45,26 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
 
     Every other object below the root is refused with a reason, all of a folder at once where
     `list_landing` does not enter one. A pattern without wildcard ignores the object's neighbours.
-    Requests: see `listed`.
+    Requests: see `listed_tokens`.
     """
     refused, files, manifests = dict[str, str](), list[LandedFile](), list[LandedFile]()
     try:
-        tokens = _named(glob, root) if glob.names_file else listed(root, time.monotonic())
+        tokens = (
+            _named_tokens(glob, root) if glob.names_file else listed_tokens(root, time.monotonic())
+        )
     except OddKeys as error:
         if not error.odd:
             raise
-        tokens, refused = dict(error.good), {plain(key): NO_PATH for key in error.odd}
+        tokens, refused = dict(error.good), {printable_text(key): NO_PATH for key in error.odd}
     for name, token in sorted(tokens.items()):
         if not token.size and "." not in name.rpartition("/")[2]:
             continue  # some programs put an empty object in place of a folder
-        not_read, why = _not_entered(name, glob) or (name, _unfit(name, token, glob, format))
+        not_read, why = _unentered_folder(name, glob) or (
+            name,
+            _object_fault(name, token, glob, format),
+        )
         if why is not None:
-            refused[plain(not_read)] = why
+            refused[printable_text(not_read)] = why
         else:
             (manifests if is_manifest(name) else files).append(landed_object(root, name, token))
     others = tuple(RefusedFile(name, why) for name, why in refused.items())
@@ -67,11 +72,11 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
     return Listing(tuple(files), others, is_missing, tuple(manifests))
 
 
-def listed(root: Place, now: float) -> dict[str, Token]:
+def listed_tokens(root: Place, now: float) -> dict[str, Token]:
     """The tokens of the objects below a root; a request for each thousand. Of many whose names
     ascend by the days in them a process lists the last days alone, and all of them once in ten
     minutes. `now`: `time.monotonic`."""
-    known = _known(root)
+    known = _known_listing(root)
     if known.after and now - known.at < WHOLE_SECONDS:
         return {n: token for n, token in known.tokens.items() if n <= known.after} | root.tokens(
             after=known.after
@@ -83,25 +88,25 @@ def listed(root: Place, now: float) -> dict[str, Token]:
 
 
 @lru_cache(maxsize=16)
-def _known(_root: Place) -> _Known:
-    return _Known()
+def _known_listing(_root: Place) -> _KnownListing:
+    return _KnownListing()
 
 
 def _last_of_old_days(names: Sequence[str]) -> str:
-    days = [day for name in names if (day := day_of(name))]
+    days = [day for name in names if (day := day_of_path(name))]
     if len(days) < len(names) or days != sorted(days):
         return ""
     line = days[-1] - timedelta(LATE_DAYS)
     return max((name for name, day in zip(names, days, strict=True) if day < line), default="")
 
 
-def _named(glob: Glob, root: Place) -> dict[str, Token]:
+def _named_tokens(glob: Glob, root: Place) -> dict[str, Token]:
     (name,) = glob.segments
     found = {n: root.token(n) for n in (name, name + TOTALS_SUFFIX, FOLDER)}
     return {n: token for n, token in found.items() if token is not None}
 
 
-def _not_entered(name: str, glob: Glob) -> tuple[str, str] | None:
+def _unentered_folder(name: str, glob: Glob) -> tuple[str, str] | None:
     """The first folder in an object's name that is not entered, and why; None if all are."""
     *folders, _ = name.split("/")
     for depth, folder in enumerate(folders, 1):
@@ -113,7 +118,7 @@ def _not_entered(name: str, glob: Glob) -> tuple[str, str] | None:
     return None
 
 
-def _unfit(name: str, token: Token, glob: Glob, format: str) -> str | None:
+def _object_fault(name: str, token: Token, glob: Glob, format: str) -> str | None:
     last = name.rpartition("/")[2]
     why = None if last == FOLDER else bad_name(last)
-    return why or unfit(name, token.size, glob, EXTENSIONS[format])
+    return why or name_or_size_fault(name, token.size, glob, EXTENSIONS[format])

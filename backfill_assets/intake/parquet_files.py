@@ -1,9 +1,9 @@
 """Landed Parquet files: decoded once from end to end, within bounds, and timestamps finer than
 Spark's converted.
 
-Not here: the child process that runs `examine` (`limited_decoding`), and the meaning of columns
-(`mapping`). A few kilobytes can stand for terabytes. Spark refuses INT64 nanoseconds, and cuts
-digits of INT96.
+Not here: the child process that runs `examine_parquet` (`limited_decoding`), and the meaning of
+columns (`mapping`). A few kilobytes can stand for terabytes. Spark refuses INT64 nanoseconds, and
+cuts digits of INT96.
 """
 
 import json
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from backfill_assets.intake.batches import folded_name, name_fault, shown
+from backfill_assets.intake.batches import folded_name, name_fault, quoted_text
 from backfill_assets.intake.text_lines import Limits, Unreadable
 
 WINDOW_ROWS = 4_096  # Spark decodes so many rows of all columns at once
@@ -72,7 +72,7 @@ CORRUPT = (
 )
 
 
-def examine(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True) -> int:
+def examine_parquet(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True) -> int:
     """Judge the footer of a parquet file of `size` bytes, decode all of it if `is_decoded`, and
     return its number of rows, or raise Unreadable with the reason.
 
@@ -87,7 +87,7 @@ def examine(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True
             _refuse_footer(file.metadata, file.schema, size, limits)
             _refuse_unknown_to_spark(file.schema, file.metadata)
             expected = file.metadata.num_rows
-        rows = _decoded(source, limits) if is_decoded else expected
+        rows = _decoded_rows(source, limits) if is_decoded else expected
     except Unreadable:
         raise
     except MemoryError:
@@ -102,7 +102,7 @@ def examine(source: BinaryIO, size: int, limits: Limits, is_decoded: bool = True
     return rows
 
 
-def _decoded(source: BinaryIO, limits: Limits) -> int:
+def _decoded_rows(source: BinaryIO, limits: Limits) -> int:
     """Decode every row and return their number; raises Unreadable where they expand beyond the
     limits."""
     rows = expanded = 0
@@ -126,7 +126,7 @@ def _window_bytes(batch: pa.RecordBatch, limits: Limits) -> int:
         if longest > limits.max_row_bytes:
             most = limits.max_row_bytes
             raise Unreadable(
-                f"{shown(name)} has a value of {longest} bytes, more than the limit of {most}"
+                f"{quoted_text(name)} has a value of {longest} bytes, more than the limit of {most}"
             )
     if window > limits.max_window_bytes:
         most = limits.max_window_bytes
@@ -140,20 +140,21 @@ def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) 
     """Refuse types and codecs over which Spark 4.2.0 ends the whole job, so that other files could
     not be read either.
 
-    Nanoseconds in a column of their own pass, as `in_microseconds` converts them; those in lists
-    and structs do not.
+    Nanoseconds in a column of their own pass, as `parquet_in_microseconds` converts them; those in
+    lists and structs do not.
     """
     for column in (schema.column(i) for i in range(footer.num_columns)):
         kind = json.loads(column.logical_type.to_json())
         name, unit = kind["Type"], kind.get("timeUnit")
         if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
             raise Unreadable(
-                f"{shown(column.path)} counts nanoseconds, which Spark does not read; write "
+                f"{quoted_text(column.path)} counts nanoseconds, which Spark does not read; write "
                 "microseconds"
             )
         if name not in READ_TYPES or kind.get("precision", 0) > DECIMAL_DIGITS:
             raise Unreadable(
-                f"{shown(column.path)} has a type that Spark does not read: {column.logical_type}"
+                f"{quoted_text(column.path)} has a type that Spark does not read: "
+                f"{column.logical_type}"
             )
     for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
         for chunk in (group.column(c) for c in range(group.num_columns)):
@@ -169,23 +170,24 @@ def _refuse_schema(schema: pa.Schema) -> None:
     for name in schema.names:
         if why := name_fault(name):
             raise Unreadable(why)
-    for names in _levels(list(schema)):
+    for names in _name_levels(list(schema)):
         seen: set[str] = set()
         for name in names:
             if folded_name(name) in seen:
-                raise Unreadable(f"the name {shown(name)} occurs twice, case aside")
+                raise Unreadable(f"the name {quoted_text(name)} occurs twice, case aside")
             seen.add(folded_name(name))
 
 
-def undecoded(path: Path) -> str:
+def odd_encodings(path: Path) -> str:
     """Why an engine may not read a file that pyarrow decodes: columns in encodings that some
     engines lack, and how to write them; empty without such a column."""
     with pq.ParquetFile(path) as file:
         found = {
-            c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS for _, _, c in _chunks(file.metadata)
+            c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS
+            for _, _, c in _column_chunks(file.metadata)
         }
     odd = [
-        f"{shown(name)} is encoded as {'/'.join(sorted(kinds))}"
+        f"{quoted_text(name)} is encoded as {'/'.join(sorted(kinds))}"
         for name, kinds in found.items()
         if kinds
     ]
@@ -196,7 +198,7 @@ def undecoded(path: Path) -> str:
     )
 
 
-def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
+def _name_levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
     """Yield each set of names that must differ: those of the file, then those of each struct in
     it."""
     if depth > MAX_DEPTH:
@@ -206,7 +208,7 @@ def _levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
         kind = field.type
         if kind.num_fields:
             inner = [kind.field(i) for i in range(kind.num_fields)]
-            yield from _levels(inner, depth + 1)
+            yield from _name_levels(inner, depth + 1)
 
 
 def _refuse_footer(
@@ -218,7 +220,7 @@ def _refuse_footer(
         raise Unreadable(
             f"it has {footer.num_columns} columns, more than the limit of {limits.max_columns}"
         )
-    chunks = list(_chunks(footer))
+    chunks = list(_column_chunks(footer))
     total = sum(c.total_uncompressed_size for _, _, c in chunks)
     if total > limits.max_bytes:
         raise Unreadable(
@@ -236,7 +238,7 @@ def _refuse_footer(
             > limits.max_row_bytes
         ):
             raise Unreadable(
-                f"{shown(column.path)} has values of more than the limit of "
+                f"{quoted_text(column.path)} has values of more than the limit of "
                 f"{limits.max_row_bytes} bytes"
             )
     if cells > limits.max_bytes:
@@ -245,9 +247,9 @@ def _refuse_footer(
         )
 
 
-def grouped(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator[pa.Table]:
+def row_group_tables(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator[pa.Table]:
     """Yield all rows in order as row groups, cast to `schema`; reads WINDOW_ROWS in turn, as
-    `examine` did."""
+    `examine_parquet` did."""
     waiting: list[pa.Table] = []
     for batch in source.iter_batches(WINDOW_ROWS, use_threads=False):
         table = pa.Table.from_batches([batch])
@@ -262,7 +264,7 @@ def grouped(source: pq.ParquetFile, schema: pa.Schema | None = None) -> Iterator
         yield pa.concat_tables(waiting)
 
 
-def _chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
+def _column_chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
     for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
         yield from ((c, group.num_rows, group.column(c)) for c in range(group.num_columns))
 
@@ -278,35 +280,35 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
     """The size of the values as plain bytes, and of the longest of them (0 for fixed widths)."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        lengths = pc.take(_lengths(column.dictionary), column.indices)
+        lengths = pc.take(_text_lengths(column.dictionary), column.indices)
     elif any(says(kind) for says in TEXTS):
-        lengths = _lengths(column)
+        lengths = _text_lengths(column)
     else:
-        inner = [_value_bytes(child) for child in _children(column)]
+        inner = [_value_bytes(child) for child in _child_arrays(column)]
         longest = max((longest for _, longest in inner), default=0)
         if inner and hasattr(kind, "value_type"):  # a list: its elements take a byte each at least
             longest = max(
                 longest,
-                (pc.max(pc.list_value_length(column)).as_py() or 0) * _width(kind.value_type),
+                (pc.max(pc.list_value_length(column)).as_py() or 0) * _byte_width(kind.value_type),
             )
         return column.nbytes + sum(size for size, _ in inner), longest
     return pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
 
 
-def _lengths(texts: pa.Array) -> pa.Array:
+def _text_lengths(texts: pa.Array) -> pa.Array:
     return pc.binary_length(
         texts.cast(pa.large_binary()) if any(says(texts.type) for says in VIEWS) else texts
     )
 
 
-def _width(kind: pa.DataType) -> int:
+def _byte_width(kind: pa.DataType) -> int:
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:
         return 1
 
 
-def _children(column: pa.Array) -> list[pa.Array]:
+def _child_arrays(column: pa.Array) -> list[pa.Array]:
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
         return [column.storage]
@@ -324,31 +326,32 @@ def _children(column: pa.Array) -> list[pa.Array]:
     return []
 
 
-def read_micros(path: Path) -> pq.ParquetFile:
+def open_in_micros(path: Path) -> pq.ParquetFile:
     """Open a Parquet file whose INT96 become microseconds, as Spark reads them, without what is
     finer. Nanoseconds in 64 bits, the default of pyarrow, hold the years 1678 to 2261 alone."""
     return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
 
 
-def in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
+def parquet_in_microseconds(landed: Path, target: Path) -> tuple[Path, dict[str, str]]:
     """Return the parquet for Spark (`landed`, or `target`, written from it) and its inexact columns
     with reasons."""
-    with read_micros(landed) as source:
-        old, top = _finer(source)
-        inexact = _cut_int96(landed, old) if old else {}
+    with open_in_micros(landed) as source:
+        old, top = _finer_columns(source)
+        inexact = _int96_cuts(landed, old) if old else {}
         if not top:
             return landed, inexact
-        inexact |= _convert(source, target, top)
+        inexact |= _convert_nanoseconds(source, target, top)
     return target, inexact
 
 
-def counts_finer(landed: Path) -> bool:
-    """Whether a file has timestamps finer than Spark's, which `in_microseconds` looks through."""
+def has_finer_times(landed: Path) -> bool:
+    """Whether a file has timestamps finer than Spark's, which `parquet_in_microseconds` looks
+    through."""
     with pq.ParquetFile(landed) as source:
-        return any(_finer(source))
+        return any(_finer_columns(source))
 
 
-def _finer(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
+def _finer_columns(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
     """The paths of columns in INT96, and the columns that count nanoseconds otherwise."""
     leaves = [source.schema.column(i) for i in range(len(source.schema))]
     old = [c.path for c in leaves if c.physical_type == "INT96"]
@@ -359,7 +362,7 @@ def _is_nanos(kind: Any) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
 
 
-def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
+def _convert_nanoseconds(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
     """Write the rows in the same order, the named columns in microseconds."""
     fields = [
         pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f
@@ -367,22 +370,22 @@ def _convert(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
     ]
     wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
     with pq.ParquetWriter(target, wanted) as writer:
-        for table in grouped(source):
+        for table in row_group_tables(source):
             for name in names:
                 nanos = table.column(name).cast(pa.int64())
                 whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
                 cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
             writer.write_table(table.cast(wanted, safe=False))
-    return _reasons(cut)
+    return _cut_reasons(cut)
 
 
-def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
+def _int96_cuts(landed: Path, paths: Sequence[str]) -> dict[str, str]:
     """Read both units and compare: they agree unless digits are cut, even if 64 bits of nanoseconds
     wrap."""
     top = list(dict.fromkeys(path.split(".")[0] for path in paths))
     cut = dict.fromkeys(top, 0)
     with (
-        read_micros(landed) as micros,
+        open_in_micros(landed) as micros,
         pq.ParquetFile(landed, coerce_int96_timestamp_unit="ns") as nanos,
     ):
         pairs = zip(
@@ -396,9 +399,9 @@ def _cut_int96(landed: Path, paths: Sequence[str]) -> dict[str, str]:
                 cut[name] += (
                     pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
                 )
-    return _reasons(cut)
+    return _cut_reasons(cut)
 
 
-def _reasons(cut: dict[str, int]) -> dict[str, str]:
+def _cut_reasons(cut: dict[str, int]) -> dict[str, str]:
     why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
     return {name: why.format(rows) for name, rows in cut.items() if rows}

@@ -65,7 +65,7 @@ BY_NUMBER = (
 )
 
 
-def day_of(path: str) -> date | None:
+def day_of_path(path: str) -> date | None:
     """The one day that the folders of a path name, else the one that the file's name does; None
     without any, or with several.
 
@@ -82,12 +82,12 @@ def day_of(path: str) -> date | None:
     return found.pop() if len(found) == 1 else None
 
 
-def are_numbered(paths: Iterable[str]) -> bool:
+def are_paths_numbered(paths: Iterable[str]) -> bool:
     """Whether some files are of one day, and the paths of each day differ in NUMBER only, which
     then orders them."""
     by_day = defaultdict[date, list[tuple[str, str]]](list)
     for path in paths:
-        if day := day_of(path):
+        if day := day_of_path(path):
             number = re.search(NUMBER, path)
             by_day[day].append(
                 (path[: number.start(1)] + path[number.end(1) :], number[1])
@@ -144,7 +144,7 @@ def _valid_day(year: str, month: str, day: str) -> date | None:
 PARTS = ("YYYY", "MM", "DD")
 
 
-def _with_each_part(template: str) -> str:
+def _checked_template(template: str) -> str:
     if any(template.count(part) != 1 for part in PARTS):
         raise ValueError(
             "it shows where keys have their day, with each of YYYY, MM and DD once: ord-YYYYMMDD"
@@ -152,10 +152,10 @@ def _with_each_part(template: str) -> str:
     return template
 
 
-KeyDay = Annotated[str, AfterValidator(_with_each_part)]
+KeyDay = Annotated[str, AfterValidator(_checked_template)]
 
 
-def day_text(template: str) -> str:
+def key_day_text(template: str) -> str:
     """SQL, for Spark and DuckDB alike, of the ISO text of the day that `event_key` has where the
     template has its letters; all other letters of the template stand for any one. It need not be
     the text of a day."""

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.engines.lake_session import free
+from backfill_assets.engines.lake_session import unpersist_frame
 from backfill_assets.intake.content_store import StoredFile, refuse_replaced
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries, split_day_rows
 from backfill_assets.intake.dumps import (
-    as_changes,
+    dump_changes,
     dumps_before,
-    refuse_what_a_dump_says,
-    without_unchanged,
+    refuse_dump_columns,
+    unchanged_as_duplicates,
 )
-from backfill_assets.intake.forgotten import is_erasing, is_forgotten
-from backfill_assets.intake.ledger import QUARANTINE, FileRecord, of_source, read_files
+from backfill_assets.intake.forgotten import forgotten_condition, is_erasing
+from backfill_assets.intake.ledger import QUARANTINE, FileRecord, ledger_of_source, read_files
 from backfill_assets.intake.too_late import is_too_late, too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import midnight
@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.payload import LANDED, TAKEN_AWAY
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.session import Session
@@ -79,22 +79,22 @@ class Placed:
 
     def drop(self) -> None:
         """Delete staged files that were not published."""
-        _drop((self.raw, self.late, self.quarantine))
+        _drop_parts((self.raw, self.late, self.quarantine))
 
 
-def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
+def placed_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> Placed:
     """Stage and audit the landed rows of these days. Scans nothing and commits nothing; the
     request's session is of the table's source. Raises LandingError where the account of the rows
     does not add up."""
     days = [d for d in todo if states.view.is_due(d)]
-    records, contract = _records_naming(request.lake_session, days), request.table.contract
-    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
+    records, contract = _records_of_days(request.lake_session, days), request.table.contract
+    late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
     if not records:
         return Placed(
             PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days}
         )
     lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
-    in_time = lateness.window_days is None and not is_cut_by(
+    in_time = lateness.window_days is None and not is_day_cut(
         as_of, days
     )  # no usable row can be late, or wait
     in_time &= request.lake_session.lake.settings.source.kind == "changes"
@@ -103,7 +103,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     )  # rows of files that were counted as good may go
     read = _Reading(request, states)
     placed = _placed_as_read(read, days, records) if in_time else None
-    placed = placed or _by_window(read, days, records)
+    placed = placed or _placed_by_window(read, days, records)
     try:
         refuse_replaced(read.files.values())
     except BaseException:
@@ -112,7 +112,7 @@ def placed_again(request: RebuildRequest, states: States, todo: Sequence[date]) 
     return replace(placed, declared=Counter(d for r in records if r.is_as_declared for d in r.days))
 
 
-def is_cut_by(as_of: datetime | None, days: Collection[date]) -> bool:
+def is_day_cut(as_of: datetime | None, days: Collection[date]) -> bool:
     """Whether a look as of then lies within one of the days, so that rows of the day that arrived
     later wait."""
     return as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
@@ -134,7 +134,10 @@ class _Reading:
         lake_session, as_of = self.request.lake_session, self.states.view.as_of
         fresh = [r for r in records if r.sha256 not in self.files]
         self.files.update((f.sha256, f) for f in stored_contents(lake_session, fresh))
-        files, is_gone = [self.files[r.sha256] for r in records], is_forgotten(lake_session.lake)
+        files, is_gone = (
+            [self.files[r.sha256] for r in records],
+            forgotten_condition(lake_session.lake),
+        )
         judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
         due = F.lit(True)
         if as_of is not None:
@@ -156,9 +159,9 @@ def _placed_as_read(
 ) -> Placed | None:
     """Write good rows as they are read, and read files with unusable rows once more for these; None
     where a `seq` occurs twice within a day. For 1.8 M rows it takes a third of the time of
-    `_by_window`, which compares all rows of a day."""
+    `_placed_by_window`, which compares all rows of a day."""
     request, contract = read.request, read.request.table.contract
-    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
+    late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
     wanted = set(days)
     bad = [
         r for r in records if any(unusable for d, (_, unusable, _) in r.days.items() if d in wanted)
@@ -171,42 +174,46 @@ def _placed_as_read(
     )
     try:
         if any(p.duplicates for p in raw.profiles.values()):
-            _drop(parts)
+            _drop_parts(parts)
             return None
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         for outcome, part in ((contract.name, raw), (QUARANTINE.name, rest)):
             found = _rows_by_file(request.lake_session, part)
             for day, sha256, rows in found:
                 counts[day, sha256][outcome] = rows
-        return Placed(raw, beyond, rest, accounted(days, records, counts))
+        return Placed(raw, beyond, rest, account_of_rows(days, records, counts))
     except BaseException:
-        _drop(parts)
+        _drop_parts(parts)
         raise
 
 
-def _by_window(read: _Reading, days: Sequence[date], records: Sequence[FileRecord]) -> Placed:
+def _placed_by_window(
+    read: _Reading, days: Sequence[date], records: Sequence[FileRecord]
+) -> Placed:
     """Compare all rows of a day that share a number, and keep the judged rows for the three
     tables."""
     from pyspark.sql import functions as F
 
     request, contract = read.request, read.request.table.contract
     lateness = request.lake_session.lake.settings.lateness
-    late, quarantine = too_late_contract(contract), of_source(QUARANTINE, contract.source)
+    late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
     is_late = is_too_late(lateness, read.states.view.source(contract.name).releases)
     delivered = [c for c in contract.column_names if c not in LANDED]
     is_dump = request.lake_session.lake.settings.source.kind == "snapshot"
-    judged = _of_dumps(read, days, records) if is_dump else read.judged(days, records)
+    judged = _dump_rows(read, days, records) if is_dump else read.judged(days, records)
     judged = judged.withColumn(LATE, is_late)
-    judged = _with_replaced(judged) if request.lake_session.lake.settings.source.table else judged
+    judged = (
+        _with_late_replaced(judged) if request.lake_session.lake.settings.source.table else judged
+    )
     rows = split_day_rows(judged, F.col(LATE), contract.name, delivered).drop(LATE)
-    rows = (without_unchanged(rows, contract.name) if is_dump else rows).persist()
+    rows = (unchanged_as_duplicates(rows, contract.name) if is_dump else rows).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         with request.phases.phase("read"):
             found = rows.groupBy("arrival_date", "sha256", "outcome").count().collect()
         for row in found:
             counts[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
-        accounts = accounted(days, records, counts)
+        accounts = account_of_rows(days, records, counts)
         outcomes = {o for by_outcome in counts.values() for o in by_outcome}
         wanted = ((contract, contract.name), (late, "too late"), (quarantine, QUARANTINE.name))
         frames = [
@@ -219,10 +226,10 @@ def _by_window(read: _Reading, days: Sequence[date], records: Sequence[FileRecor
                 vanished[day] += sum(by_outcome.values())
         return Placed(*_staged_parts(request, len(days), frames), accounts, vanished=vanished)
     finally:
-        free(rows)
+        unpersist_frame(rows)
 
 
-def _with_replaced(judged: "DataFrame") -> "DataFrame":
+def _with_late_replaced(judged: "DataFrame") -> "DataFrame":
     """The rows of a table, where the row that a commit took away is too late with one of its key
     that the commit put there: kept back are both, so that the key stays as it was."""
     from pyspark.sql import Window
@@ -238,18 +245,20 @@ def _with_replaced(judged: "DataFrame") -> "DataFrame":
     )
 
 
-def _of_dumps(read: _Reading, days: Sequence[date], records: Sequence[FileRecord]) -> "DataFrame":
+def _dump_rows(read: _Reading, days: Sequence[date], records: Sequence[FileRecord]) -> "DataFrame":
     """The rows of these days' dumps with what changed since the dumps before them."""
     lake_session = read.request.lake_session
     payload = lake_session.lake.settings.source.payload_columns
-    refuse_what_a_dump_says(lake_session.lake.settings.source)
+    refuse_dump_columns(lake_session.lake.settings.source)
     pairs, more = dumps_before(days, read_files(lake_session.lake.store, lake_session.lake.source))
     both = sorted({*days, *(d for d in pairs.values() if d is not None)})
     judged = read.judged(both, [*records, *more])
-    return as_changes(lake_session.spark(), judged, pairs, ["event_ts", *(c.name for c in payload)])
+    return dump_changes(
+        lake_session.spark(), judged, pairs, ["event_ts", *(c.name for c in payload)]
+    )
 
 
-def _records_naming(lake_session: Session, days: Sequence[date]) -> list[FileRecord]:
+def _records_of_days(lake_session: Session, days: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
     wanted = set(days)
     live = [
@@ -273,10 +282,10 @@ def _staged_parts(
                 staged = lake_session.write(contract, frame, days) if frame else None
                 made.append(PlacedPart(contract, staged))
         with request.phases.phase("audit"):
-            raw, late, quarantine = (_audited(lake_session, part) for part in made)
+            raw, late, quarantine = (_audited_part(lake_session, part) for part in made)
             return raw, late, quarantine
     except BaseException:
-        _drop(made)
+        _drop_parts(made)
         raise
 
 
@@ -288,7 +297,7 @@ def _rows_by_file(lake_session: Session, part: PlacedPart) -> list[tuple[Any, ..
     return auditor.rows_by(part.contract, part.staged, "source_file")
 
 
-def _audited(lake_session: Session, part: PlacedPart) -> PlacedPart:
+def _audited_part(lake_session: Session, part: PlacedPart) -> PlacedPart:
     staged, contract = part.staged, part.contract
     if staged is None:
         return part
@@ -296,13 +305,15 @@ def _audited(lake_session: Session, part: PlacedPart) -> PlacedPart:
     return replace(part, profiles=auditor.profiles(contract, staged, {}))
 
 
-def _drop(parts: Iterable[PlacedPart]) -> None:
+def _drop_parts(parts: Iterable[PlacedPart]) -> None:
     for part in parts:
         if part.staged is not None:
             part.staged.drop()
 
 
-def accounted(days: Sequence[date], records: Iterable[FileRecord], counts: Counts) -> Accounts:
+def account_of_rows(
+    days: Sequence[date], records: Iterable[FileRecord], counts: Counts
+) -> Accounts:
     """Rows per day, file (path) and outcome; raises LandingError unless they are as many as the
     ledger counted."""
     accounts: Accounts = {d: {} for d in days}
@@ -311,7 +322,7 @@ def accounted(days: Sequence[date], records: Iterable[FileRecord], counts: Count
             outcomes = counts.get((day, record.sha256), {})
             if sum(outcomes.values()) != record.days[day][0]:
                 raise LandingError(
-                    f"the landed file {plain(record.path)}",
+                    f"the landed file {printable_text(record.path)}",
                     f"it has {record.days[day][0]} rows of {day}, Spark gave "
                     f"{sum(outcomes.values())}: {outcomes}",
                     "Nothing was written",

@@ -12,16 +12,16 @@ from datetime import date
 
 from backfill_assets.intake.arrivals import commit_arrivals
 from backfill_assets.intake.ledger import QUARANTINE
-from backfill_assets.intake.placing import Accounts, Placed, PlacedPart, placed_again
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.placing import Accounts, Placed, PlacedPart, placed_rows
+from backfill_assets.intake.scan import scan_source
 from backfill_assets.intake.table_changes import VACUUMED
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import LandingError, telling_source
-from backfill_assets.kernel.core.profiles import DayProfile, kept_counts
+from backfill_assets.kernel.core.errors import LandingError, errors_of_source
+from backfill_assets.kernel.core.profiles import DayProfile, receipt_counts
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.core.view import Source
 from backfill_assets.kernel.write.candidate import (
     Candidate,
@@ -29,9 +29,9 @@ from backfill_assets.kernel.write.candidate import (
     day_facts,
     settled_candidate,
 )
-from backfill_assets.kernel.write.derived import refuse_lowered
-from backfill_assets.kernel.write.judging import without_refused
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.write.derived import refuse_lowered_dates
+from backfill_assets.kernel.write.judging import split_refused_days
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 
 # Outcomes of landed rows besides raw itself, as raw's receipt counts them per arrival day
 VANISHED = "vanished"  # a count of raw's receipts: deletes that follow from a full dump
@@ -44,7 +44,7 @@ REJECTED = {
 }
 
 
-def load(request: RebuildRequest) -> Candidate:
+def load_raw(request: RebuildRequest) -> Candidate:
     """Scan the landing folder, then the candidate of these arrival days of raw. The caller holds
     the load lock.
 
@@ -53,31 +53,34 @@ def load(request: RebuildRequest) -> Candidate:
     """
     request.lake_session.refuse_expressions(request.pipeline.tables)
     source = request.table.contract.source
-    with telling_source(source):
-        return _load(replace(request, lake_session=request.lake_session.of_source(source)))
+    with errors_of_source(source):
+        return _load_source(replace(request, lake_session=request.lake_session.of_source(source)))
 
 
-def _load(request: RebuildRequest) -> Candidate:
+def _load_source(request: RebuildRequest) -> Candidate:
     contract = request.table.contract
     with request.phases.phase("scan"):
-        report = scan(request.lake_session)
+        report = scan_source(request.lake_session)
     with request.phases.phase("states"):
         request.known.wrote(
             contract.name
         )  # the scan did, and loads of others before we held the lock
         states = request.known.states
     source = states.view.source(contract.name)
-    request, unready = without_refused(request, lambda days: _refuse_scan(report, source, days))
-    refuse_lowered(states, contract)
+    request, unready = split_refused_days(
+        request, lambda days: _refuse_changed_files(report, source, days)
+    )
+    refuse_lowered_dates(states, contract)
     open_days = {*request.days} - {*settled_candidate(request, states).settled}
-    request, lost = without_refused(
-        request, lambda days: _refuse_vanished(report, source, open_days.intersection(days))
+    request, lost = split_refused_days(
+        request,
+        lambda days: _refuse_vanished_contents(report, source, open_days.intersection(days)),
     )
     settled = replace(settled_candidate(request, states), unready={**unready, **lost})
     todo = [d for d in request.days if d not in settled.settled]
     if not todo and not states.awaits_repair(contract.name):
         return settled
-    placed = placed_again(request, states, todo)
+    placed = placed_rows(request, states, todo)
     raw = placed.raw
     try:
         with request.phases.phase("facts"):
@@ -97,12 +100,15 @@ def _load(request: RebuildRequest) -> Candidate:
     )
 
 
-def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
+def _refuse_changed_files(report: ScanReport, source: Source, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
         changed = {"altered": report.altered, "missing": report.missing}
-        files = [f"{plain(p)} ({word})" for word, paths in changed.items() for p in paths]
-        files += [f"{plain(path)} ({plain(why)})" for path, why in report.contradicted.items()]
+        files = [f"{printable_text(p)} ({word})" for word, paths in changed.items() for p in paths]
+        files += [
+            f"{printable_text(path)} ({printable_text(why)})"
+            for path, why in report.contradicted.items()
+        ]
         raise LandingError(
             f"the table {source.table}",
             f"{', '.join(files[:10])}: {len(blocked)} day(s) from {blocked[0]} need it",
@@ -112,11 +118,11 @@ def _refuse_scan(report: ScanReport, source: Source, days: DayRange) -> None:
         )
 
 
-def _refuse_vanished(report: ScanReport, source: Source, days: Collection[date]) -> None:
+def _refuse_vanished_contents(report: ScanReport, source: Source, days: Collection[date]) -> None:
     """Raise LandingError where days are to be loaded from contents of a table whose rows are
     gone."""
     lost = {
-        plain(path): sorted(found)
+        printable_text(path): sorted(found)
         for path, of in report.vanished.items()
         if (found := of.intersection(days))
     }
@@ -131,7 +137,7 @@ def _refuse_vanished(report: ScanReport, source: Source, days: Collection[date])
         )
 
 
-def _counts(accounts: Accounts) -> dict[date, dict[str, int]]:
+def _rejected_counts(accounts: Accounts) -> dict[date, dict[str, int]]:
     """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
     return {
         day: {
@@ -151,7 +157,7 @@ class _Loading:
     todo: Sequence[date]
     placed: Placed
 
-    def commit_but(self, kept_back: Collection[date] = ()) -> Published:
+    def commit_but(self, kept_back: Collection[date] = ()) -> WriteResult:
         """Commit the load without the days kept back: no table gets a row or receipt of them."""
         return replace(self, todo=[d for d in self.todo if d not in kept_back]).commit()
 
@@ -159,11 +165,14 @@ class _Loading:
         """The entries of a part. Entries of raw also count the rows that landed and went
         elsewhere."""
         none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
-        counts = _counts(self.placed.accounts) if part is self.placed.raw else {}
+        counts = _rejected_counts(self.placed.accounts) if part is self.placed.raw else {}
         entries = dict[date, DayEntry]()
         for day in self.todo:
             found = part.profiles.get(day, none)
-            counted = {**kept_counts(found, part.contract.nullable_columns), **counts.get(day, {})}
+            counted = {
+                **receipt_counts(found, part.contract.nullable_columns),
+                **counts.get(day, {}),
+            }
             if part is self.placed.raw and self.placed.declared.get(day):
                 counted[AS_DECLARED] = self.placed.declared[day]
             if part is self.placed.raw and self.placed.vanished.get(day):
@@ -173,7 +182,7 @@ class _Loading:
             )
         return entries
 
-    def commit(self) -> Published:
+    def commit(self) -> WriteResult:
         """Commit quarantine, `too_late`, raw and the ledger arrivals."""
         rejected = (self.placed.quarantine, self.placed.late)
         published = self._write(
@@ -187,7 +196,7 @@ class _Loading:
             )
         return published
 
-    def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> Published:
+    def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> WriteResult:
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
         concerned = any(
@@ -196,7 +205,7 @@ class _Loading:
         if (
             part is not self.placed.raw and not concerned
         ):  # days that have no row there and never had one
-            return Published(before.version, "")
+            return WriteResult(before.version, "")
         provenance = self.request.signed(self.states, inputs)
         write = Write(
             contract, part.staged, entries, before.version, provenance, force=self.request.force

@@ -15,29 +15,35 @@ from backfill_assets.intake.column_kinds import note_kinds
 from backfill_assets.intake.content_store import refuse_replaced
 from backfill_assets.intake.counting import (
     Counted,
-    contents_of,
+    assign_home_day,
     count_days,
-    ingested,
+    ingest_into_lake,
+    recorded_contents,
     refuse_lost_rows,
     refuse_rules_that_fit_nothing,
     refuse_rules_that_leave_nothing,
-    settle_days,
-    unless_flooding,
+    refused_if_flooded,
 )
-from backfill_assets.intake.declared import DeclaredTotals, of_contents
-from backfill_assets.intake.dumps import faults_of
-from backfill_assets.intake.files import LandedFile, StillChanging, is_complete, settle, settled
+from backfill_assets.intake.declared import DeclaredTotals, declared_by_content
+from backfill_assets.intake.dumps import content_faults
+from backfill_assets.intake.files import (
+    LandedFile,
+    StillChanging,
+    is_complete,
+    settled_file,
+    wait_until_quiet,
+)
 from backfill_assets.intake.forgotten import REASON as FORGOTTEN
-from backfill_assets.intake.forgotten import is_forgotten
+from backfill_assets.intake.forgotten import forgotten_condition
 from backfill_assets.intake.landed_changes import (
     Comparison,
     Intakes,
-    by_new_names,
-    compared,
-    copied_from,
-    counted_by,
+    copied_paths,
     counting_digest,
-    delivered_by,
+    counting_rules,
+    current_comparison,
+    deliveries_name,
+    records_by_new_names,
     scanned_too_early,
 )
 from backfill_assets.intake.ledger import (
@@ -46,28 +52,28 @@ from backfill_assets.intake.ledger import (
     LOADED_BEFORE,
     WITHDRAWN,
     FileRecord,
-    of_source,
+    ledger_of_source,
 )
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.table_changes import (
-    far_ahead,
-    first_day,
-    given_up,
+    first_home_day,
+    future_commits,
+    given_up_records,
     note_scanned,
-    waiting,
+    waiting_reasons,
 )
 from backfill_assets.intake.taking import taken_by_engine
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     TransientError,
-    raise_first,
-    telling_source,
+    errors_of_source,
+    raise_first_error,
 )
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.scans import ScanReport, joined_reports, shown
+from backfill_assets.kernel.core.scans import ScanReport, joined_reports, path_with_source
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
-from backfill_assets.kernel.tables.staging import stage_rows, sweep
+from backfill_assets.kernel.tables.staging import stage_rows, sweep_writes
 from backfill_assets.kernel.write.session import Session
 
 STILL_WRITTEN = "still being written; the next scan reads it"
@@ -76,7 +82,7 @@ STILL_WRITTEN = "still being written; the next scan reads it"
 def scan_all(lake_session: Session) -> ScanReport:
     """Scan every source, as `scan_each`; raises its first error, which names the others `also`."""
     report, failed = scan_each(lake_session)
-    raise_first(failed)
+    raise_first_error(failed)
     return report
 
 
@@ -86,47 +92,53 @@ def scan_each(lake_session: Session) -> tuple[ScanReport, list[BackfillError]]:
     error if no source can be scanned."""
     reports, failed = dict[str, ScanReport](), list[BackfillError]()
     for lake in lake_session.lake.by_source():
-        lake.refuse_shared(of_source(FILES, lake.source).name)
+        lake.refuse_shared(ledger_of_source(FILES, lake.source).name)
         try:
-            alone = failing_alone(delivered_by(lake))  # not the lock: its folder is the lake's own
-            with load_lock(lake.place, lake.source), alone, telling_source(lake.source):
-                reports[lake.source] = scan(lake_session.of_source(lake.source))
+            alone = failing_alone(
+                deliveries_name(lake)
+            )  # not the lock: its folder is the lake's own
+            with load_lock(lake.place, lake.source), alone, errors_of_source(lake.source):
+                reports[lake.source] = scan_source(lake_session.of_source(lake.source))
         except BackfillError as error:
             if isinstance(error, TransientError) and not isinstance(error, StillChanging):
                 raise
             failed.append(error)
-    raise_first([] if reports else failed)
+    raise_first_error([] if reports else failed)
     return joined_reports(reports), failed
 
 
 def accept_all(lake_session: Session, note: str, paths: Sequence[str] = ()) -> list[str]:
     """Withdraw altered and missing contents of every source (or of `paths`, as a scan shows them),
-    as `accept` does."""
+    as `withdraw_disputed` does."""
     followed = []
     for lake in lake_session.lake.by_source():
-        prefix = shown("", lake.source)
+        prefix = path_with_source("", lake.source)
         chosen = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
         if chosen or not paths:
-            with load_lock(lake.place, lake.source), telling_source(lake.source):
+            with load_lock(lake.place, lake.source), errors_of_source(lake.source):
                 followed += [
-                    shown(p, lake.source)
-                    for p in accept(lake_session.of_source(lake.source), note, chosen)
+                    path_with_source(p, lake.source)
+                    for p in withdraw_disputed(lake_session.of_source(lake.source), note, chosen)
                 ]
     return followed
 
 
-def scan(lake_session: Session, now: datetime | None = None) -> ScanReport:
+def scan_source(lake_session: Session, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
-    comparison, listing, records = compared(lake_session, to_scan=True)
-    if any(not is_complete(m, utc_now().timestamp()) and settle(m) for m in listing.manifests):
-        comparison, listing, records = compared(
+    comparison, listing, records = current_comparison(lake_session, to_scan=True)
+    if any(
+        not is_complete(m, utc_now().timestamp()) and wait_until_quiet(m) for m in listing.manifests
+    ):
+        comparison, listing, records = current_comparison(
             lake_session, to_scan=True
         )  # it may have read half of a manifest
     moment = now or utc_now()
     intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
     while True:
         try:
-            return _scanned(lake_session, (comparison, listing, records), intakes, waits, moment)
+            return _record_scan(
+                lake_session, (comparison, listing, records), intakes, waits, moment
+            )
         except StillChanging as error:  # the other files do not wait
             changed = {f.name for f, i in intakes if i.sha256 in error.contents}
             changed |= {r.path for r in records if r.sha256 in error.contents and not r.withdrawn}
@@ -136,7 +148,7 @@ def scan(lake_session: Session, now: datetime | None = None) -> ScanReport:
             intakes = [(f, i) for f, i in intakes if f.name not in changed]
 
 
-def _scanned(
+def _record_scan(
     lake_session: Session,
     looked: tuple[Comparison, Listing, list[FileRecord]],
     intakes: Intakes,
@@ -163,25 +175,25 @@ def _scanned(
     blocked |= waits.keys()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
-    rules = _Rules(
+    rules = _CountingRules(
         counting_digest(lake_session.lake.settings),
-        of_contents(listing.declared, contents),
+        declared_by_content(listing.declared, contents),
         scanned_too_early(records, intakes, moment),
-        by_new_names(comparison.renamed, intakes, records),
+        records_by_new_names(comparison.renamed, intakes, records),
     )
     recount = [r for r in live if r.counted_by != rules.of(r) or rules.may_differ(r, bool(intakes))]
-    recorded, example = _recorded(lake_session, intakes, records, moment, recount, rules)
+    recorded, example = _records_to_append(lake_session, intakes, records, moment, recount, rules)
     ended, renamed_paths = (
         [r for r in lapsed if r.path not in waits],
         {r.path for r in comparison.renamed},
     )
-    withdrawals = _withdrawals(
-        ended, _after(records, moment), "not used, or named otherwise by select now"
+    withdrawals = _withdrawal_events(
+        ended, _moment_after(records, moment), "not used, or named otherwise by select now"
     )
-    _append(lake_session, [*withdrawals, *_landings(recorded)], "scan", "")
+    _append_events(lake_session, [*withdrawals, *_landing_events(recorded)], "scan", "")
     note_scanned(lake_session.lake, listing)
     new = [r for r in recorded[: len(intakes)] if r.path not in renamed_paths]
-    copies = copied_from(new, recorded, records)
+    copies = copied_paths(new, recorded, records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
     return ScanReport(
         new={
@@ -191,10 +203,10 @@ def _scanned(
         },
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting={**waits} | waiting(comparison.held, listing.declared.absent),
+        waiting={**waits} | waiting_reasons(comparison.held, listing.declared.absent),
         unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
-        ahead=far_ahead([f for f, _ in intakes]),
+        ahead=future_commits([f for f, _ in intakes]),
         altered=tuple(sorted(r.path for r in altered)),
         missing=tuple(sorted(r.path for r in missing)),
         blocked=frozenset(
@@ -208,7 +220,7 @@ def _scanned(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class _CountingRules:
     """The rules by which a scan counts contents."""
 
     today: str  # the digest of today's settings
@@ -220,7 +232,7 @@ class _Rules:
 
     def of(self, record: FileRecord) -> str:
         """The ledger's name of the rules of this content."""
-        return counted_by(self.today, self.declared.get(record.sha256, ()))
+        return counting_rules(self.today, self.declared.get(record.sha256, ()))
 
     def may_differ(self, record: FileRecord, beside_others: bool) -> bool:
         """Whether the same rules may count it otherwise now: its first scan was early, or new dumps
@@ -240,7 +252,10 @@ def _ingested_or_waiting(
     for file in fresh:
         try:
             taken.append(
-                (found := settled(file), by_engine.get(file.name) or ingested(lake_session, found))
+                (
+                    found := settled_file(file),
+                    by_engine.get(file.name) or ingest_into_lake(lake_session, found),
+                )
             )
         except (StillChanging, FileNotFoundError):
             waits[file.name] = STILL_WRITTEN
@@ -249,18 +264,18 @@ def _ingested_or_waiting(
     return taken, waits
 
 
-def _recorded(
+def _records_to_append(
     lake_session: Session,
     intakes: Intakes,
     records: Sequence[FileRecord],
     moment: datetime,
     recount: Sequence[FileRecord],
-    rules: _Rules,
+    rules: _CountingRules,
 ) -> tuple[list[FileRecord], str]:
     """Records to append, of new files and then of files to `recount`; and why one of their rows is
     unusable."""
     settings, before = lake_session.lake.settings, rules.before
-    recorded_at = _after(records, moment) + timedelta(
+    recorded_at = _moment_after(records, moment) + timedelta(
         microseconds=1
     )  # after withdrawals of the same scan
     believed = sorted(
@@ -282,10 +297,12 @@ def _recorded(
     ]
     again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
     uncounted = [r for r in (*again, *new) if r.sha256 not in known]
-    files = {f.sha256: replace(f, home_day=None) for f in contents_of(lake_session, uncounted)}
+    files = {
+        f.sha256: replace(f, home_day=None) for f in recorded_contents(lake_session, uncounted)
+    }
     if files:
         lake_session.expect(sum(f.rows for f in files.values()))
-    is_gone = is_forgotten(lake_session.lake)
+    is_gone = forgotten_condition(lake_session.lake)
     counted = (
         count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
     )
@@ -296,7 +313,7 @@ def _recorded(
     files |= {
         s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].is_undecoded
     }
-    disagreeing = faults_of(lake_session, [*new, *again], records, files, rules.declared)
+    disagreeing = content_faults(lake_session, [*new, *again], records, files, rules.declared)
     refuse_replaced(files.values())
     loaded, recorded = (
         {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows},
@@ -305,12 +322,12 @@ def _recorded(
     for record in (*new, *again):
         old, fresh = (
             known.get(record.sha256),
-            unless_flooding(counted.get(record.sha256, Counted()), record.size),
+            refused_if_flooded(counted.get(record.sha256, Counted()), record.size),
         )
         days, home = (
             (old.days, old.home_day)
             if old
-            else settle_days(fresh.days, first_day(record, settings))
+            else assign_home_day(fresh.days, first_home_day(record, settings))
         )
         refused = (old or fresh).refused
         if old is None:
@@ -326,87 +343,92 @@ def _recorded(
     )
 
 
-def _landings(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
+def _landing_events(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
     named = (
         (r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None))
         for r in recorded
     )
     return [
-        _event(LANDED, r, d, counts, note)
+        _ledger_event(LANDED, r, d, counts, note)
         for r, note in named
         for d, counts in sorted(r.days.items())
     ]
 
 
-def _after(records: Sequence[FileRecord], now: datetime) -> datetime:
+def _moment_after(records: Sequence[FileRecord], now: datetime) -> datetime:
     """Now, but after all events recorded so far, because the newest wins whatever the clock
     says."""
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
-def _append(
+def _append_events(
     lake_session: Session, rows: Sequence[tuple[object, ...]], reason: str, note: str
 ) -> None:
     if not rows:
         return
-    lake, files = lake_session.lake, of_source(FILES, lake_session.lake.source)
+    lake, files = lake_session.lake, ledger_of_source(FILES, lake_session.lake.source)
     staged = stage_rows(lake, files, rows)
     receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
     try:
         with lake.store.lock(files.name):
-            sweep(lake, files.name, staged.write_id)
+            sweep_writes(lake, files.name, staged.write_id)
             lake.store.append(files, staged, receipt)
     finally:
         staged.drop()
 
 
-def accept(lake_session: Session, note: str, paths: Iterable[str] = ()) -> list[str]:
+def withdraw_disputed(lake_session: Session, note: str, paths: Iterable[str] = ()) -> list[str]:
     """Withdraw disputed contents from the ledger, so that their days follow the files and manifests
     of today.
 
     `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an
     altered file.
     """
-    (comparison, _, records), wanted = compared(lake_session), set(paths)
+    (comparison, _, records), wanted = current_comparison(lake_session), set(paths)
     chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
     chosen += [
         r for r in comparison.vanished if r.path in wanted
     ]  # never all at once: raw has their rows
-    moment, (lost, others) = _after(records, utc_now()), given_up(chosen, records)
-    landings = _landings(replace(r, recorded_at=moment) for r in lost)
-    _append(lake_session, [*_withdrawals(others, moment, note), *landings], "landing accept", note)
+    moment, (lost, others) = _moment_after(records, utc_now()), given_up_records(chosen, records)
+    landings = _landing_events(replace(r, recorded_at=moment) for r in lost)
+    _append_events(
+        lake_session, [*_withdrawal_events(others, moment, note), *landings], "landing accept", note
+    )
     return sorted(r.path for r in chosen)
 
 
-def follow(lake_session: Session, records: Sequence[FileRecord], note: str) -> None:
+def follow_rewritten_files(lake_session: Session, records: Sequence[FileRecord], note: str) -> None:
     """Follow landed files that the lake itself rewrote: the present content at these records' paths
     replaces theirs.
 
     It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after
     an interruption.
     """
-    replaced, (_, listing, known) = {r.path: r for r in records}, compared(lake_session)
+    replaced, (_, listing, known) = {r.path: r for r in records}, current_comparison(lake_session)
     intakes, _ = _ingested_or_waiting(
         lake_session, [f for f in listing.files if f.name in replaced]
     )
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="") for f, i in intakes]
-    contents = of_contents(listing.declared, [(f.name, i.sha256) for f, i in intakes])
-    rules, now = _Rules(counting_digest(lake_session.lake.settings), contents, ()), utc_now()
-    recorded, _ = _recorded(lake_session, intakes, [*known, *heirs], now, [], rules)
-    ended = _withdrawals(records, _after([*known, *recorded], now), note)
-    _append(lake_session, [*_landings(recorded), *ended], "forget", note)
+    contents = declared_by_content(listing.declared, [(f.name, i.sha256) for f, i in intakes])
+    rules, now = (
+        _CountingRules(counting_digest(lake_session.lake.settings), contents, ()),
+        utc_now(),
+    )
+    recorded, _ = _records_to_append(lake_session, intakes, [*known, *heirs], now, [], rules)
+    ended = _withdrawal_events(records, _moment_after([*known, *recorded], now), note)
+    _append_events(lake_session, [*_landing_events(recorded), *ended], "forget", note)
 
 
-def _withdrawals(
+def _withdrawal_events(
     records: Sequence[FileRecord], moment: datetime, note: str
 ) -> list[tuple[object, ...]]:
     return [
-        _event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note)
+        _ledger_event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note)
         for r in records
     ]
 
 
-def _event(
+def _ledger_event(
     event: str, record: FileRecord, day: date, counts: tuple[int, int, int], note: str | None
 ) -> tuple[object, ...]:
     """A row of the ledger."""

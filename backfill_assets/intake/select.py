@@ -20,7 +20,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import CLOCKS, TAKEN_AWAY
-from backfill_assets.kernel.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_sparks
+from backfill_assets.kernel.core.unsteady import BARE, OF_MANY_ROWS, UNDECIDED, is_spark_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -106,7 +106,7 @@ HASH_DIGITS = 15  # of hexadecimal: 60 bits, so that adding a row's number stays
 
 
 @lru_cache(maxsize=16)
-def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
+def select_expressions(select: str, strict: bool = False) -> tuple[str, ...]:
     """The expressions of a select list, each ready for `selectExpr`; raises SettingsError naming
     what is wrong.
 
@@ -115,7 +115,7 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
     try:
         tokens = Spark().tokenize(select)
     except TokenError as error:
-        raise refused(f"it cannot be read ({error})") from None
+        raise select_error(f"it cannot be read ({error})") from None
     parts: list[str] = []
     current, position = "", 0
     open_brackets: list[TokenType] = []
@@ -126,9 +126,9 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
             continue
         gap = select[position : token.start]
         position = token.end + 1
-        _track(token.token_type, open_brackets)
+        _track_brackets(token.token_type, open_brackets)
         if token.token_type is TokenType.SEMICOLON:
-            raise refused("it holds more than one statement")
+            raise select_error("it holds more than one statement")
         if token.token_type is TokenType.COMMA and not open_brackets:
             parts.append(current.strip())
             current = ""
@@ -137,56 +137,58 @@ def expressions(select: str, strict: bool = False) -> tuple[str, ...]:
             index > 0 and tokens[index - 1].token_type is TokenType.ALIAS
         )  # a type, in a cast
         following = [] if behind_as else tokens[index + 1 : index + 2]
-        current += gap + _forgiving(token, following, select, strict)
+        current += gap + _forgiving_text(token, following, select, strict)
     parts.append(current.strip())
     if open_brackets or any(not p for p in parts):
-        raise refused(UNMATCHED)
+        raise select_error(UNMATCHED)
     return tuple(parts)
 
 
-def names_of(select: str) -> tuple[str, ...]:
+def selected_names(select: str) -> tuple[str, ...]:
     """The column that each expression gives: what its text ends with; lower case."""
-    return tuple(map(name_of, expressions(select)))
+    return tuple(map(selected_name, select_expressions(select)))
 
 
-def name_of(expression: str) -> str:
-    """The column that one of `expressions` gives; lower case."""
+def selected_name(expression: str) -> str:
+    """The column that one of `select_expressions` gives; lower case."""
     return Spark().tokenize(expression)[-1].text.lower()
 
 
-def words_of(select: str) -> frozenset[str]:
+def selected_words(select: str) -> frozenset[str]:
     """The names in a select list that are no text in quotes; lower case."""
-    tokens = (t for e in expressions(select) for t in Spark().tokenize(e))
+    tokens = (t for e in select_expressions(select) for t in Spark().tokenize(e))
     return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
 
 
-def clocks_of(select: str) -> tuple[str, ...]:
+def selected_clocks(select: str) -> tuple[str, ...]:
     """Those of `CLOCKS` that a select list gives."""
-    given = names_of(select)
+    given = selected_names(select)
     return tuple(name for name in CLOCKS if name in given)
 
 
-def columns_of(select: str) -> dict[str, tuple[str, ...]]:
+def columns_by_name(select: str) -> dict[str, tuple[str, ...]]:
     """By column that a select list gives, in lower case, the names of the columns that its
     expression reads."""
-    parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
+    parsed = (sqlglot.parse_one(e, read="spark") for e in select_expressions(select))
     read = (tuple(c.name for c in p.find_all(exp.Column)) for p in parsed)
-    return dict(zip(names_of(select), read, strict=True))
+    return dict(zip(selected_names(select), read, strict=True))
 
 
-def roots_of(select: str) -> set[str]:
+def root_columns(select: str) -> set[str]:
     """The names of the columns that a select list reads; of parts of a struct that of the
     struct."""
-    parsed = (sqlglot.parse_one(e, read="spark") for e in expressions(select))
+    parsed = (sqlglot.parse_one(e, read="spark") for e in select_expressions(select))
     return {c.parts[0].name for p in parsed for c in p.find_all(exp.Column)}
 
 
-def reads_all(select: str) -> bool:
+def reads_all_columns(select: str) -> bool:
     """Whether a select list reads every column that a file has, as `struct(*)` does."""
-    return any(sqlglot.parse_one(e, read="spark").find(exp.Star) for e in expressions(select))
+    return any(
+        sqlglot.parse_one(e, read="spark").find(exp.Star) for e in select_expressions(select)
+    )
 
 
-def spelled_out(expression: str, columns: Collection[str]) -> str:
+def with_stars_expanded(expression: str, columns: Collection[str]) -> str:
     """The expression with the file's columns in place of each `*`, without those behind EXCEPT.
     `columns`: of a frame.
 
@@ -202,7 +204,7 @@ def spelled_out(expression: str, columns: Collection[str]) -> str:
         ):
             continue
         if before is None:
-            raise refused("* gives no delivery column a name")
+            raise select_error("* gives no delivery column a name")
         last, left_out = place, set[str]()
         if tokens[place + 1].token_type is TokenType.EXCEPT:
             last = next(
@@ -225,47 +227,47 @@ def spelled_out(expression: str, columns: Collection[str]) -> str:
 @lru_cache(maxsize=16)
 def uses_path(select: str) -> bool:
     """Whether rows depend on their file's path; then the path is part of the content's name."""
-    return FILE in words_of(select) or "arrival_ts" not in names_of(select)
+    return FILE in selected_words(select) or "arrival_ts" not in selected_names(select)
 
 
 def can_raise(expression: str) -> bool:
-    """Whether a row could make this expression (one of `expressions`) end a query: all but the
-    plainest ones."""
+    """Whether a row could make this expression (one of `select_expressions`) end a query: all but
+    the plainest ones."""
     return PLAIN.fullmatch(expression) is None
 
 
-def _track(kind: TokenType, open_brackets: list[TokenType]) -> None:
+def _track_brackets(kind: TokenType, open_brackets: list[TokenType]) -> None:
     """Push an opening bracket, pop the one that a closing bracket closes."""
     if kind in OPENERS:
         open_brackets.append(OPENERS[kind])
     elif kind in OPENERS.values() and (not open_brackets or open_brackets.pop() is not kind):
-        raise refused(UNMATCHED)
+        raise select_error(UNMATCHED)
 
 
-def _forgiving(token: Token, following: list[Token], select: str, strict: bool) -> str:
+def _forgiving_text(token: Token, following: list[Token], select: str, strict: bool) -> str:
     written = select[token.start : token.end + 1]
     called = bool(following) and following[0].token_type is TokenType.L_PAREN
     if written[:1] == "`" and called:
-        raise refused(f"{written} is a function in backticks")
+        raise select_error(f"{written} is a function in backticks")
     if written[:1] in "'\"`":
         return written
     name = written.lower()
     if written == "::" or (
         called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])
     ):
-        raise refused(
+        raise select_error(
             f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)"
         )
     if name in BARE or (called and name in UNDECIDED):
-        raise refused(
+        raise select_error(
             f"{written} is not decided by the row, so that a rebuild would give other content"
         )
     if name == "select":
-        raise refused(f"{written} is not an expression over one row")
+        raise select_error(f"{written} is not an expression over one row")
     return FORGIVING[name] if called and name in FORGIVING and not strict else written
 
 
-def refused(why: str) -> SettingsError:
+def select_error(why: str) -> SettingsError:
     """The error for a select list that cannot be meant."""
     return SettingsError(
         "[source] select in lake.toml",
@@ -279,24 +281,24 @@ def refused(why: str) -> SettingsError:
 @lru_cache(maxsize=16)
 def refuse_beyond_the_row(select: str) -> None:
     """Raise SettingsError naming what of a select list looks at more than the values of one row."""
-    for text in expressions(select):
+    for text in select_expressions(select):
         if not can_raise(text):
             continue
         try:
             parsed = sqlglot.parse_one(text, read="spark")
         except NOT_PARSED as error:
-            raise refused(
+            raise select_error(
                 f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})"
             ) from None
         for node in parsed.walk():
-            if why := beyond_the_row(node):
-                raise refused(why)
+            if why := beyond_row_reason(node):
+                raise select_error(why)
 
 
-def beyond_the_row(node: exp.Expr, is_known: Callable[[str], bool] = is_sparks) -> str:
+def beyond_row_reason(node: exp.Expr, is_known: Callable[[str], bool] = is_spark_function) -> str:
     """Why a part of an expression is not decided by the row; empty where it is. `is_known` says
     whether a function that the parser does not know is one of Spark's."""
-    name = called(node)
+    name = function_name(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
     if (
@@ -311,7 +313,7 @@ def beyond_the_row(node: exp.Expr, is_known: Callable[[str], bool] = is_sparks) 
     return ""
 
 
-def called(node: exp.Expr) -> str:
+def function_name(node: exp.Expr) -> str:
     """The name of a function, in small letters; empty of anything else."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
@@ -324,7 +326,7 @@ def called(node: exp.Expr) -> str:
     )
 
 
-def defaults(
+def default_columns(
     absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False
 ) -> dict[str, "Column"]:
     """Columns that `select` may leave out, because the file gives them, the same at every load.
@@ -337,9 +339,9 @@ def defaults(
     if "op" in absent:
         made["op"] = F.lit("upsert")
     if "seq" in absent:
-        made["seq"] = number_of(F.col(ORIGIN), F.col(ROW))
+        made["seq"] = delivery_number(F.col(ORIGIN), F.col(ROW))
     if "arrival_ts" in absent:
-        made["arrival_ts"] = F.col(COMMITTED) if of_table else arrival_of(F.col(PATH_DAY))
+        made["arrival_ts"] = F.col(COMMITTED) if of_table else arrival_at_day_end(F.col(PATH_DAY))
     if "version_ts" in absent:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     if of_table:
@@ -352,13 +354,13 @@ def defaults(
         made |= {
             name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()
         }
-        made |= _of_log(
+        made |= _log_columns(
             {name: columns[name] for name in CLOCKS if name not in absent}, given["seq"]
         )
     return made
 
 
-def _of_log(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
+def _log_columns(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
     """The columns of the log, and `seq`, of rows whose place in it is known; `own`: those of
     `CLOCKS` that `select` gives."""
     from pyspark.sql import functions as F
@@ -374,7 +376,7 @@ def _of_log(own: Mapping[str, "Column"], seq: "Column") -> dict[str, "Column"]:
     return {**found, "seq": F.when(is_placed & seq.isNotNull(), number).otherwise(seq)}
 
 
-def number_of(sha256: "Column", row_number: "Column") -> "Column":
+def delivery_number(sha256: "Column", row_number: "Column") -> "Column":
     """A delivery number from a row's place: ascending within its file, distinct from other
     contents, and in no order between files.
 
@@ -387,7 +389,7 @@ def number_of(sha256: "Column", row_number: "Column") -> "Column":
     return start + row_number.cast("bigint")
 
 
-def arrival_of(day: "Column") -> "Column":
+def arrival_at_day_end(day: "Column") -> "Column":
     """The last microsecond (UTC) of a day; NULL without one.
 
     The end, because a row of that day must not count as known before it arrived: a cut may lie

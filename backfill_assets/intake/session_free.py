@@ -27,10 +27,10 @@ from backfill_assets.intake.expression_types import (
     Kinds,
     Types,
     decode_results,
-    kinds_of,
     typed_tree,
+    value_kinds,
 )
-from backfill_assets.intake.select import NOT_PARSED, called
+from backfill_assets.intake.select import NOT_PARSED, function_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -171,7 +171,7 @@ def session_names(expressions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name.lower() in NAMES)
 
 
-def unborne(query: str, columns: Collection[str]) -> tuple[str, ...]:
+def unknown_session_names(query: str, columns: Collection[str]) -> tuple[str, ...]:
     """Those of `session_names` that neither the inputs of a query (`columns`, by small letters) nor
     the query gives; none of a query that only Spark can read."""
     given = set(columns)
@@ -200,24 +200,24 @@ def has_no_day(text: "Column") -> "Column":
     return text.rlike(NO_DAY)
 
 
-def fault(text: str, types: Types) -> str:
+def clock_fault(text: str, types: Types) -> str:
     """Why an expression or a query takes a date from the clock whatever the rows; empty if it does
     not, and for text that cannot be parsed. `types`: see `typed`."""
     parsed = typed_tree(text, types)
-    return next((why for node in parsed.walk() if (why := _met(node))), "") or next(
+    return next((why for node in parsed.walk() if (why := _meeting_fault(node))), "") or next(
         _faults_of_calls(text), ""
     )
 
 
-def freed(text: str, types: Types, strict: bool = False) -> str:
+def guarded_text(text: str, types: Types, strict: bool = False) -> str:
     """The text with a guard around what it casts, or gives to functions, to be a time. A value
     without a day is NULL to `try_` forms (to all, unless `strict`), an error to others. What is
     known to be no text stays as written."""
-    calls = [c for c in _calls(text) if c.name in CASTS | TO_TIME]
+    calls = [c for c in _function_calls(text) if c.name in CASTS | TO_TIME]
     for call in reversed([c for c in calls if not any(o.start < c.start < o.end for o in calls)]):
         otherwise = RAISE if strict and not call.name.startswith("try_") else NO_RAISE
         for start, end in reversed(call.guarded()):
-            inner = freed(text[start:end], types, strict)
+            inner = guarded_text(text[start:end], types, strict)
             if _may_be_text(text[start:end], types):
                 timeless = f"regexp_like(try_cast({inner} AS string), '{NO_DAY}')"
                 inner = f"CASE WHEN {timeless} THEN {otherwise} ELSE {inner} END"
@@ -256,15 +256,15 @@ class _Call:
         return given[1:] if len(given) == 3 or self.name in ("date_trunc", "time_bucket") else given
 
 
-def _calls(text: str) -> Iterator[_Call]:
+def _function_calls(text: str) -> Iterator[_Call]:
     """Yield the calls of a text in order."""
     tokens = list(Spark().tokenize(text))
     for index, (token, following) in enumerate(itertools.pairwise(tokens)):
         if following.token_type is TokenType.L_PAREN and text[token.start].isalpha():
-            yield _call(text, token, tokens[index + 1 :])
+            yield _call_at(text, token, tokens[index + 1 :])
 
 
-def _call(text: str, token: Token, rest: list[Token]) -> _Call:
+def _call_at(text: str, token: Token, rest: list[Token]) -> _Call:
     """The call whose bracket opens with the first token of the `rest`."""
     depth, start, found, kind = 0, rest[0].end + 1, [], ""
     for inner in rest:
@@ -288,13 +288,13 @@ def _call(text: str, token: Token, rest: list[Token]) -> _Call:
 
 
 def _may_be_text(text: str, types: Types) -> bool:
-    """Whether an argument may be a text; a literal is judged by `fault`."""
+    """Whether an argument may be a text; a literal is judged by `clock_fault`."""
     parsed = typed_tree(text, types)
-    return not isinstance(parsed, exp.Literal) and kinds_of(parsed) in ((), (TEXT,))
+    return not isinstance(parsed, exp.Literal) and value_kinds(parsed) in ((), (TEXT,))
 
 
 def _faults_of_calls(text: str) -> Iterator[str]:
-    for call in _calls(text):
+    for call in _function_calls(text):
         literals = [
             t.text
             for t in Spark().tokenize(text[call.start : call.end])
@@ -322,18 +322,18 @@ def _faults_of_calls(text: str) -> Iterator[str]:
             literal = any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g)
             if literal or (
                 call.name in TO_DATE
-                and any(is_constant(typed_tree(FIELD.sub("", g), {})) for g in given)
+                and any(is_day_word(typed_tree(FIELD.sub("", g), {})) for g in given)
             ):
                 yield f"{shown} takes its date from the clock"
 
 
-def _met(node: Any) -> str:
+def _meeting_fault(node: Any) -> str:
     """Why a part of a tree makes a text a time without a cast; empty if it does not."""
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         clock = node.to.this in exp.DataType.TEMPORAL_TYPES and CLOCK.match(node.this.name)
         return f"{node.sql('spark')} takes its date from the clock" if clock else ""
-    for parts in _meetings(node):
-        held = [kinds_of(p) for p in parts]
+    for parts in _merged_parts(node):
+        held = [value_kinds(p) for p in parts]
         if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
             held[1] = (TIME,)
         kinds = set(itertools.chain.from_iterable(held))
@@ -341,8 +341,8 @@ def _met(node: Any) -> str:
             p for p, kind in zip(parts, held, strict=True) if TEXT in kind and not _names_a_day(p)
         ]
         if TIME not in kinds:
-            texts = [p for p in texts if DATE in kinds and is_constant(p)]
-        if texts and kinds & {TIME, DATE} and not _alike(held):
+            texts = [p for p in texts if DATE in kinds and is_day_word(p)]
+        if texts and kinds & {TIME, DATE} and not _have_same_kinds(held):
             text = texts[0].sql("spark")
             return (
                 f"{node.sql('spark')} makes a time of the text {text}: cast it, as timestamp or "
@@ -351,7 +351,7 @@ def _met(node: Any) -> str:
     return ""
 
 
-def _alike(held: list[Kinds]) -> bool:
+def _have_same_kinds(held: list[Kinds]) -> bool:
     """Whether no part becomes another type than its own: each holds the same kinds in the same
     order."""
     return len({kinds for kinds in held if {*kinds} & {TEXT, TIME, DATE}}) < 2
@@ -361,19 +361,19 @@ def _names_a_day(part: Any) -> bool:
     return isinstance(part, exp.Literal) and DAY_FIRST.match(part.name) is not None
 
 
-def is_constant(part: Any) -> bool:
+def is_day_word(part: Any) -> bool:
     """Whether a part is a text that no row decides, which Spark may read as a word for a day, such
     as `now`."""
     if isinstance(part, exp.Literal):
         return CLOCK.match(part.name) is not None
-    if called(part) in MADE_TIMES:
+    if function_name(part) in MADE_TIMES:
         return False
     of_rows = (exp.Column, exp.Identifier, exp.Query)
     texts = any(one.is_string for one in part.find_all(exp.Literal))
-    return texts and kinds_of(part) in ((), (TEXT,)) and part.find(*of_rows) is None
+    return texts and value_kinds(part) in ((), (TEXT,)) and part.find(*of_rows) is None
 
 
-def _meetings(node: Any) -> Iterator[list[Any]]:
+def _merged_parts(node: Any) -> Iterator[list[Any]]:
     """Yield the groups of parts of a comparison, choice or function that each become one type."""
     parts = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
     if isinstance(node, exp.Case):
@@ -396,5 +396,5 @@ def _meetings(node: Any) -> Iterator[list[Any]]:
         p.type and not p.is_type(*exp.DataType.NESTED_TYPES) for p in parts
     ):
         return  # a text of texts
-    elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(called(node)):
+    elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(function_name(node)):
         yield parts

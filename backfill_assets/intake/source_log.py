@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from backfill_assets.intake.files import NOT_HERE, LandedFile
-from backfill_assets.intake.landings import list_files, table_of
+from backfill_assets.intake.landings import list_files, source_table
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.intake.select import COMMIT_BITS, PLACE_BITS
@@ -32,11 +32,11 @@ from backfill_assets.intake.source_position import (
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
-from backfill_assets.kernel.core.texts import plain
-from backfill_assets.kernel.log.file_names import file_fault, name_of, shown
+from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.kernel.log.file_names import file_fault, printable_name, unquoted_file_name
 from backfill_assets.kernel.log.log import LOG, commit_name, versions_in
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.embedded import is_delta, not_delta
+from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
 from backfill_assets.kernel.tables.sections import SourceSettings
 
 if TYPE_CHECKING:
@@ -144,14 +144,14 @@ def list_source(
     """
     if source.table is None:
         return list_files(source.files, base, source.format)
-    table = table_of(source, base)
+    table = source_table(source, base)
     if not is_delta(table):
         if not (table.names() if table.is_store else table.local().exists()):
             return Listing(root_missing=True)
-        culprit, fix = not_delta(table)
+        culprit, fix = why_not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first, look = (
-        versions(table),
+        log_versions(table),
         source.first_version,
         round(utc_now().timestamp() * 1000),
     )
@@ -159,23 +159,23 @@ def list_source(
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
     known = known if known and known.first == first and known.holds(table, commits) else None
     read = range(known.version + 1, commits.stop) if known else commits
-    files, state = contents(table, read, first, known.state if known else None, look)
+    files, state = brought_contents(table, read, first, known.state if known else None, look)
     is_told = bool(read) and table.exists(commit_name(commits[-1]))
     end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
     return TableListing(
-        _looked_up(table, files) if table.is_store else files,
+        _with_presence(table, files) if table.is_store else files,
         commits=commits,
         read=read,
         position=end,
     )
 
 
-def version_of(name: str) -> int:
+def content_version(name: str) -> int:
     """The version of the table that brought the content of this name."""
     return int(name.partition("/")[0])
 
 
-def are_there(table: Place, names: Sequence[str]) -> list[bool]:
+def are_files_there(table: Place, names: Sequence[str]) -> list[bool]:
     """Whether the data files of appended contents are still there, by the contents' names."""
     of_data = [name.partition("/")[2] for name in names]
     found = table.sizes(of_data)
@@ -189,7 +189,7 @@ def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str
     return TableFile(name, here, size, mtime_ns, sha256, there)
 
 
-def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
+def _with_presence(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
     """The contents of a table in a bucket, with whether their objects are there, which one listing
     tells."""
     found = table.sizes([f.name for content in files for f in content.files])
@@ -198,7 +198,7 @@ def _looked_up(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, .
     )
 
 
-def versions(table: Place) -> range:
+def log_versions(table: Place) -> range:
     """The versions that the log tells of: from the first one on that can be opened, by commits from
     the table's beginning or by a checkpoint, whose own commit may be cleaned away. Raises
     LandingError where one between the first and the last lacks."""
@@ -207,13 +207,13 @@ def versions(table: Place) -> range:
     if not found:
         return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
     if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
-        raise missing_versions(table, *gaps[0])
+        raise missing_versions_error(table, *gaps[0])
     start, last = found[0], found[-1]
     openable = [start] if start == 0 else sorted(v for v in checkpoints if start - 1 <= v <= last)
     return range(openable[0] if openable else start, last + 1)
 
 
-def missing_versions(table: Place, first: int, last: int) -> LandingError:
+def missing_versions_error(table: Place, first: int, last: int) -> LandingError:
     """The error for versions, `last` included, whose commits the log lost before they were read."""
     named = (
         f"version {first}, which was"
@@ -221,7 +221,7 @@ def missing_versions(table: Place, first: int, last: int) -> LandingError:
         else f"versions {first} to {last}, which were"
     )
     return LandingError(
-        f"the Delta table {plain(str(table))}",
+        f"the Delta table {printable_text(str(table))}",
         f"its log lacks {named} not read yet",
         NOTHING,
         "Put the commits back from a copy, and read the table more often than its log is cleaned "
@@ -230,7 +230,7 @@ def missing_versions(table: Place, first: int, last: int) -> LandingError:
     )
 
 
-def contents(
+def brought_contents(
     table: Place,
     commits: range,
     first: int = 0,
@@ -248,12 +248,14 @@ def contents(
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
     for version in commits:
         if not table.exists(commit_name(version)):  # only its checkpoint is left
-            state = replace(_state_at(table, version), time=_newest_file(table, version))
+            state = replace(_state_at(table, version), time=_newest_file_time(table, version))
             if version == first:
-                found += _brought(table, version, _held(table, version, ()), "", (state, state))
+                found += _commit_contents(
+                    table, version, _held_files(table, version, ()), "", (state, state)
+                )
             continue
-        actions, digest = _actions(table, version)
-        before, state = state, _next(table, version, state, actions)
+        actions, digest = _commit_actions(table, version)
+        before, state = state, _state_after(table, version, state, actions)
         said = _committed_ms(table, version, actions)
         if is_ahead := said > look + AHEAD_MS:
             counts = replace(state, time=look)
@@ -262,27 +264,27 @@ def contents(
                 state, time=max(said, state.time + 1) if version >= first else 0
             )
         if version == first > 0:
-            actions = _held(table, version, actions)
+            actions = _held_files(table, version, actions)
         elif any(_lacks_partition(a, before) for a in actions):
             actions = _with_partitions(table, commits.start, version, actions)
         if version >= first:
-            brought = _brought(table, version, actions, digest, (before, counts))
+            brought = _commit_contents(table, version, actions, digest, (before, counts))
             found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
     return tuple(found), state
 
 
-def _actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
+def _commit_actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]], str]:
     """The actions of a commit, and the digest of its bytes. Raises LandingError for one that no log
     has."""
     if why := commit_fault(table, commit_name(version).removeprefix(f"{LOG}/")):
-        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
+        raise _log_error(table, version, f"cannot be read: {why}", RESTORE)
     raw = table.read(commit_name(version))
     try:
         actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
     except ValueError as error:
-        raise _refused(table, version, f"is no JSON ({error})", RESTORE) from None
+        raise _log_error(table, version, f"is no JSON ({error})", RESTORE) from None
     if odd := [a for a in actions if not isinstance(a, dict)]:
-        raise _refused(
+        raise _log_error(
             table, version, f"has a line that is no JSON object ({type(odd[0]).__name__})", RESTORE
         )
     return actions, hashlib.sha256(raw).hexdigest()
@@ -303,14 +305,14 @@ def _with_partitions(
 ) -> list[Mapping[str, Any]]:
     """The actions of a commit, in which removed files have the partitions that the log told when
     they were added."""
-    log_of_table = versions(table)
+    log_of_table = log_versions(table)
     added = dict[str, Any]()
     for earlier in range(min(start, log_of_table.start), version):
         if table.exists(commit_name(earlier)):
-            found = (a["add"] for a in _actions(table, earlier)[0] if a.get("add"))
+            found = (a["add"] for a in _commit_actions(table, earlier)[0] if a.get("add"))
             added |= {a["path"]: a.get("partitionValues") for a in found}
     if log_of_table.start > 0:  # files of a checkpoint
-        held = _held(table, log_of_table.start, ())
+        held = _held_files(table, log_of_table.start, ())
         added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
     completed = list[Mapping[str, Any]]()
     for action in actions:
@@ -321,24 +323,27 @@ def _with_partitions(
     return completed
 
 
-def _newest_file(table: Place, version: int) -> int:
+def _newest_file_time(table: Place, version: int) -> int:
     """When the newest file of a version was written, in milliseconds: no later than its commit,
     which is gone."""
     import pyarrow as pa
 
-    times = pa.table(_opened(table, version).get_add_actions())["modification_time"].to_pylist()
+    times = pa.table(_open_at(table, version).get_add_actions())["modification_time"].to_pylist()
     return max((int(t) for t in times if t is not None), default=0)
 
 
-def _refused(table: Place, version: int, culprit: str, advice: str) -> LandingError:
+def _log_error(table: Place, version: int, culprit: str, advice: str) -> LandingError:
     return LandingError(
-        f"the Delta table {plain(str(table))}", f"version {version} {culprit}", NOTHING, advice
+        f"the Delta table {printable_text(str(table))}",
+        f"version {version} {culprit}",
+        NOTHING,
+        advice,
     )
 
 
 def _state_at(table: Place, version: int) -> TableState:
     """What the table's checkpoint says of it, where the first commits are cleaned away."""
-    opened = _opened(table, version)
+    opened = _open_at(table, version)
     metadata, protocol = opened.metadata(), opened.protocol()
     _refuse_features(table, version, protocol.reader_features or (), metadata.configuration)
     schema, partitioned_by = opened.schema().to_json(), tuple(metadata.partition_columns)
@@ -347,14 +352,14 @@ def _state_at(table: Place, version: int) -> TableState:
     )
 
 
-def _opened(table: Place, version: int) -> "DeltaTable":
+def _open_at(table: Place, version: int) -> "DeltaTable":
     """The table at a version, whose files delta-rs knows by a checkpoint or by all commits
     before."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     if why := log_fault(table, version):
-        raise _refused(table, version, f"cannot be read: {why}", RESTORE)
+        raise _log_error(table, version, f"cannot be read: {why}", RESTORE)
     try:
         return DeltaTable(table.uri(), version=version)
     except (DeltaError, OSError) as error:
@@ -363,45 +368,47 @@ def _opened(table: Place, version: int) -> "DeltaTable":
             "cannot be opened, as by a lost commit before it "
             f"({' '.join(str(error).split())[:200]})"
         )
-        raise _refused(table, version, culprit, "Put _delta_log back from a copy") from None
+        raise _log_error(table, version, culprit, "Put _delta_log back from a copy") from None
 
 
-def _held(
+def _held_files(
     table: Place, version: int, actions: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """The files of the table at a version, as if one commit had added them: last those that its own
     commit added."""
     import pyarrow as pa
 
-    opened = _opened(table, version)
+    opened = _open_at(table, version)
     if DELETION_VECTORS in (opened.protocol().reader_features or ()):
-        raise _refused(table, version, "may have deletion vectors, which are not read yet", PURGE)
+        raise _log_error(table, version, "may have deletion vectors, which are not read yet", PURGE)
     files = pa.table(opened.get_add_actions()).to_pylist()
     held = sorted(files, key=lambda f: (str(f["modification_time"]), f["path"]))
     own = [action["add"]["path"] for action in actions if action.get("add")]
-    by_path: dict[str, dict[str, Any]] = {unquote(f["path"]): {"add": _as_added(f)} for f in held}
+    by_path: dict[str, dict[str, Any]] = {
+        unquote(f["path"]): {"add": _as_add_action(f)} for f in held
+    }
     last = [by_path.pop(name) for name in map(unquote, own) if name in by_path]
     return [*({EARLIER: True, **added} for added in by_path.values()), *last]
 
 
-def _as_added(file: Mapping[str, Any]) -> dict[str, Any]:
+def _as_add_action(file: Mapping[str, Any]) -> dict[str, Any]:
     """A file that the table holds, as a commit would add it."""
     added = {
         "path": file["path"],
         "size": file["size_bytes"],
-        "partitionValues": _texts(file.get("partition")),
+        "partitionValues": _partition_texts(file.get("partition")),
     }
     rows = file.get("num_records")
     return added if rows is None else {**added, "stats": json.dumps({"numRecords": rows})}
 
 
-def _texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+def _partition_texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {
         name: None if value is None else str(value) for name, value in (partition or {}).items()
     }
 
 
-def _next(
+def _state_after(
     table: Place, version: int, state: TableState, actions: Sequence[Mapping[str, Any]]
 ) -> TableState:
     """The state after a commit."""
@@ -430,7 +437,7 @@ def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any
             "Have the table written by a writer that notes it: a file's own time says nothing of "
             "its commit"
         )
-        raise _refused(table, version, "does not say when it was committed", advice)
+        raise _log_error(table, version, "does not say when it was committed", advice)
     return int(time)
 
 
@@ -438,7 +445,7 @@ def _refuse_features(
     table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]
 ) -> None:
     if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
-        raise _refused(
+        raise _log_error(
             table,
             version,
             f"needs the feature {unknown[0]}, which is not known here",
@@ -448,12 +455,12 @@ def _refuse_features(
         advice = (
             "Write a copy without it (its columns have other names in the files), or deliver files"
         )
-        raise _refused(
+        raise _log_error(
             table, version, f"has column mapping by {mode}, which is not read yet", advice
         )
 
 
-def _brought(
+def _commit_contents(
     table: Place,
     version: int,
     actions: Sequence[Mapping[str, Any]],
@@ -464,13 +471,13 @@ def _brought(
     _, after = states
     added, removed = _changing(actions, "add"), _changing(actions, "remove")
     if any(a.get("deletionVector") for a in (*added, *removed)):
-        raise _refused(table, version, "has deletion vectors, which are not read yet", PURGE)
+        raise _log_error(table, version, "has deletion vectors, which are not read yet", PURGE)
     whole = _whole_commit(table, version, actions, states)
     if not after.schema and (added or whole.removed or whole.feed):
-        raise _refused(table, version, "has files of a table without columns", RESTORE)
+        raise _log_error(table, version, "has files of a table without columns", RESTORE)
     news = _data_files(table, version, added, after)
     earlier = sum(_most_rows(a["add"]) for a in actions if EARLIER in a)
-    places = _places(table, version, added, earlier)
+    places = _rows_before_files(table, version, added, earlier)
     parts: list[tuple[str, tuple[DataFile, ...]]] = [
         (action["path"], (file,)) for action, file in zip(added, news, strict=True)
     ]
@@ -521,15 +528,16 @@ def _partition_types(table: Place, version: int, state: TableState) -> dict[str,
     binary = sorted(name for name, kind in types.items() if kind == "binary")
     if binary:
         culprit = (
-            f"has the partition column {plain(binary[0])} of type BINARY, which logs name in "
+            f"has the partition column {printable_text(binary[0])} of type BINARY, which logs "
+            "name in "
             "several ways"
         )
         advice = "Lay the table out by a text or another column, or deliver files"
-        raise _refused(table, version, culprit, advice)
+        raise _log_error(table, version, culprit, advice)
     return types
 
 
-def _places(
+def _rows_before_files(
     table: Place, version: int, added: Sequence[Mapping[str, Any]], earlier: int
 ) -> list[int]:
     """The number of rows of a commit that come before those of each file added; below zero for the
@@ -537,7 +545,7 @@ def _places(
     before_each = [*accumulate(map(_most_rows, added), initial=-earlier)]
     if version >> COMMIT_BITS or max(earlier, before_each[-1]) >> PLACE_BITS:
         advice = "Begin with a copy of the table, whose log is short"
-        raise _refused(table, version, "has rows that no number of 63 bits can order", advice)
+        raise _log_error(table, version, "has rows that no number of 63 bits can order", advice)
     return before_each
 
 
@@ -560,10 +568,10 @@ def _data_files(
                 f"Begin with what the table holds then: first_version = {version} beside table; "
                 "or deliver files"
             )
-            raise _refused(
+            raise _log_error(
                 table,
                 version,
-                f"does not say of which partition {shown(action['path'])} is",
+                f"does not say of which partition {printable_name(action['path'])} is",
                 advice,
             )
         partition = {
@@ -572,8 +580,8 @@ def _data_files(
         found.append(
             _data_file(table, version, action["path"], int(action.get("size") or 0), partition)
         )
-    if why := file_fault(table, [name_of(action["path"]) for action in actions]):
-        raise _refused(table, version, why, OWN_FILES)
+    if why := file_fault(table, [unquoted_file_name(action["path"]) for action in actions]):
+        raise _log_error(table, version, why, OWN_FILES)
     return tuple(found)
 
 
@@ -581,9 +589,9 @@ def _data_file(
     table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]
 ) -> DataFile:
     try:
-        name = name_of(named)
+        name = unquoted_file_name(named)
     except ValueError as error:
-        raise _refused(table, version, str(error), OWN_FILES) from None
+        raise _log_error(table, version, str(error), OWN_FILES) from None
     if table.is_store:
         return DataFile(NOT_HERE, size, partition, name)
     return DataFile(table.local(name), size, partition)

@@ -56,7 +56,7 @@ class Position:
         )
 
 
-def position_of(kept: Mapping[str, Any]) -> Position | None:
+def parsed_position(kept: Mapping[str, Any]) -> Position | None:
     """The position that these JSON values say; None for others."""
     try:
         return record_of(Position, kept)

@@ -19,43 +19,50 @@ from backfill_assets.intake.content_store import (
     StoredFile,
     copy_name,
     discard_described,
-    find,
-    is_in,
-    put,
-    scratch,
+    find_content,
+    has_table_rows,
+    put_content,
+    scratch_folder,
 )
-from backfill_assets.intake.files import LandedFile, at_hand, landed_object
-from backfill_assets.intake.ingest import refer, table_rules
+from backfill_assets.intake.files import LandedFile, landed_object, local_file
+from backfill_assets.intake.ingest import link_data_file, table_rules
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.listing import Listing
-from backfill_assets.intake.select import CHANGE, FILE, OF_COMMITS, ROW, names_of, roots_of
+from backfill_assets.intake.select import (
+    CHANGE,
+    FILE,
+    OF_COMMITS,
+    ROW,
+    root_columns,
+    selected_names,
+)
 from backfill_assets.intake.source_log import (
     CHANGES,
     MILLISECOND,
     DataFile,
     TableFile,
     TableListing,
-    are_there,
+    are_files_there,
+    content_version,
     known_content,
-    missing_versions,
-    version_of,
+    missing_versions_error,
 )
 from backfill_assets.intake.source_position import (
     NAMES,
     Position,
     column_types,
     empty_table,
-    position_of,
+    parsed_position,
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.payload import INSERTED, TAKEN_AWAY
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.embedded import connection, literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SourceSettings
@@ -79,23 +86,23 @@ def noted_version(stock: Place) -> int:
     return int(stock.read_json(READ).get("version", -1))
 
 
-def position_in(stock: Place, records: Sequence[FileRecord]) -> Position | None:
+def reading_position(stock: Place, records: Sequence[FileRecord]) -> Position | None:
     """The position up to which the source's log need not be read, since the ledger has what came
     before; None without one."""
     kept = stock.read_json(READ)
-    position = position_of(kept.get(POSITION) or {})
-    if position is None or kept.get(LEDGER) != _named(records, position.version):
+    position = parsed_position(kept.get(POSITION) or {})
+    if position is None or kept.get(LEDGER) != _contents_digest(records, position.version):
         return None
     changed, stored = (
         [r for r in records if r.path.endswith(f"/{CHANGES}") and not r.withdrawn],
         {*stock.names()},
     )
     return (
-        position if all(is_in(stock, r.sha256, stored) for r in changed) else None
+        position if all(has_table_rows(stock, r.sha256, stored) for r in changed) else None
     )  # else from the table again
 
 
-def with_known(
+def with_recorded_contents(
     listing: TableListing, table: Place, records: Sequence[FileRecord], stock: Place, begun: int = 0
 ) -> TableListing:
     """The listing, with the recorded contents of versions that were not read, or that the log no
@@ -104,22 +111,22 @@ def with_known(
     Raises LandingError where versions are gone that were not read.
     """
     first = listing.commits.start
-    seen = [noted_version(stock), *(version_of(r.path) for r in records), begun - 1]
+    seen = [noted_version(stock), *(content_version(r.path) for r in records), begun - 1]
     if first > (last := max(seen)) + 1:
-        raise missing_versions(table, last + 1, first - 1)
+        raise missing_versions_error(table, last + 1, first - 1)
     known = [
         known_content(table, r.path, r.size, r.mtime_ns, r.sha256)
         for r in records
-        if not r.withdrawn and version_of(r.path) < listing.read.start
+        if not r.withdrawn and content_version(r.path) < listing.read.start
     ]
-    later = _after_those_noted(listing, records)
+    later = _with_noted_times(listing, records)
     return replace(later, files=(*known, *later.files))
 
 
-def _after_those_noted(listing: TableListing, records: Sequence[FileRecord]) -> TableListing:
+def _with_noted_times(listing: TableListing, records: Sequence[FileRecord]) -> TableListing:
     """The listing with the times that the ledger has, and later ones for later commits: where the
     log was cleaned, its beginning no longer tells how late the commits before it were."""
-    noted = {version_of(r.path): r.mtime_ns for r in records if not r.withdrawn}
+    noted = {content_version(r.path): r.mtime_ns for r in records if not r.withdrawn}
     is_cut = (
         listing.read.start == listing.commits.start
     )  # else the state of the position knows the time before it
@@ -129,7 +136,7 @@ def _after_those_noted(listing: TableListing, records: Sequence[FileRecord]) -> 
         else 0
     )
     files = list[LandedFile]()
-    for version, group in groupby(listing.files, lambda file: version_of(file.name)):
+    for version, group in groupby(listing.files, lambda file: content_version(file.name)):
         brought = [*group]
         time, is_ahead = (
             noted.get(version),
@@ -161,7 +168,7 @@ def note_read(
         now |= {
             "version": position.version,
             POSITION: json_of(position),
-            LEDGER: _named(records, position.version),
+            LEDGER: _contents_digest(records, position.version),
         }
     if now != kept:
         stock.write_json(READ, now)
@@ -174,36 +181,38 @@ def note_scanned(lake: Lake, listing: Listing) -> None:
         note_read(listing, read_files(lake.store, lake.source), lake.stock, is_scanned=True)
 
 
-def _named(records: Sequence[FileRecord], last: int) -> str:
+def _contents_digest(records: Sequence[FileRecord], last: int) -> str:
     """A digest of the contents up to a version that the ledger has."""
     return digest_of(
         sorted(
-            [r.path, r.sha256] for r in records if not r.withdrawn and version_of(r.path) <= last
+            [r.path, r.sha256]
+            for r in records
+            if not r.withdrawn and content_version(r.path) <= last
         )
     )
 
 
-def is_lost(file: LandedFile) -> bool:
+def is_content_lost(file: LandedFile) -> bool:
     """Whether rows of a table's content are gone from the disk."""
     return isinstance(file, TableFile) and not file.is_readable
 
 
-def committed_at(mtime_ns: int) -> datetime:
+def commit_time(mtime_ns: int) -> datetime:
     """The time of a commit, in UTC."""
     return datetime.fromtimestamp(mtime_ns // 1000 / 1e6, UTC)
 
 
-def far_ahead(files: Iterable[LandedFile]) -> dict[str, str]:
+def future_commits(files: Iterable[LandedFile]) -> dict[str, str]:
     """By path why contents count as of the look that found them, and not as of the time that their
     commit says."""
     of_commits = (f for f in files if isinstance(f, TableFile) and f.committed_ms)
     return {
-        f.name: f"its commit says {_said(f.committed_ms)}: it counts as of this look"
+        f.name: f"its commit says {_shown_time(f.committed_ms)}: it counts as of this look"
         for f in of_commits
     }
 
 
-def _said(milliseconds: int) -> str:
+def _shown_time(milliseconds: int) -> str:
     """The time that a commit says, whatever that is."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
@@ -211,29 +220,31 @@ def _said(milliseconds: int) -> str:
         return f"{milliseconds} ms after 1970"
 
 
-def never_loaded(file: LandedFile) -> FileRecord:
+def unloaded_record(file: LandedFile) -> FileRecord:
     """The record of a content that was gone before it was read: it holds the day of its commit
     back."""
-    day = committed_at(file.mtime_ns).date()
+    day = commit_time(file.mtime_ns).date()
     return FileRecord(
         file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)}
     )
 
 
-def vanished(
+def vanished_records(
     listing: Listing, live: Sequence[FileRecord], stock: Place, table: Place
 ) -> list[FileRecord]:
     """Recorded contents whose rows neither the table nor the content store has any more."""
-    readable, stored = {f.name for f in listing.files if not is_lost(f)}, {*stock.names()}
-    gone = [r for r in live if r.path not in readable and not is_in(stock, r.sha256, stored)]
-    there = are_there(table, [r.path for r in gone])
+    readable, stored = {f.name for f in listing.files if not is_content_lost(f)}, {*stock.names()}
+    gone = [
+        r for r in live if r.path not in readable and not has_table_rows(stock, r.sha256, stored)
+    ]
+    there = are_files_there(table, [r.path for r in gone])
     return [r for r, is_there in zip(gone, there, strict=True) if not is_there]
 
 
-def given_up(
+def given_up_records(
     chosen: Sequence[FileRecord], records: Sequence[FileRecord]
 ) -> tuple[list[FileRecord], list[FileRecord]]:
-    """The chosen records that the ledger lacks, made by `never_loaded`, as refused ones; and the
+    """The chosen records that the ledger lacks, made by `unloaded_record`, as refused ones; and the
     other chosen ones."""
     known = {(r.path, r.sha256) for r in records}
     lost = [r for r in chosen if (r.path, r.sha256) not in known]
@@ -241,12 +252,12 @@ def given_up(
     return refused, [r for r in chosen if r not in lost]
 
 
-def first_day(record: FileRecord, settings: LakeSettings) -> date:
+def first_home_day(record: FileRecord, settings: LakeSettings) -> date:
     """The day of rows without a usable arrival time, if no row has one: of tables the commit's, of
     dumps the path's."""
     is_dump = settings.source.kind == "snapshot"
     named = (
-        committed_at(record.mtime_ns).date()
+        commit_time(record.mtime_ns).date()
         if settings.source.table
         else record.path_day
         if is_dump
@@ -255,7 +266,7 @@ def first_day(record: FileRecord, settings: LakeSettings) -> date:
     return max(settings.start_date, named or settings.start_date)
 
 
-def waiting(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, str]:
+def waiting_reasons(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, str]:
     """By path why contents of a table, and files that a manifest declares, are not read."""
     of_another = {
         f.name: "it is of another table than was read, or of a rewritten log" for f in held
@@ -268,9 +279,9 @@ def waiting(held: Sequence[LandedFile], absent: Mapping[str, str]) -> dict[str, 
 def refuse_without_day(select: str, lost: Sequence[FileRecord]) -> None:
     """Raise LandingError for contents that were gone before they were read, where `select` decides
     on their days."""
-    if lost and "arrival_ts" in names_of(select):
+    if lost and "arrival_ts" in selected_names(select):
         raise LandingError(
-            f"the landed file {plain(lost[0].path)}",
+            f"the landed file {printable_text(lost[0].path)}",
             f"{VACUUMED}, and nobody knows which days they belong to",
             "Nothing of the table was recorded",
             "Put its data files back from a copy, or give them up with `backfill-assets landing "
@@ -278,12 +289,12 @@ def refuse_without_day(select: str, lost: Sequence[FileRecord]) -> None:
         )
 
 
-def commit_of(record: FileRecord) -> tuple[int, datetime]:
+def commit_of_record(record: FileRecord) -> tuple[int, datetime]:
     """The version that brought a recorded content, and its time."""
-    return version_of(record.path), committed_at(record.mtime_ns)
+    return content_version(record.path), commit_time(record.mtime_ns)
 
 
-def nowhere(table: str | None, record: FileRecord) -> LandingError:
+def lost_content_error(table: str | None, record: FileRecord) -> LandingError:
     """The error for a content of a table, or of files, of which neither the landing nor the store
     has the rows."""
     culprit, fix = (
@@ -291,13 +302,15 @@ def nowhere(table: str | None, record: FileRecord) -> LandingError:
         "Put the file back, then run again",
     )
     if table:
-        culprit = f"version {version_of(record.path)} of the table {table} has lost it: {VACUUMED}"
+        culprit = (
+            f"version {content_version(record.path)} of the table {table} has lost it: {VACUUMED}"
+        )
         fix = (
             'Put its data files back, or give it up: `backfill-assets landing accept --note "why" '
             "PATH`"
         )
     return LandingError(
-        f"the landed file {plain(record.path)}", culprit, "Nothing was written", fix
+        f"the landed file {printable_text(record.path)}", culprit, "Nothing was written", fix
     )
 
 
@@ -311,7 +324,7 @@ def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
     )
     known = {name.lower() for name in columns} | {FILE, ROW, *OF_COMMITS}
     if columns and (
-        unknown := sorted({c for c in roots_of(source.select) if c.lower() not in known})
+        unknown := sorted({c for c in root_columns(source.select) if c.lower() not in known})
     ):
         raise SettingsError(
             "[source] select in lake.toml",
@@ -327,15 +340,18 @@ def refuse_altered_columns(
     """Raise LandingError where one of the contents named has rows of a table that lost a column
     which `select` reads, or made another type of it: `select` would read the rows of both sides in
     two ways."""
-    read = {name.lower() for name in roots_of(source.select)}
+    read = {name.lower() for name in root_columns(source.select)}
     for file in (f for f in listing.files if isinstance(f, TableFile) and f.name in names):
         brings_rows = bool(file.added or file.feed)
         lost = sorted(c for c in file.lacking if c.lower() in read) if brings_rows else []
-        retyped = [why for column, why in _retyped(file).items() if column.lower() in read]
-        for why in (*(f"has no column {plain(column)} any more" for column in lost), *retyped):
-            version = version_of(file.name)
+        retyped = [why for column, why in _retyped_columns(file).items() if column.lower() in read]
+        for why in (
+            *(f"has no column {printable_text(column)} any more" for column in lost),
+            *retyped,
+        ):
+            version = content_version(file.name)
             raise LandingError(
-                f"the Delta table {plain(str(source.table))}",
+                f"the Delta table {printable_text(str(source.table))}",
                 f"version {version} {why}, and select reads it",
                 "Nothing of the source was read",
                 "Name in select what took its place, and begin with what the table held then: "
@@ -343,20 +359,20 @@ def refuse_altered_columns(
             )
 
 
-def _retyped(file: TableFile) -> dict[str, str]:
+def _retyped_columns(file: TableFile) -> dict[str, str]:
     """By column why the rows that a commit took away and those that it put there differ by their
     types alone."""
     if len(file.schemas) < 2 or not (file.removed or file.feed):
         return {}
     after, before = map(column_types, file.schemas)
     return {
-        name: f"made {plain(name)} {after[name]}, which was {kind}"
+        name: f"made {printable_text(name)} {after[name]}, which was {kind}"
         for name, kind in before.items()
-        if name in after and _family(kind) != _family(after[name])
+        if name in after and _type_family(kind) != _type_family(after[name])
     }
 
 
-def _family(kind: str) -> str:
+def _type_family(kind: str) -> str:
     """The types among which a value stays what it is, and its text, too. A fraction has several
     texts."""
     if kind in ("float", "double"):
@@ -373,7 +389,7 @@ READ_OPTIONS = (
 OF_PLACE = ("__path", "__row")  # of a row in the files of a commit
 
 
-def take_in(
+def take_in_content(
     lake: LakeFolder, file: TableFile, is_local: bool = False, is_undecoded: bool = False
 ) -> StoredFile:
     """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if
@@ -384,7 +400,7 @@ def take_in(
     new = StoredFile(
         file.sha256, lake.stock, copy_name(file.sha256, "delta"), rows_before=file.rows_before
     )
-    known = find(lake.stock, file.sha256, rules=table_rules())
+    known = find_content(lake.stock, file.sha256, rules=table_rules())
     if known is not None and (
         known.rows_before is not None or known.refused or not file.is_readable
     ):
@@ -392,71 +408,71 @@ def take_in(
     if not file.is_readable:
         raise FileNotFoundError(file.name)
     with ExitStack() as stack:
-        here = _at_hand(file, lake.stock, stack)
+        here = _with_local_files(file, lake.stock, stack)
         if is_changed:
-            return _changed(lake, here, new)
+            return _changed_rows(lake, here, new)
         (data,) = here.added
         partition = {n: (file.partition_types[n], value) for n, value in data.partition.items()}
         new = replace(new, partition=partition, is_undecoded=is_undecoded, is_local=is_local)
-        return refer(data.path, file.size, new, is_fetched=bool(data.name))
+        return link_data_file(data.path, file.size, new, is_fetched=bool(data.name))
 
 
-def _at_hand(file: TableFile, store: Place, stack: ExitStack) -> TableFile:
+def _with_local_files(file: TableFile, store: Place, stack: ExitStack) -> TableFile:
     """The content with the paths of its data files; objects are fetched beside the content store,
     until the stack ends."""
     if (place := file.place) is None:
         return file
     wanted = (file.feed, (), ()) if file.feed else ((), file.added, file.removed)
     feed, added, removed = (
-        tuple(_fetched(data, place, store, stack) for data in files) for files in wanted
+        tuple(_fetched_file(data, place, store, stack) for data in files) for files in wanted
     )
     return replace(file, feed=feed, added=added, removed=removed)
 
 
-def _fetched(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
+def _fetched_file(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
     token = place.token(data.name)
     if token is None:
         raise FileNotFoundError(data.name)
-    here = stack.enter_context(at_hand(landed_object(place, data.name, token), store))
+    here = stack.enter_context(local_file(landed_object(place, data.name, token), store))
     return replace(data, path=here.path)
 
 
-def _changed(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
+def _changed_rows(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredFile:
     """Write the changed rows of a commit: those that went first, both in the order of the commit's
     files."""
     discard_described(lake.stock, file.sha256)
-    with connection(lake) as engine, scratch(lake.stock) as folder:
-        types = _types(engine, file)
+    with duckdb_cursor(lake) as engine, scratch_folder(lake.stock) as folder:
+        types = _duckdb_types(engine, file)
         if file.feed:
-            feed = _rows(file.feed, {**types, CHANGE: "VARCHAR"})
+            feed = _rows_query(file.feed, {**types, CHANGE: "VARCHAR"})
             gone, news = (
                 f"SELECT * EXCLUDE ({CHANGE}) FROM ({feed}) WHERE {sign} {GONE}"
                 for sign in ("", "NOT")
             )
         else:
-            gone, news = (_rows(files, types) for files in (file.removed, file.added))
+            gone, news = (_rows_query(files, types) for files in (file.removed, file.added))
         places = {str(data.path): number for number, data in enumerate(file.files)}
-        listed = ", ".join(f"({literal(path)}, {number})" for path, number in places.items())
+        listed = ", ".join(f"({sql_literal(path)}, {number})" for path, number in places.items())
         query = (
             f"SELECT changed.* EXCLUDE ({', '.join(OF_PLACE)}) FROM "
-            f"({_differing(gone, news, [*types])}) AS changed "
+            f"({_differing_rows_query(gone, news, [*types])}) AS changed "
             f"LEFT JOIN (VALUES {listed}) AS places(path, number) ON __path = path ORDER BY "
             f"{CHANGE}, number, __row"
         )
         copy = folder / "changed.parquet"
         (rows,) = engine.execute(
-            f"COPY ({query}) TO {literal(str(copy))} (FORMAT parquet)"
+            f"COPY ({query}) TO {sql_literal(str(copy))} (FORMAT parquet)"
         ).fetchall()[0]
-        return put(replace(new, rows=int(rows)), table_rules(), copy)
+        return put_content(replace(new, rows=int(rows)), table_rules(), copy)
 
 
-def _differing(gone: str, news: str, columns: Sequence[str]) -> str:
+def _differing_rows_query(gone: str, news: str, columns: Sequence[str]) -> str:
     """A query for the rows of either query that the other one lacks, equal ones as often as they
     are more, with what the commit did with them: the n-th row of its kind on one side is the n-th
     on the other."""
-    named = ", ".join(map(quoted, columns))
+    named = ", ".join(map(quoted_name, columns))
     numbered = " UNION ALL BY NAME ".join(
-        f"SELECT {literal(change)} AS {CHANGE}, *, "
+        f"SELECT {sql_literal(change)} AS {CHANGE}, *, "
         f"row_number() OVER (PARTITION BY {named} ORDER BY {', '.join(OF_PLACE)}) AS __nth FROM "
         f"({rows})"
         for change, rows in ((TAKEN_AWAY, gone), (INSERTED, news))
@@ -465,7 +481,7 @@ def _differing(gone: str, news: str, columns: Sequence[str]) -> str:
     return f"SELECT {CHANGE}, {named}, {', '.join(OF_PLACE)} FROM ({sides}) WHERE __sides = 1"
 
 
-def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
+def _duckdb_types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
     """The columns that the table has or had, with the types of DuckDB that hold their values."""
     names = [f"columns_{number}" for number, _ in enumerate(file.schemas)]
     for name, table in zip(names, map(empty_table, file.schemas), strict=True):
@@ -477,25 +493,27 @@ def _types(engine: "DuckDBPyConnection", file: TableFile) -> dict[str, str]:
     return found
 
 
-def _rows(files: Sequence[DataFile], types: dict[str, str]) -> str:
+def _rows_query(files: Sequence[DataFile], types: dict[str, str]) -> str:
     """A query for these columns of all rows of the files, and the place of each row in them
     (`OF_PLACE`)."""
     by_partition = defaultdict[tuple[tuple[str, str | None], ...], list[str]](list)
     for file in files:
-        by_partition[tuple(sorted(file.partition.items()))].append(literal(str(file.path)))
+        by_partition[tuple(sorted(file.partition.items()))].append(sql_literal(str(file.path)))
     columns_of_all = {**types, "filename": "VARCHAR", "file_row_number": "BIGINT"}
     nothing = ", ".join(
-        f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns_of_all.items()
+        f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in columns_of_all.items()
     )
     parts = [f"SELECT {nothing} WHERE false"]
     for partition, paths in by_partition.items():
-        texts = {name: literal(value) if value else "NULL" for name, value in partition}
-        shared = "".join(f", {text} AS {quoted(name)}" for name, text in texts.items())
-        own = f"COLUMNS(lambda c: c NOT IN ({', '.join(map(literal, texts))}))" if texts else "*"
+        texts = {name: sql_literal(value) if value else "NULL" for name, value in partition}
+        shared = "".join(f", {text} AS {quoted_name(name)}" for name, text in texts.items())
+        own = (
+            f"COLUMNS(lambda c: c NOT IN ({', '.join(map(sql_literal, texts))}))" if texts else "*"
+        )
         read = f"read_parquet([{', '.join(paths)}], {READ_OPTIONS})"
         parts.append(f"SELECT {own}{shared} FROM {read}")
     columns = ", ".join(
-        [f"CAST({quoted(n)} AS {kind}) AS {quoted(n)}" for n, kind in types.items()]
+        [f"CAST({quoted_name(n)} AS {kind}) AS {quoted_name(n)}" for n, kind in types.items()]
     )
     columns += ", filename AS __path, file_row_number AS __row"
     return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"

@@ -15,11 +15,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.loss import is_engine_loss
-from backfill_assets.intake.content_store import StoredFile, described
-from backfill_assets.intake.counting import intake_of
+from backfill_assets.intake.content_store import StoredFile, described_content
+from backfill_assets.intake.counting import source_intake
 from backfill_assets.intake.files import SECOND, LandedFile
-from backfill_assets.intake.tasks import REASON_CHARS, TAKEN, Probe, Tasks, code
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.intake.tasks import REASON_CHARS, TAKEN, Probe, Tasks, code_digest
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.session import Session
@@ -39,24 +39,30 @@ def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[
     if not (objects and lake.stock.is_store and lake_session.is_at_bucket()):
         return {}
     session = lake_session.spark()
-    if _why_not(session, lake.place):
+    if _engine_fault(session, lake.place):
         return {}
-    tasks, found, probe = _in_tasks(objects), dict[str, StoredFile](), _probe(lake.place)
+    tasks, found, probe = (
+        _grouped_in_tasks(objects),
+        dict[str, StoredFile](),
+        _store_probe(lake.place),
+    )
     try:
         for first in range(0, len(tasks), AT_ONCE):
-            part = Tasks(intake_of(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe)
-            for row in _run(session, part):
-                found[row["name"]] = described(
+            part = Tasks(
+                source_intake(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe
+            )
+            for row in _run_tasks(session, part):
+                found[row["name"]] = described_content(
                     lake.stock, row["sha256"], json.loads(row["described"])
                 )
     except Exception as error:
         if not is_engine_loss(error):
             raise
-        _log([f.name for f in objects if f.name not in found], _line(error))
+        _log_left_files([f.name for f in objects if f.name not in found], _last_error_line(error))
     return found
 
 
-def _in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
+def _grouped_in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
     """The largest first. Objects that may be equal are one task, whose later ones find what the
     first one left."""
 
@@ -66,7 +72,7 @@ def _in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
     return [[*alike] for _, alike in groupby(sorted(objects, key=likeness), likeness)]
 
 
-def _run(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
+def _run_tasks(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
     """The rows of contents that tasks took in. A query that fails is halved, so that a file over
     which a process ends keeps no other one back; raises the loss of the engine."""
     many = len(tasks.files)
@@ -76,31 +82,33 @@ def _run(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
         if is_engine_loss(error):
             raise
         if many == 1:
-            _log([f.name for f in tasks.files[0]], _line(error))
+            _log_left_files([f.name for f in tasks.files[0]], _last_error_line(error))
             return
         for half in (tasks.files[: many // 2], tasks.files[many // 2 :]):
-            yield from _run(session, replace(tasks, files=half))
+            yield from _run_tasks(session, replace(tasks, files=half))
         return
     for row in rows:
         if row["failed"]:
-            _log([row["name"]], row["failed"])
+            _log_left_files([row["name"]], row["failed"])
         else:
             yield row
 
 
-def _probe(place: Place) -> Probe:
-    return Probe(code(), place, FILE_NAME, place.token(FILE_NAME))
+def _store_probe(place: Place) -> Probe:
+    return Probe(code_digest(), place, FILE_NAME, place.token(FILE_NAME))
 
 
 @lru_cache(maxsize=4)
-def _why_not(session: "SparkSession", place: Place) -> str:
+def _engine_fault(session: "SparkSession", place: Place) -> str:
     """Why the Python of one of the session's machines cannot take in files; empty if it can. Asked
     once for a session; each task asks its own machine."""
     try:
-        (row,) = session.range(0, 1, 1, 1).mapInArrow(_probe(place).run, "why string").collect()
+        (row,) = (
+            session.range(0, 1, 1, 1).mapInArrow(_store_probe(place).run, "why string").collect()
+        )
         why = str(row["why"])
     except Exception as error:  # noqa: BLE001 - it is the answer
-        why = _line(error)
+        why = _last_error_line(error)
     if why:
         log.warning(
             "the engine's machines take in no landed files (%s): all pass this process", why
@@ -108,16 +116,16 @@ def _why_not(session: "SparkSession", place: Place) -> str:
     return why
 
 
-def _log(names: Sequence[str], why: str) -> None:
+def _log_left_files(names: Sequence[str], why: str) -> None:
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
     log.warning(
         "%s: no task of the engine took it in (%s): it passes this process",
-        plain(named),
-        plain(why),
+        printable_text(named),
+        printable_text(why),
     )
 
 
-def _line(error: Exception) -> str:
+def _last_error_line(error: Exception) -> str:
     """The last line of an error of Python on another machine, which says more than the first."""
     lines = [
         line.strip()

@@ -18,7 +18,7 @@ import pyarrow as pa
 from backfill_assets.intake.content_store import StoredFile, note_mark
 from backfill_assets.intake.dialect import Dialect
 from backfill_assets.intake.files import LandedFile
-from backfill_assets.intake.ingest import ingest, landed_in_place
+from backfill_assets.intake.ingest import ingest, ingest_in_place
 from backfill_assets.kernel.place.port import Place, Token
 
 TAKEN = "name string, sha256 string, described string, failed string"
@@ -40,7 +40,7 @@ class Intake:
         machine alone (`is_local`). Raises as `ingest` does."""
         if self.in_place and (self.in_place is True or file.size >= self.in_place):
             like = StoredFile("", store, "", is_undecoded=self.is_undecoded, is_local=is_local)
-            return landed_in_place(file, like, self.by_path)
+            return ingest_in_place(file, like, self.by_path)
         return ingest(file, self.format, store, by_path=self.by_path, dialect=self.dialect)
 
 
@@ -56,11 +56,11 @@ class Probe:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row for each that arrives: why tasks cannot run in this process; empty if they can."""
         for batch in batches:
-            yield _rows([(self.why_not(),)] * batch.num_rows, "why string")
+            yield _text_rows([(self.why_not(),)] * batch.num_rows, "why string")
 
     def why_not(self) -> str:
         """Why tasks cannot run in this process; empty if they can."""
-        if self.code != code():
+        if self.code != code_digest():
             return "another release of backfill-assets is installed there"
         try:
             with tempfile.TemporaryDirectory(prefix="intake-") as folder:
@@ -89,11 +89,14 @@ class Tasks:
         the content's description or why there is none."""
         for number in (n for batch in batches for n in batch.column(0).to_pylist()):
             why_not = self.probe.why_not()
-            yield _rows(
-                [(file.name, *self._taken(file, why_not)) for file in self.files[number]], TAKEN
+            yield _text_rows(
+                [(file.name, *self._taken_file(file, why_not)) for file in self.files[number]],
+                TAKEN,
             )
 
-    def _taken(self, file: LandedFile, why_not: str) -> tuple[str | None, str | None, str | None]:
+    def _taken_file(
+        self, file: LandedFile, why_not: str
+    ) -> tuple[str | None, str | None, str | None]:
         if why_not:
             return None, None, why_not
         # This machine's own folder of copies may be another user's.
@@ -108,13 +111,13 @@ class Tasks:
                 return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
 
 
-def code() -> str:
+def code_digest() -> str:
     """A digest of the code of this room, by which files are judged."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def _rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
+def _text_rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
     names = [column.split()[0] for column in schema.split(", ")]
     return pa.RecordBatch.from_arrays(
         [pa.array(c, pa.string()) for c in zip(*rows, strict=True)], names=names

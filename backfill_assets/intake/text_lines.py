@@ -208,7 +208,7 @@ def _utf8_length(text: memoryview) -> int:
         return error.start
 
 
-def headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+def head_and_blocks(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first four bytes or more, as far as there are any, and all blocks."""
     head = b""
     while len(head) < 4 and (block := next(blocks, b"")):
@@ -216,10 +216,10 @@ def headed(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return head, chain([head], blocks)
 
 
-def unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def without_mark(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The blocks of UTF-8 without a byte order mark. Raises Unreadable for that of another
     encoding."""
-    head, blocks = headed(blocks)
+    head, blocks = head_and_blocks(blocks)
     if head.startswith(OTHER_MARKS):
         raise Unreadable("its byte order mark says UTF-16 or UTF-32; only UTF-8 is read")
     next(blocks)
@@ -231,7 +231,7 @@ def text_lines(
     raw: Iterator[bytes],
     size: int,
     limits: Limits,
-    read: Callable[[Iterator[bytes]], Iterator[bytes]] = unmarked,
+    read: Callable[[Iterator[bytes]], Iterator[bytes]] = without_mark,
     quote: bytes = b'"',
 ) -> TextLines:
     """The physical lines of a file of `size` bytes; `read` gives its unpacked blocks in UTF-8,
@@ -239,15 +239,15 @@ def text_lines(
 
     Raises Unreadable for broken gzip, decompression bombs, too large files, and what `read` raises.
     """
-    head, blocks = headed(raw)
+    head, blocks = head_and_blocks(raw)
     if head.startswith(GZIP_MAGIC):
-        blocks = _gunzipped(blocks, size, limits)
+        blocks = _unzipped_blocks(blocks, size, limits)
     elif size > limits.max_bytes:
         raise Unreadable(f"the file has {size} bytes, more than the limit of {limits.max_bytes}")
     return TextLines(read(blocks), limits, quote)
 
 
-def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
+def _unzipped_blocks(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
     """Decompress all gzip members in turn; zero bytes after a member are padding, as for GNU
     gzip."""
     total, members, member = 0, 0, zlib.decompressobj(wbits=31)
@@ -259,7 +259,7 @@ def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[byte
                 break
             started = True
             try:
-                for piece in _inflated(member, block, limits.block_bytes):
+                for piece in _inflated_pieces(member, block, limits.block_bytes):
                     total += len(piece)
                     _refuse_bomb(total, size, limits)
                     yield piece
@@ -277,7 +277,7 @@ def _gunzipped(raw: Iterable[bytes], size: int, limits: Limits) -> Iterator[byte
         raise Unreadable("its gzip data ends too early: it was cut off")
 
 
-def _inflated(member: "zlib._Decompress", block: bytes, most: int) -> Iterator[bytes]:
+def _inflated_pieces(member: "zlib._Decompress", block: bytes, most: int) -> Iterator[bytes]:
     """Decompress a block of a member into pieces of at most `most` bytes."""
     while True:
         piece = member.decompress(block, most)

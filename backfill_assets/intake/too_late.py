@@ -16,7 +16,7 @@ from backfill_assets.intake.heirs import with_heirs
 from backfill_assets.intake.ledger import ARRIVALS, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.ledgers import FILES, TOO_LATE, named
+from backfill_assets.kernel.core.ledgers import FILES, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.scans import sum_by_key
@@ -36,7 +36,7 @@ Late = Mapping[tuple[date, date], int]  # rows kept in `too_late` per (arrival d
 
 def too_late_contract(raw: Contract) -> Contract:
     """The table's contract: raw's columns under another name."""
-    name = named(TOO_LATE, raw.source)
+    name = source_table_name(TOO_LATE, raw.source)
     return replace(
         raw,
         name=name,
@@ -44,10 +44,10 @@ def too_late_contract(raw: Contract) -> Contract:
     )
 
 
-def releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
+def recorded_releases(lake: Lake, source: str = "") -> tuple[Release, ...]:
     """Every release of a source's deliveries so far, oldest first. No JVM."""
     found = []
-    for tags in lake.store.view(named(TOO_LATE, source), ARRIVALS.day_column).releases:
+    for tags in lake.store.view(source_table_name(TOO_LATE, source), ARRIVALS.day_column).releases:
         if ARRIVED in tags:
             arrived = frozenset(date.fromisoformat(d) for d in tags[ARRIVED].split(","))
             first, last = (date.fromisoformat(tags[k]) for k in (FIRST, LAST))
@@ -62,7 +62,7 @@ def _by_all_names(lake: Lake, source: str, contents: frozenset[str]) -> frozense
     def read() -> list[tuple[str, ...]]:
         return [r.names for r in read_files(lake.store, source) if len(r.names) > 1]
 
-    found = lake.store.kept(named(FILES, source), "names", read)
+    found = lake.store.kept(source_table_name(FILES, source), "names", read)
     more = with_heirs(lake, contents.union(*(names for names in found if contents & {*names})))
     return contents if more == contents else _by_all_names(lake, source, more)
 
@@ -88,13 +88,13 @@ def waiting(lake: Lake, first: date, last: date) -> Late:
     """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through
     `last`. No JVM."""
     return sum_by_key(
-        {(arrived, day): rows} for arrived, day, _, rows in _kept_back(lake, first, last)
+        {(arrived, day): rows} for arrived, day, _, rows in _kept_back_rows(lake, first, last)
     )
 
 
-def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
+def _kept_back_rows(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
     """Arrival day, event day, content (sha256), and the rows kept back of these."""
-    table = named(TOO_LATE, lake.source)
+    table = source_table_name(TOO_LATE, lake.source)
     if not lake.store.exists(table):
         return []
     sql = (
@@ -110,15 +110,15 @@ def _kept_back(lake: Lake, first: date, last: date) -> list[tuple[date, date, st
     ]
 
 
-def release(lake_session: Session, first: date, last: date, note: str) -> Late:
+def release_rows(lake_session: Session, first: date, last: date, note: str) -> Late:
     """Record that the rows kept back of these event days count from now on; returns their number
     per (arrival, event) day.
 
     Rows of files that land later are not released. Nothing is rebuilt here: the arrival days become
     stale, and with them the days built from them. The caller holds the load lock.
     """
-    lake, table = lake_session.lake, named(TOO_LATE, lake_session.lake.source)
-    found = _kept_back(lake, first, last)
+    lake, table = lake_session.lake, source_table_name(TOO_LATE, lake_session.lake.source)
+    found = _kept_back_rows(lake, first, last)
     if found:
         arrived, _, contents, _ = (
             ",".join(sorted({str(cell) for cell in column})) for column in zip(*found, strict=True)
@@ -131,12 +131,12 @@ def release(lake_session: Session, first: date, last: date, note: str) -> Late:
 
 
 def release_late_rows(lake_session: Session, days: DayRange, note: str) -> Late:
-    """Release the rows kept back of these event days, as `release` does, and return their
+    """Release the rows kept back of these event days, as `release_rows` does, and return their
     number."""
     released = []
     for lake in lake_session.lake.by_source():
         with load_lock(lake.place, lake.source):
             released.append(
-                release(lake_session.of_source(lake.source), days.start, days.last, note)
+                release_rows(lake_session.of_source(lake.source), days.start, days.last, note)
             )
     return sum_by_key(released)

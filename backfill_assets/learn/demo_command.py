@@ -10,32 +10,32 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.backfill import allowed, work
-from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened
-from backfill_assets.cli.drawing import TextTable, draw_table, number, remark
-from backfill_assets.cli.output import answer
+from backfill_assets.cli.backfill import require_partitions, run_work
+from backfill_assets.cli.common import DAY, json_and_lake, lake_root, opened_lake
+from backfill_assets.cli.drawing import TextTable, draw_table, number_text, remark
+from backfill_assets.cli.output import write_answer
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.ownership import refuse_foreign
+from backfill_assets.kernel.core.ownership import refuse_foreign_lake
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import load_settings
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.learn import example_lakes as samples
 from backfill_assets.learn.example_lakes import (
     FEWEST_DAYS,
     MARKER,
     STEPS,
-    examples,
+    example_titles,
     make_example,
 )
-from backfill_assets.reading.rejected import kinds, refused_rows
-from backfill_assets.reports.status import DayStatus, StatusReport, status
+from backfill_assets.reading.rejected import reason_kinds, refused_rows
+from backfill_assets.reports.status import DayStatus, StatusReport, lake_status
 
 
 @click.command()
@@ -58,39 +58,41 @@ from backfill_assets.reports.status import DayStatus, StatusReport, status
 def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: str | None) -> None:
     """Make a sample lake (unless there is one), load all of it through Dagster, twice."""
     stop = last + ONE_DAY if last else utc_today()
-    span = prepare(lake_root(), allowed(samples.days_until(stop, days), date.min), new, engine)
-    lake, pipeline = opened()
+    span = prepare_sample(
+        lake_root(), require_partitions(samples.days_until(stop, days), date.min), new, engine
+    )
+    lake, pipeline = opened_lake()
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         remark(title)
         outcomes.append(
-            work(
-                Known(lake, pipeline),
+            run_work(
+                KnownStates(lake, pipeline),
                 Work(span, tuple(t.name for t in pipeline.tables), note="demo"),
             )
         )
         if not outcomes[-1].success:
             remark(f"Error: {outcomes[-1].cause}")
             ctx.exit(1)
-    report = status(lake, pipeline, span)
+    report = lake_status(lake, pipeline, span)
     refused = refused_rows(lake, "")
     document = {"lake": lake.address, "runs": outcomes, "quarantine": refused, "status": report}
-    answer(document, [partial(_draw, lake, report, refused, outcomes)])
+    write_answer(document, [partial(_draw_outcomes, lake, report, refused, outcomes)])
 
 
-def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) -> DayRange:
+def prepare_sample(root: Path, days: DayRange, new: bool, engine: str | None = None) -> DayRange:
     """Return the days of the sample lake at `root`, first made over `days` if there is none; a lake
     without the sample's marker is left alone. Raises SettingsError for another's lake, and for one
     that was made with another engine than `engine`."""
-    refuse_foreign(root)
+    refuse_foreign_lake(root)
     known = samples.sample_days(root)
     if known is None and root.exists() and any(root.iterdir()):
-        raise samples.not_ours(root)
+        raise samples.not_a_sample_error(root)
     if known is not None and not new:
         if engine not in (None, has := load_settings(root).spark.engine):
             raise SettingsError(
                 f"the sample lake {root}",
-                f"its engine is {scrub(has)}, not {engine}",
+                f"its engine is {scrub_secrets(has)}, not {engine}",
                 "Nothing was done",
                 f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its '
                 "days stay as they are",
@@ -98,13 +100,13 @@ def prepare(root: Path, days: DayRange, new: bool, engine: str | None = None) ->
         remark(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
         return known
     if known is not None:
-        _remove(root)
+        _remove_sample(root)
     samples.make_sample(root, days, engine or "embedded")
     remark(f"Made the sample lake {root}: {days}, {len(days)} days.")
     return days
 
 
-def _remove(root: Path) -> None:
+def _remove_sample(root: Path) -> None:
     """Remove the old sample, its server first and its marker last: an interrupted removal can be
     done again."""
     stop_server(root)
@@ -116,18 +118,19 @@ def _remove(root: Path) -> None:
     (root / MARKER).unlink()
 
 
-def _draw(
+def _draw_outcomes(
     lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]
 ) -> None:
-    from backfill_assets.cli.dagster_home import lake_words
+    from backfill_assets.cli.dagster_home import lake_option_text
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
-    rows: list[list[object]] = [[line[0].day, *(_cell(d) for d in line)] for line in lines]
+    rows: list[list[object]] = [[line[0].day, *(_state_cell(d) for d in line)] for line in lines]
     rows.append(["all", *(sum(d.rows or 0 for d in column) for column in report.tables.values())])
     draw_table(["rows of", *report.tables], rows)
     click.echo()
     draw_table(
-        ["lines", "in quarantine because"], [[n, reason] for reason, n in kinds(refused).shown]
+        ["lines", "in quarantine because"],
+        [[n, reason] for reason, n in reason_kinds(refused).shown],
     )
     click.echo()
     names = [t.table for t in outcomes[0].tables]
@@ -145,7 +148,7 @@ def _draw(
     took.append(["the whole run", *(f"{o.seconds:.1f} s" for o in outcomes)])
     draw_table(["table", "first run", "again"], took)
     click.echo()
-    words, table, day = lake_words(lake), [*report.tables][:2][-1], lines[-1][0].day
+    words, table, day = lake_option_text(lake), [*report.tables][:2][-1], lines[-1][0].day
     week = f"--from {max(lines[0][0].day, day - timedelta(days=6))} --to {day}"
     click.echo(f"See both runs in Dagster:  backfill-assets {words}ui")
     click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
@@ -154,10 +157,12 @@ def _draw(
     )
 
 
-def _cell(day: DayStatus) -> str:
+def _state_cell(day: DayStatus) -> str:
     """Return the rows, and the state where it is not fresh."""
     return (
-        number(day.rows) if day.state.value == "fresh" else f"{day.state.value} {number(day.rows)}"
+        number_text(day.rows)
+        if day.state.value == "fresh"
+        else f"{day.state.value} {number_text(day.rows)}"
     )
 
 
@@ -170,10 +175,10 @@ def example(name: str | None) -> None:
 
     Each tells in its STEPS.md what it shows, which commands to run, and what comes out.
     """
-    known = examples()
+    known = example_titles()
     if name is None:
         hint = "`backfill-assets example NAME --lake DIR` makes one; its STEPS.md leads through it."
-        answer(known, [TextTable(("example", "shows"), [*known.items()]), hint])
+        write_answer(known, [TextTable(("example", "shows"), [*known.items()]), hint])
         return
     root = lake_root()
     make_example(name, root)
@@ -182,4 +187,4 @@ def example(name: str | None) -> None:
         "its own."
     )
     document = {"example": name, "lake": str(root), "steps": str(root / STEPS)}
-    answer(document, [f"made {root}: {known[name]}", read])
+    write_answer(document, [f"made {root}: {known[name]}", read])

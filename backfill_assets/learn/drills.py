@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.engines.server import ensure_server, release
+from backfill_assets.engines.server import ensure_server, release_server
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
@@ -26,9 +26,9 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import state_tags
 from backfill_assets.learn.lab_lakes import (
     LONG_AGO,
-    append,
+    append_foreign_rows,
     first_events,
-    half_commit,
+    leave_half_commit,
     replace_by_day,
 )
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -39,7 +39,7 @@ CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and not
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedFault:
     """A fault."""
 
     symptom: str  # the alert
@@ -49,23 +49,23 @@ class Planted:
     restores: bool = True  # whether the earlier rows are right; else the new deliveries' are
 
 
-def kill_mid_commit(lake: Lake) -> Planted:
+def kill_mid_commit(lake: Lake) -> PlantedFault:
     """A machine lost its power as it committed."""
     table = first_events(lake).name
-    half_commit(lake, table)
+    leave_half_commit(lake, table)
     news = (
         f"ALERT a run was cut off by a power failure. PAGE every command that reads {table} ends "
         "with an error."
     )
     mend = f"`backfill-assets mend {table}` shows what it would do, `--yes` does it"
-    return Planted(
+    return PlantedFault(
         news, frozenset({table, "log"}), ("`backfill-assets doctor` reads every log", mend)
     )
 
 
-def server_dies(lake: Lake) -> Planted:
+def server_dies(lake: Lake) -> PlantedFault:
     """The engine's process is killed while a file waits."""
-    _resent(lake, 1, newest=True)
+    _resend_files(lake, 1, newest=True)
     if (engine := LakeSession(lake).engine).has_server:
         os.kill(ensure_server(lake.root, engine).process.pid, signal.SIGKILL)
     news = "ALERT the nightly run failed: the engine does not answer. PAGE days wait to be loaded."
@@ -73,19 +73,19 @@ def server_dies(lake: Lake) -> Planted:
         "`backfill-assets server status` and LAKE/.server/server.log",
         f"a run starts a new server: {CATCH_UP}",
     )
-    return Planted(news, frozenset({"server", "engine"}), hints, restores=False)
+    return PlantedFault(news, frozenset({"server", "engine"}), hints, restores=False)
 
 
-def disk_full(lake: Lake) -> Planted:
+def disk_full(lake: Lake) -> PlantedFault:
     """The engine's process may write no more bytes, as on a full disk or quota, while a file
     waits."""
     engine = LakeSession(lake).engine
     if sys.platform != "linux" or not engine.has_server:
-        raise _not_here(lake, "only on Linux the lake's own server can be given a limit")
-    _resent(lake, 1, newest=True)
+        raise _unplantable_error(lake, "only on Linux the lake's own server can be given a limit")
+    _resend_files(lake, 1, newest=True)
     server = ensure_server(lake.root, engine).process.pid
     resource.prlimit(server, resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
-    release(lake.root)  # else `server stop` would be refused because of this process
+    release_server(lake.root)  # else `server stop` would be refused because of this process
     news = "ALERT the nightly run failed: the engine cannot write. PAGE days wait to be loaded."
     hints = (
         "`backfill-assets catch-up` says why; is it the disk (`df LAKE`), or a limit of the "
@@ -94,12 +94,14 @@ def disk_full(lake: Lake) -> Planted:
         "`backfill-assets server stop` ends the limit, as the next server has none; then "
         f"{CATCH_UP}",
     )
-    return Planted(news, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False)
+    return PlantedFault(
+        news, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False
+    )
 
 
-def duplicates(lake: Lake) -> Planted:
+def duplicates(lake: Lake) -> PlantedFault:
     """A sender delivers a file again under another name."""
-    (file,) = _resent(lake, 1, newest=True)
+    (file,) = _resend_files(lake, 1, newest=True)
     news = (
         "ALERT the sender: 'we resent our newest file by mistake, please ignore it'. PAGE a day "
         "is stale."
@@ -108,7 +110,7 @@ def duplicates(lake: Lake) -> Planted:
         'delete it, then `backfill-assets landing accept --note "resent"` takes it out of the '
         "ledger"
     )
-    return Planted(
+    return PlantedFault(
         news,
         frozenset({file.name, file.stem}),
         ("`ls -t LAKE/landing` or `scan`: which?", accept),
@@ -116,19 +118,19 @@ def duplicates(lake: Lake) -> Planted:
     )
 
 
-def late_burst(lake: Lake) -> Planted:
+def late_burst(lake: Lake) -> PlantedFault:
     """Files of the oldest days come again."""
-    files = _resent(lake, 3, newest=False)
+    files = _resend_files(lake, 3, newest=False)
     news = f"ALERT {len(files)} files arrived for days that closed long ago. PAGE days are stale."
     hints = (
         "`backfill-assets status --stale --why` names the days",
         f"{CATCH_UP}; --force would touch every day",
     )
     seen = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
-    return Planted(news, seen, hints, restores=False)
+    return PlantedFault(news, seen, hints, restores=False)
 
 
-def bad_code(lake: Lake) -> Planted:
+def bad_code(lake: Lake) -> PlantedFault:
     """A release, withdrawn since, wrote half of the rows of the last days."""
     contract, days = first_events(lake), _last_days(lake, 3)
     pipeline = chosen_pipeline(lake)
@@ -156,16 +158,16 @@ def bad_code(lake: Lake) -> Planted:
         "code"
     )
     which = "`backfill-assets audit`: which days did that code write?"
-    return Planted(news, frozenset({contract.name, *map(str, days)}), (which, again))
+    return PlantedFault(news, frozenset({contract.name, *map(str, days)}), (which, again))
 
 
-def wrong_select(lake: Lake) -> Planted:
+def wrong_select(lake: Lake) -> PlantedFault:
     """An edit of lake.toml maps events to the day after theirs."""
     path = lake.root / FILE_NAME
     text = path.read_text(encoding="utf-8")
     wrong = re.sub(r" AS event_ts\b", " + INTERVAL 1 DAY AS event_ts", text, count=1)
     if wrong == text:
-        raise _not_here(lake, "its select has no `… AS event_ts`")
+        raise _unplantable_error(lake, "its select has no `… AS event_ts`")
     path.with_name("lake.toml.yesterday").write_text(text, encoding="utf-8")
     path.write_text(wrong, encoding="utf-8")
     news = (
@@ -177,13 +179,13 @@ def wrong_select(lake: Lake) -> Planted:
         "put `select` back; load nothing: a plan over these days would move every event to "
         "another day",
     )
-    return Planted(news, frozenset({"event_ts", "select"}), hints)
+    return PlantedFault(news, frozenset({"event_ts", "select"}), hints)
 
 
-def foreign_write(lake: Lake) -> Planted:
+def foreign_write(lake: Lake) -> PlantedFault:
     """Another program appends the newest day's rows once more."""
     contract, (day,) = first_events(lake), _last_days(lake, 1)
-    append(
+    append_foreign_rows(
         lake,
         contract,
         lake.store.rows(contract.name, where=f"{contract.day_column} = DATE '{day}'"),
@@ -195,16 +197,16 @@ def foreign_write(lake: Lake) -> Planted:
         "`backfill-assets status --stale --why`, or `doctor`",
         f"`backfill-assets backfill --from {day} --to {day}`",
     )
-    return Planted(news, frozenset({contract.name, str(day)}), hints)
+    return PlantedFault(news, frozenset({contract.name, str(day)}), hints)
 
 
-def skew(lake: Lake) -> Planted:
+def skew(lake: Lake) -> PlantedFault:
     """A bound on the greatest key refuses a day that arrives."""
     table, path = first_events(lake).name, lake.root / FILE_NAME
     if f"[gates.tables.{table}]" in (text := path.read_text(encoding="utf-8")):
-        raise _not_here(lake, f"it has [gates.tables.{table}] of its own")
+        raise _unplantable_error(lake, f"it has [gates.tables.{table}] of its own")
     path.write_text(f"{text}\n[gates.tables.{table}]\nmax_key_share = 0.02\n", encoding="utf-8")
-    _resent(lake, 1, newest=True)
+    _resend_files(lake, 1, newest=True)
     news = (
         "ALERT the nightly run failed: a check refused a day. PAGE it is stale. Its rows are said "
         "to be right."
@@ -213,10 +215,10 @@ def skew(lake: Lake) -> Planted:
         "run `backfill-assets catch-up`: which check, which key?",
         'skew = "warn" beside max_key_share, catch-up',
     )
-    return Planted(news, frozenset({table, "max_key_share", "key"}), hints, restores=False)
+    return PlantedFault(news, frozenset({table, "max_key_share", "key"}), hints, restores=False)
 
 
-PLANTS: dict[str, Callable[[Lake], Planted]] = {
+PLANTS: dict[str, Callable[[Lake], PlantedFault]] = {
     plant.__name__.replace("_", "-"): plant
     for plant in (
         kill_mid_commit,
@@ -236,18 +238,18 @@ def _last_days(lake: Lake, count: int) -> list[date]:
     contract = first_events(lake)
     latest = lake.store.view(contract.name, contract.day_column).latest
     if len(days := sorted(d for d, r in latest.items() if r.entry.rows)) < count:
-        raise _not_here(lake, f"{contract.name} has rows of {len(days)} day(s)")
+        raise _unplantable_error(lake, f"{contract.name} has rows of {len(days)} day(s)")
     return days[-count:]
 
 
-def _resent(lake: Lake, count: int, newest: bool) -> list[Path]:
+def _resend_files(lake: Lake, count: int, newest: bool) -> list[Path]:
     """Deliver some landed files again, with other bytes and the same rows."""
     pattern = next(iter(lake.settings.delivered.values())).files
     landed = sorted((f for f in lake.root.glob(pattern) if f.suffix in TEXT), reverse=newest)[
         :count
     ]
     if len(landed) < count:
-        raise _not_here(lake, f"{pattern} matches {len(landed)} text file(s)")
+        raise _unplantable_error(lake, f"{pattern} matches {len(landed)} text file(s)")
     again = [file.with_name(f"{file.stem}-again{file.suffix}") for file in landed]
     for file, copy in zip(landed, again, strict=True):
         copy.write_bytes(file.read_bytes() + b"\n")
@@ -256,7 +258,7 @@ def _resent(lake: Lake, count: int, newest: bool) -> list[Path]:
     return again
 
 
-def _not_here(lake: Lake, why: str) -> SettingsError:
+def _unplantable_error(lake: Lake, why: str) -> SettingsError:
     fix = "Take another drill, or --sample: it drills on a lake of its own"
     return SettingsError(
         f"the lake {lake.root}", f"this drill cannot be planted: {why}", "Nothing was planted", fix

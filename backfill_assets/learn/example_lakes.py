@@ -22,8 +22,8 @@ from typing import Any
 
 import backfill_assets.learn.examples as package
 from backfill_assets.kernel.core.addresses import address_of, bucket_address
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of, midnight
-from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of_day, midnight
+from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown_names
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, lake_model
 from backfill_assets.learn.examples.stories import STORIES
 from backfill_assets.learn.examples.streams import STREAMS
@@ -66,9 +66,9 @@ class Delivery:
         """The row as a JSON line; `number` is unique in the whole sample."""
         body = {
             "delivery": number,
-            "received_at": _text(self.received),
-            "version_at": _text(self.version),
-            "ordered_at": _text(self.ordered) if self.ordered else None,
+            "received_at": _moment_text(self.received),
+            "version_at": _moment_text(self.version),
+            "ordered_at": _moment_text(self.ordered) if self.ordered else None,
             "order_id": self.order,
             "op": self.op,
             "customer": self.customer,
@@ -86,7 +86,7 @@ def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
     arrived: dict[date, list[Delivery]] = defaultdict(list)
     for number in range(days):
         day = first + ONE_DAY * number
-        for delivery in _day_of_orders(chance, day, first) if day != quiet else ():
+        for delivery in _orders_of_day(chance, day, first) if day != quiet else ():
             # Nothing arrives on the quiet day either: the line was down, and it all came the day
             # after.
             held = delivery.received.date() == quiet
@@ -100,17 +100,17 @@ def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
         for delivery in sorted(arrived[day], key=lambda d: (d.received, d.order, d.version)):
             counted += 1
             lines.append(delivery.line(counted))
-        files |= _day_of_files(chance, day, lines, (day - first).days, first)
+        files |= _files_of_day(chance, day, lines, (day - first).days, first)
     again = sorted(files)[days // 3]
     return {**files, again.replace(".jsonl", "-resent.jsonl"): files[again]}
 
 
-def _day_of_orders(chance: random.Random, day: date, first: date) -> Iterator[Delivery]:
+def _orders_of_day(chance: random.Random, day: date, first: date) -> Iterator[Delivery]:
     for number in range(chance.randint(*ORDERS_A_DAY)):
         ordered = midnight(day) + timedelta(
             seconds=chance.randrange(86_400), microseconds=chance.randrange(1_000_000)
         )
-        received = ordered + timedelta(seconds=1 + chance.random() * _delay(chance))
+        received = ordered + timedelta(seconds=1 + chance.random() * _drawn_delay(chance))
         hot = chance.random() < HOT_SHARE
         customer = (
             HOT_CUSTOMER
@@ -128,10 +128,10 @@ def _day_of_orders(chance: random.Random, day: date, first: date) -> Iterator[De
             int(chance.random() < 0.08),
         )
         yield order
-        yield from _later(chance, order, first)
+        yield from _later_deliveries(chance, order, first)
 
 
-def _delay(chance: random.Random) -> float:
+def _drawn_delay(chance: random.Random) -> float:
     drawn = chance.random()
     for share, seconds in LATENESS:
         if drawn < share:
@@ -140,7 +140,7 @@ def _delay(chance: random.Random) -> float:
     return LATENESS[-1][1]
 
 
-def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Delivery]:
+def _later_deliveries(chance: random.Random, order: Delivery, first: date) -> Iterator[Delivery]:
     """What arrives about an order afterwards: corrections, moves to the day before, deletes."""
     drawn = chance.random()
     after = timedelta(seconds=60 + chance.random() * 4 * 86_400)
@@ -162,14 +162,14 @@ def _later(chance: random.Random, order: Delivery, first: date) -> Iterator[Deli
         yield replace(changed, op="delete", ordered=None, customer=None, amount=None, returned=None)
 
 
-def _day_of_files(
+def _files_of_day(
     chance: random.Random, day: date, lines: list[str], place: int, first: date
 ) -> dict[str, str]:
     """The day's lines in one file or two, some of them repeated, and the unusable lines for the day
     number `place`."""
     repeated = [line for line in lines if chance.random() < 0.02]
     cut = len(lines) if place % SECOND_FILE_EVERY else len(lines) * 2 // 3
-    parts = [lines[:cut] + _unusable(day, place, first), lines[cut:] + repeated]
+    parts = [lines[:cut] + _unusable_lines(day, place, first), lines[cut:] + repeated]
     if cut == len(lines):
         parts = [parts[0] + repeated]
     names = [
@@ -178,7 +178,7 @@ def _day_of_files(
     return {name: "\n".join(part) + "\n" for name, part in zip(names, parts, strict=True)}
 
 
-def _unusable(day: date, place: int, first: date) -> list[str]:
+def _unusable_lines(day: date, place: int, first: date) -> list[str]:
     """Lines that can never become deliveries, one kind per day of the week."""
     noon = midnight(day) + timedelta(hours=12)
     good = Delivery(noon, noon, noon, f"order-{day:%Y%m%d}-bad", "upsert", "customer-002", 500, 0)
@@ -197,7 +197,7 @@ def _unusable(day: date, place: int, first: date) -> list[str]:
     return kinds.get(place % 7, [])
 
 
-def _text(moment: datetime) -> str:
+def _moment_text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
@@ -218,7 +218,7 @@ SETTINGS: Mapping[str, Any] = {
 }
 
 
-def examples() -> dict[str, str]:
+def example_titles() -> dict[str, str]:
     """Return the title of every example's steps, by the example's name."""
     steps = {
         path.parent.name.replace("_", "-"): path.read_text(encoding="utf-8")
@@ -230,8 +230,8 @@ def examples() -> dict[str, str]:
 def make_example(name: str, root: Path) -> None:
     """Make the lake of an example at `root`; raises SettingsError for unknown names and a folder
     that is not empty."""
-    known = examples()
-    refuse_unknown("example", [name], known, "Nothing was made")
+    known = example_titles()
+    refuse_unknown_names("example", [name], known, "Nothing was made")
     _refuse_in_bucket(root, "examples are made as", "Name a folder with --lake")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise SettingsError(
@@ -247,10 +247,10 @@ def make_example(name: str, root: Path) -> None:
         name, dict[str, str]
     )  # one without a generator makes its files by a step
     for place, text in generated().items():
-        _write(root / place, text, DELIVERED)
+        _write_delivered(root / place, text, DELIVERED)
 
 
-def _write(path: Path, text: str, delivered: float) -> None:
+def _write_delivered(path: Path, text: str, delivered: float) -> None:
     """Write a file as if it had been delivered at that time (seconds since 1970)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -264,7 +264,7 @@ def days_until(today: date, days: int = DAYS) -> DayRange:
 
 def sample_settings(days: DayRange) -> LakeSettings:
     """Return the settings of a sample of these days, without a file."""
-    settings: LakeSettings = lake_model().model_validate(tomllib.loads(_toml(days)))
+    settings: LakeSettings = lake_model().model_validate(tomllib.loads(_sample_toml(days)))
     return settings
 
 
@@ -272,22 +272,24 @@ def make_sample(root: Path, days: DayRange, engine: str = "embedded") -> None:
     """Make the sample lake of these days; raises SettingsError for a folder that is not empty."""
     _refuse_in_bucket(root, "samples are made as", "Name a folder with --lake")
     if root.exists() and any(root.iterdir()):
-        raise not_ours(root)
+        raise not_a_sample_error(root)
     root.mkdir(parents=True, exist_ok=True)
     (root / MARKER).write_text(
         json.dumps({"first": str(days.start), "end": str(days.end)}) + "\n", encoding="utf-8"
     )
     for name, text in sample_files(days.start, len(days)).items():
         path = root / "landing" / name
-        _write(path, text, end_of(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp())
-    (root / FILE_NAME).write_text(_toml(days, engine), encoding="utf-8")
+        _write_delivered(
+            path, text, end_of_day(date.fromisoformat(path.stem[len("orders-") :][:10])).timestamp()
+        )
+    (root / FILE_NAME).write_text(_sample_toml(days, engine), encoding="utf-8")
 
 
-def _toml(days: DayRange, engine: str = "embedded") -> str:
+def _sample_toml(days: DayRange, engine: str = "embedded") -> str:
     return lake_toml({**SETTINGS, "start_date": days.start, "engine": engine})
 
 
-def not_ours(root: Path) -> SettingsError:
+def not_a_sample_error(root: Path) -> SettingsError:
     """Return the error about a folder that is no sample."""
     return SettingsError(
         f"the lake {root}",

@@ -19,12 +19,12 @@ from sqlglot.dialects.spark import Spark
 
 from backfill_assets.intake.csv_records import CsvRecords
 from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
-from backfill_assets.intake.files import LandedFile, opened
+from backfill_assets.intake.files import LandedFile, opened_file
 from backfill_assets.intake.text_lines import GZIP_MAGIC, Limits, Unreadable
 from backfill_assets.kernel.core.payload import TAKEN
 from backfill_assets.kernel.core.unsteady import BARE
-from backfill_assets.kernel.tables.embedded import literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 
 ENOUGH = 0.9  # of the values of a text column must read as a type
 KEYS = re.compile(r"(?:^|_)(?:id|key|uuid|guid|no|number|code)$")
@@ -133,7 +133,7 @@ class FileColumn:
 
 def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
     """The column, with the type that nearly all of its values read as; blank ones say nothing."""
-    value = f"nullif(trim(CAST({quoted(name)} AS VARCHAR)), '')"
+    value = f"nullif(trim(CAST({quoted_name(name)} AS VARCHAR)), '')"
     tests = {
         "BOOLEAN": "v IN ('true', 'false')",
         "BIGINT": f"regexp_full_match(v, '{WHOLE}')",
@@ -143,7 +143,7 @@ def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColum
         "TIMESTAMP": f"regexp_full_match(v, '{TIME}') AND try_cast(v AS TIMESTAMPTZ) IS NOT NULL",
     }
     words = {
-        w: f"lower(v) IN ({', '.join(map(literal, sum(known.values(), ())))})"
+        w: f"lower(v) IN ({', '.join(map(sql_literal, sum(known.values(), ())))})"
         for w, known in OPS.items()
     }
     conditions = [
@@ -165,7 +165,7 @@ def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColum
     is_text = kind == "VARCHAR"
     return FileColumn(
         name,
-        next(fitting, "STRING") if is_text else _type_of(kind),
+        next(fitting, "STRING") if is_text else _payload_type(kind),
         is_text,
         distinct,
         is_text and nested > ENOUGH * filled,
@@ -181,11 +181,11 @@ def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColum
     )
 
 
-def _type_of(kind: str) -> str:
+def _payload_type(kind: str) -> str:
     if kind.endswith("[]"):
         return (
             f"ARRAY<{inner}>"
-            if (inner := _type_of(kind[:-2])) and not inner.startswith("ARRAY")
+            if (inner := _payload_type(kind[:-2])) and not inner.startswith("ARRAY")
             else ""
         )
     return SPARKS.get(kind, kind if kind.startswith("DECIMAL") else "")
@@ -201,7 +201,7 @@ def plain_name(text: str) -> str:
     )
 
 
-def free_name(text: str, taken: Collection[str]) -> str:
+def unused_name(text: str, taken: Collection[str]) -> str:
     """A name for a column of the lake that is neither taken nor one of the tables' own."""
     name = plain_name(text)
     name = f"own_{name}" if name in TAKEN or not name[:1].isalpha() else name
@@ -209,7 +209,7 @@ def free_name(text: str, taken: Collection[str]) -> str:
     return next(n for n in names if n not in taken)
 
 
-def ticked(name: str) -> str:
+def quoted_for_spark(name: str) -> str:
     """A column's name as `select` may have it: in backticks unless it is a plain word that SQL does
     not keep."""
     keeps = name.upper() in Spark.Tokenizer.KEYWORDS or name.lower() in RESERVED | BARE
@@ -217,14 +217,14 @@ def ticked(name: str) -> str:
     return name if is_plain else "`" + name.replace("`", "``") + "`"
 
 
-def in_spark(column: FileColumn, role: str) -> str:
+def role_expression(column: FileColumn, role: str) -> str:
     """Spark SQL that turns the column into the delivery's column of this `role`."""
-    name = ticked(column.name)
+    name = quoted_for_spark(column.name)
     if role == "op":
         if column.ops == "plain":
             return name
         cases = (
-            f"WHEN lower(trim({name})) IN ({', '.join(map(literal, given))}) THEN '{op}'"
+            f"WHEN lower(trim({name})) IN ({', '.join(map(sql_literal, given))}) THEN '{op}'"
             for op, given in OPS[column.ops].items()
         )
         return f"CASE {' '.join(cases)} END"
@@ -241,20 +241,22 @@ COMMAS = Dialect(numbers=("any",), decimal=",", thousands=".")
 Columns = Mapping[str, Sequence[str]]
 
 
-def first_dialect(files: Sequence[LandedFile], form: str) -> Dialect:
+def guessed_dialect(files: Sequence[LandedFile], form: str) -> Dialect:
     """How files of text are written, by their beginnings; as plain files are where these say
     nothing else, or no one thing. Parts of an encoding that is not seen, or of several, are set
     aside by name when the files are read."""
     if form == "parquet":
         return PLAIN_TEXT
-    heads = [_head(f) for f in files]
+    heads = [_file_head(f) for f in files]
     encoding = next(
-        (e for e in ("utf-8", "utf-16", "cp1252") if all(_is_in(h, e) for h in heads)), "utf-8"
+        (e for e in ("utf-8", "utf-16", "cp1252") if all(_is_encoded_as(h, e) for h in heads)),
+        "utf-8",
     )
     if form != "csv":
         return Dialect(encoding=encoding)
     read = {
-        s: [_columns(h, Dialect(separator=s, encoding=encoding)) for h in heads] for s in SEPARATORS
+        s: [_column_texts(h, Dialect(separator=s, encoding=encoding)) for h in heads]
+        for s in SEPARATORS
     }
     fit = [s for s, found in read.items() if found and all(len(columns) > 1 for columns in found)]
     if len(fit) != 1 or fit == [","]:
@@ -279,9 +281,9 @@ def first_dialect(files: Sequence[LandedFile], form: str) -> Dialect:
     )
 
 
-def _head(file: LandedFile) -> bytes:
+def _file_head(file: LandedFile) -> bytes:
     """The first bytes of a file, unpacked; whole signs of two bytes."""
-    with opened(file) as descriptor:
+    with opened_file(file) as descriptor:
         head = os.read(descriptor, SEEN_BYTES)
     if head.startswith(GZIP_MAGIC):
         with suppress(zlib.error):
@@ -289,7 +291,7 @@ def _head(file: LandedFile) -> bytes:
     return head[: len(head) // 2 * 2] if len(head) == SEEN_BYTES else head
 
 
-def _is_in(head: bytes, encoding: str) -> bool:
+def _is_encoded_as(head: bytes, encoding: str) -> bool:
     """Whether the bytes can be text of this encoding; a last sign may be cut off."""
     if encoding == "utf-16" and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
@@ -300,7 +302,7 @@ def _is_in(head: bytes, encoding: str) -> bool:
     return True
 
 
-def _columns(head: bytes, dialect: Dialect) -> Columns:
+def _column_texts(head: bytes, dialect: Dialect) -> Columns:
     """The texts of the usable records per column; none where a dialect does not fit."""
     found, rows, bad = dict[str, list[str]](), 0, 0
     with suppress(Unreadable):

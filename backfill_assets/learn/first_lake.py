@@ -16,21 +16,21 @@ from backfill_assets.engines.lake_session import LakeSession, explaining_losses
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.landings import list_files
 from backfill_assets.intake.listing import EXTENSIONS
-from backfill_assets.kernel.core.errors import SettingsError, section_of
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.errors import SettingsError, source_section
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, lake_model
-from backfill_assets.learn.first_columns import KEYS, ticked
-from backfill_assets.learn.first_source import FirstSource, first_source
+from backfill_assets.learn.first_columns import KEYS, quoted_for_spark
+from backfill_assets.learn.first_source import FirstSource, guessed_source
 from backfill_assets.learn.new_lake import lake_toml
-from backfill_assets.plans.moves import tried
+from backfill_assets.plans.moves import trial_scan
 
 SHOWN = 10  # deliveries
 NUMBERS = ("BIGINT", "INT", "DECIMAL")
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandedFiles:
     """The files that a glob finds, and their format."""
 
     glob: str
@@ -52,30 +52,30 @@ class Preview:
     refused: dict[str, int]  # rows by the reason for which they would go to quarantine
 
 
-def landed_form(root: Path, form: str | None, files: str | None) -> Landed | None:
+def landed_form(root: Path, form: str | None, files: str | None) -> LandedFiles | None:
     """The glob, the format and the files that lie there; of several formats the one with most
     files. None if no file is there yet. `form` and `files` (a glob) narrow the search. Raises
     SettingsError for a bad glob."""
-    candidates = list[Landed]()
+    candidates = list[LandedFiles]()
     for known, extensions in EXTENSIONS.items():
         for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
             if form in (None, known) and (
                 matching := [f for f in list_files(glob, root, known).files if f.size]
             ):
-                candidates.append(Landed(glob, known, matching))
+                candidates.append(LandedFiles(glob, known, matching))
     return max(
         candidates, key=lambda c: (sum(map(c.is_named_so, c.files)), len(c.files)), default=None
     )
 
 
-def first_sources(
-    landed: Mapping[str, Landed], chosen: Mapping[str, str]
+def guessed_sources(
+    landed: Mapping[str, LandedFiles], chosen: Mapping[str, str]
 ) -> dict[str, FirstSource]:
     """Return what the files of each source suggest. `chosen` as in `first_source`; each of several
     sources takes its own columns. Raises SettingsError as it does."""
     if len(landed) == 1:
-        return {name: first_source(one.files, one.form, chosen) for name, one in landed.items()}
-    alone = {name: first_source(one.files, one.form, {}) for name, one in landed.items()}
+        return {name: guessed_source(one.files, one.form, chosen) for name, one in landed.items()}
+    alone = {name: guessed_source(one.files, one.form, {}) for name, one in landed.items()}
     columns = {name: {c.name.lower() for c in guess.columns} for name, guess in alone.items()}
     for role, column in chosen.items():
         if not any(column.lower() in known for known in columns.values()):
@@ -90,12 +90,12 @@ def first_sources(
     for name, one in landed.items():
         others = set[str]().union(*(known for other, known in columns.items() if other != name))
         own = {role: column for role, column in chosen.items() if column.lower() in columns[name]}
-        found[name] = first_source(one.files, one.form, own, others - keys)
+        found[name] = guessed_source(one.files, one.form, own, others - keys)
     return found
 
 
-def first_toml(
-    guesses: Mapping[str, FirstSource], landed: Mapping[str, Landed], values: Mapping[str, Any]
+def guessed_toml(
+    guesses: Mapping[str, FirstSource], landed: Mapping[str, LandedFiles], values: Mapping[str, Any]
 ) -> str:
     """The commented `lake.toml` with these sources and, over a payload of its own, a first feature
     and label of the first source. `values` as in `lake_toml`; what they name wins. Raises
@@ -110,18 +110,23 @@ def first_toml(
     }
     text = lake_toml({**source, **values})
     if main:
-        sections = "\n".join(_section(name, g, landed[name].glob) for name, g in guesses.items())
-        text = _exchanged(text, "[source]", sections + "\n", "[features]")
+        sections = "\n".join(
+            _source_section(name, g, landed[name].glob) for name, g in guesses.items()
+        )
+        text = _with_lines_replaced(text, "[source]", sections + "\n", "[features]")
         text = text.replace('# source = "NAME" ', f"source = {json.dumps(main)} ")
     elif not guess.is_plain:
-        text = _exchanged(
-            text, "# [source.payload]", f"[source.payload]\n{_payload(guess)}", "# [source.dialect]"
+        text = _with_lines_replaced(
+            text,
+            "# [source.payload]",
+            f"[source.payload]\n{_payload_lines(guess)}",
+            "# [source.dialect]",
         )
     if not main and (dialect_keys := guess.dialect.declared):
-        text = _exchanged(
+        text = _with_lines_replaced(
             text,
             "# [source.dialect]",
-            f"[source.dialect]\n{_lines(dialect_keys)}",
+            f"[source.dialect]\n{_toml_lines(dialect_keys)}",
             "# Where deliveries come",
         )
     if not guess.is_plain:
@@ -130,24 +135,24 @@ def first_toml(
     return text
 
 
-def _section(name: str, guess: FirstSource, glob: str) -> str:
-    lines = _lines({"files": glob, "format": guess.form, "select": guess.select})
-    payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload(guess)}"
+def _source_section(name: str, guess: FirstSource, glob: str) -> str:
+    lines = _toml_lines({"files": glob, "format": guess.form, "select": guess.select})
+    payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload_lines(guess)}"
     dialect = (
-        f"[sources.{name}.dialect]\n{_lines(dialect_keys)}"
+        f"[sources.{name}.dialect]\n{_toml_lines(dialect_keys)}"
         if (dialect_keys := guess.dialect.declared)
         else ""
     )
     return f"[sources.{name}]\n{lines}{payload}{dialect}"
 
 
-def _lines(dialect_keys: Mapping[str, Any]) -> str:
+def _toml_lines(dialect_keys: Mapping[str, Any]) -> str:
     return "".join(
         f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in dialect_keys.items()
     )
 
 
-def _payload(guess: FirstSource) -> str:
+def _payload_lines(guess: FirstSource) -> str:
     return "".join(
         f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items()
     )
@@ -163,7 +168,7 @@ def _with_features(text: str, guess: FirstSource) -> str:
     ]
     wanted = [("events_7d", "count", "", 7)]
     wanted += [
-        (f"{n}_28d", "sum", f"of = {json.dumps(ticked(n))}\n", 28)
+        (f"{n}_28d", "sum", f"of = {json.dumps(quoted_for_spark(n))}\n", 28)
         for n in numbers
         if not KEYS.search(n)
     ][:2]
@@ -171,15 +176,15 @@ def _with_features(text: str, guess: FirstSource) -> str:
         f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{of}days = {days}\n'
         for name, agg, of, days in wanted
     )
-    text = _exchanged(
+    text = _with_lines_replaced(
         text, "windows_days", f"entity = {json.dumps([guess.entity])}\n", "cutoff_grace_hours"
     )
-    text = _exchanged(text, "# [[features.columns]]", f"{features}\n", "[labels]")
+    text = _with_lines_replaced(text, "# [[features.columns]]", f"{features}\n", "[labels]")
     label = 'label = "count_ahead() > 0"           # is there an event in the horizon?\n'
-    return _exchanged(text, "measure", label, "# label")
+    return _with_lines_replaced(text, "measure", label, "# label")
 
 
-def _exchanged(text: str, start: str, new: str, end: str) -> str:
+def _with_lines_replaced(text: str, start: str, new: str, end: str) -> str:
     """The text with `new` in place of the lines from `start` (how a line begins) to before
     `end`."""
     rows = text.splitlines(keepends=True)
@@ -189,7 +194,7 @@ def _exchanged(text: str, start: str, new: str, end: str) -> str:
 
 
 @explaining_losses()
-def trial(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dict[str, Preview]:
+def trial_load(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dict[str, Preview]:
     """Load the files that the guesses read by `text` as lake.toml, on its engine, up to the rows of
     `raw`; nothing is recorded. Raises SettingsError where a source has no usable row, or an
     expression is refused."""
@@ -201,7 +206,7 @@ def trial(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dict[str
         files = [f for f in guess.files if f.name not in guess.unreadable]
         header = ("event_key", "event_ts", "arrival_ts", "op", *guess.payload)
         found[name] = Preview(
-            header, *tried(LakeSession(lake.of_source(name)), files, header, SHOWN)
+            header, *trial_scan(LakeSession(lake.of_source(name)), files, header, SHOWN)
         )
         if sum(found[name].refused.values()) == found[name].rows:
             why = (
@@ -210,8 +215,8 @@ def trial(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dict[str
                 else "there is none"
             )
             raise SettingsError(
-                f"{section_of(name)} of the new lake.toml",
-                f"none of {found[name].rows:,} row(s) is usable by it: {plain(why)}",
+                f"{source_section(name)} of the new lake.toml",
+                f"none of {found[name].rows:,} row(s) is usable by it: {printable_text(why)}",
                 "No lake.toml was written",
                 "Name columns with --key, --event-ts, --arrival-ts, or the expressions with "
                 "--select",

@@ -21,23 +21,23 @@ from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.ingest import OWN_FIELDS, ingest
-from backfill_assets.intake.paths import BY_NUMBER, are_numbered, day_of
+from backfill_assets.intake.paths import BY_NUMBER, are_paths_numbered, day_of_path
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.tables.embedded import literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.learn.first_columns import (
     KEYS,
     TIMES,
     WHOLES,
     FileColumn,
-    first_dialect,
-    free_name,
-    in_spark,
+    guessed_dialect,
     plain_name,
+    quoted_for_spark,
     read_column,
-    ticked,
+    role_expression,
+    unused_name,
 )
 from backfill_assets.learn.first_times import other_times
 
@@ -125,16 +125,24 @@ class FirstSource:
         loaded."""
         types = {c.name: c for c in self.columns}
         parts = [
-            _aliased(role, in_spark(types[self.roles[role]], role))
+            _aliased_expression(role, role_expression(types[self.roles[role]], role))
             for role in MACHINERY
             if role in self.roles
         ]
         if self.numbered and not self.is_ordered:
             parts.insert(0, BY_NUMBER)
         if "arrival_ts" not in self.roles and not self.path_names_day:
-            parts.append(f"{in_spark(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts")
+            parts.append(
+                f"{role_expression(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts"
+            )
         return ", ".join(
-            [*parts, *(_aliased(ticked(name), ticked(c.name)) for name, c in self.payload.items())]
+            [
+                *parts,
+                *(
+                    _aliased_expression(quoted_for_spark(name), quoted_for_spark(c.name))
+                    for name, c in self.payload.items()
+                ),
+            ]
         )
 
     @property
@@ -164,7 +172,7 @@ class FirstSource:
         )
 
 
-def first_source(
+def guessed_source(
     files: Sequence[LandedFile], form: str, chosen: Mapping[str, str], shared: Collection[str] = ()
 ) -> FirstSource:
     """Return what the files suggest. `chosen`: roles that a person named (event_key, event_ts,
@@ -172,15 +180,15 @@ def first_source(
 
     Raises SettingsError where a role has no column or no file has rows.
     """
-    seen, unreadable, copies = _sample(files), dict[str, str](), list[str]()
-    dialect = first_dialect(seen, form)
+    seen, unreadable, copies = _sampled_files(files), dict[str, str](), list[str]()
+    dialect = guessed_dialect(seen, form)
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         for file in seen:
             copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
-            why = copy.refused or (_why_rowless(copy) if form != "parquet" else None)
+            why = copy.refused or (_rowless_reason(copy) if form != "parquet" else None)
             if why is None:
-                copies.append(literal(str(copy.parquet)))
+                copies.append(sql_literal(str(copy.parquet)))
             else:
                 unreadable[file.name] = why
         if not copies:
@@ -190,7 +198,9 @@ def first_source(
                 if form == "jsonl"
                 else "Correct the file"
             )
-            raise _unfit(name, f"it cannot be read: {why}", f"{fix}, or name its --format")
+            raise _unfit_file_error(
+                name, f"it cannot be read: {why}", f"{fix}, or name its --format"
+            )
         rows = (
             f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
         )
@@ -207,9 +217,9 @@ def first_source(
         )
         name = next(f.name for f in seen if f.name not in unreadable)
         forms = other_times(engine, columns)
-        roles = _roles(name, form, columns, chosen, forms)
-        payload, entity = _payload(columns, roles, chosen.get("entity"), shared)
-        start = _first_day(engine, name, roles["event_ts"], files, forms)
+        roles = _column_roles(name, form, columns, chosen, forms)
+        payload, entity = _payload_columns(columns, roles, chosen.get("entity"), shared)
+        start = _guessed_first_day(engine, name, roles["event_ts"], files, forms)
     return FirstSource(
         tuple(seen),
         len(files) - len(seen),
@@ -220,14 +230,14 @@ def first_source(
         payload,
         entity,
         start,
-        all(day_of(f.name) for f in files),
-        are_numbered(f.name for f in files),
+        all(day_of_path(f.name) for f in files),
+        are_paths_numbered(f.name for f in files),
         dialect,
         forms,
     )
 
 
-def _why_rowless(copy: StoredFile) -> str | None:
+def _rowless_reason(copy: StoredFile) -> str | None:
     """Why a text file gave no usable row: that of its first record, and what the file seems to
     hold; None if it gave one."""
     if copy.rows > copy.bad_rows:
@@ -243,7 +253,7 @@ def _why_rowless(copy: StoredFile) -> str | None:
     return f"{held.get(text[:1], '')}{reason}"
 
 
-def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
+def _sampled_files(files: Sequence[LandedFile]) -> list[LandedFile]:
     """The files to read, by name: the first, the last and others at equal distances, while they are
     not too large."""
     last, picked, size = len(files) - 1, list[int](), 0
@@ -254,7 +264,7 @@ def _sample(files: Sequence[LandedFile]) -> list[LandedFile]:
     return [files[at] for at in sorted(picked)]
 
 
-def _roles(
+def _column_roles(
     file: str,
     form: str,
     columns: Sequence[FileColumn],
@@ -264,20 +274,20 @@ def _roles(
     """The column of each role that one has, or that `chosen` names."""
     known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
     if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
-        raise _unfit(
+        raise _unfit_file_error(
             file,
             f"its header has no comma: {listed[0]}",
             "Separate its columns by one sign in all files",
         )
     for role, name in chosen.items():
         if name.lower() not in known:
-            raise _unfit(
+            raise _unfit_file_error(
                 file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}"
             )
     roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
     for role, names in ROLES.items():
         free = [known[n] for n in names if n in known and known[n].name not in roles.values()]
-        if role not in roles and (fits := [c for c in free if _fits(c, role)]):
+        if role not in roles and (fits := [c for c in free if _fits_role(c, role)]):
             roles[role] = fits[0].name
     if "event_ts" not in roles:  # the only time may be the version's, too
         times = sorted(
@@ -285,22 +295,22 @@ def _roles(
         )
         if forms and not times:
             why = f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}"
-            raise _unfit(
+            raise _unfit_file_error(
                 file,
                 why,
                 f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}',
             )
-        roles["event_ts"] = _first(file, "event_ts", times, listed)
+        roles["event_ts"] = _likeliest_name(file, "event_ts", times, listed)
     if "event_key" not in roles:
-        others = _namers(c for c in columns if c.name not in roles.values())
+        others = _naming_columns(c for c in columns if c.name not in roles.values())
         # a number that differs in every row may be a measure, and a corrected key is there twice
         maybe_measures = [c for c in columns[1:] if c.type in WHOLES and not _is_named(c.name)]
         likeliest = sorted(others, key=lambda c: (c in maybe_measures, -c.distinct))
-        roles["event_key"] = _first(file, "event_key", likeliest, listed)
+        roles["event_key"] = _likeliest_name(file, "event_key", likeliest, listed)
     return roles
 
 
-def _fits(column: FileColumn, role: str) -> bool:
+def _fits_role(column: FileColumn, role: str) -> bool:
     if role == "op":
         return column.ops != ""
     return (
@@ -308,7 +318,7 @@ def _fits(column: FileColumn, role: str) -> bool:
     )
 
 
-def _namers(columns: Iterable[FileColumn]) -> list[FileColumn]:
+def _naming_columns(columns: Iterable[FileColumn]) -> list[FileColumn]:
     """The columns that may name something: by their names, else all texts and whole numbers."""
     fit = [
         c
@@ -323,17 +333,19 @@ def _is_named(column: str) -> bool:
     return KEYS.search(plain_name(column)) is not None
 
 
-def _first(file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]) -> str:
+def _likeliest_name(
+    file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]
+) -> str:
     for column in columns:
         return column.name
     fix = (
         f"Name it with --{'key' if role == 'event_key' else role.replace('_', '-')}: one of "
         f"{', '.join(known)}"
     )
-    raise _unfit(file, f"no column of it looks like {role}", fix)
+    raise _unfit_file_error(file, f"no column of it looks like {role}", fix)
 
 
-def _payload(
+def _payload_columns(
     columns: Sequence[FileColumn],
     roles: Mapping[str, str],
     entity: str | None,
@@ -349,23 +361,25 @@ def _payload(
             and column.type
             and (not column.is_index or column.name == entity)
         ):
-            named[free_name(column.name, named)] = column
+            named[unused_name(column.name, named)] = column
     own = next(c for c in columns if c.name == roles["event_key"])
     both = [
         c
         for c in named.values()
         if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested
     ]
-    candidates = both or _namers(named.values()) or [own]
+    candidates = both or _naming_columns(named.values()) or [own]
     first = min(
         candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name))
     )
     chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), first)
-    name = next((n for n, c in named.items() if c is chosen), None) or free_name(chosen.name, named)
+    name = next((n for n, c in named.items() if c is chosen), None) or unused_name(
+        chosen.name, named
+    )
     return {**named, name: chosen}, name
 
 
-def _first_day(
+def _guessed_first_day(
     engine: "DuckDBPyConnection",
     file: str,
     event_ts: str,
@@ -374,25 +388,25 @@ def _first_day(
 ) -> date:
     """The first day of the events that were read, without outliers, or the first that a path
     names."""
-    moment = f"CAST(try_cast(CAST({quoted(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
+    moment = f"CAST(try_cast(CAST({quoted_name(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
     days = f"(SELECT CAST({moment} AS DATE) AS d FROM landed)"
     (usual,) = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchone() or (None,)
     if usual is None:
-        read = forms.get(event_ts, f"to_timestamp({ticked(event_ts)}, 'dd.MM.yyyy')")
+        read = forms.get(event_ts, f"to_timestamp({quoted_for_spark(event_ts)}, 'dd.MM.yyyy')")
         fix = f'Name another with --event-ts, or say --select "{read} AS event_ts, …"'
-        raise _unfit(file, f"no value of {event_ts} is a time of ISO 8601", fix)
+        raise _unfit_file_error(file, f"no value of {event_ts} is a time of ISO 8601", fix)
     earliest = usual - timedelta(days=EARLY_DAYS)
     first: date
     (first,) = engine.execute(
         f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'"
     ).fetchone() or (usual,)
-    named = [day for f in files if (day := day_of(f.name)) and day >= earliest]
+    named = [day for f in files if (day := day_of_path(f.name)) and day >= earliest]
     return min([first, *named])
 
 
-def _aliased(name: str, expression: str) -> str:
+def _aliased_expression(name: str, expression: str) -> str:
     return name if name == expression else f"{expression} AS {name}"
 
 
-def _unfit(file: str, why: str, fix: str) -> SettingsError:
+def _unfit_file_error(file: str, why: str, fix: str) -> SettingsError:
     return SettingsError(f"the landed file {file}", why, "No lake.toml was written", fix)

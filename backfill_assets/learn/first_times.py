@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from duckdb import DuckDBPyConnection
 
-from backfill_assets.kernel.tables.embedded import literal
-from backfill_assets.kernel.tables.fingerprints import quoted
-from backfill_assets.learn.first_columns import ENOUGH, TIMES, FileColumn, ticked
+from backfill_assets.kernel.tables.embedded import sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
+from backfill_assets.learn.first_columns import ENOUGH, TIMES, FileColumn, quoted_for_spark
 
 MOST_VALUES = 1000  # of a column that are looked at
 DAYS = (
@@ -48,16 +48,16 @@ def other_times(engine: DuckDBPyConnection, columns: Iterable[FileColumn]) -> di
     """
     found = dict[str, str]()
     for column in columns:
-        if column.type not in TIMES and (forms := _fitting(engine, column)):
+        if column.type not in TIMES and (forms := _fitting_readers(engine, column)):
             found[column.name] = " or ".join(forms)
     return found
 
 
-def _fitting(engine: DuckDBPyConnection, column: FileColumn) -> list[str]:
+def _fitting_readers(engine: DuckDBPyConnection, column: FileColumn) -> list[str]:
     """What reads nearly all values of the column."""
-    tests = _tests(column)
+    tests = _form_tests(column)
     counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
-    values = f"SELECT DISTINCT trim(CAST({quoted(column.name)} AS VARCHAR)) AS v FROM landed"
+    values = f"SELECT DISTINCT trim(CAST({quoted_name(column.name)} AS VARCHAR)) AS v FROM landed"
     some = f"SELECT v FROM ({values}) WHERE v <> '' ORDER BY hash(v) LIMIT {MOST_VALUES}"
     seen, *fit = (
         int(n)
@@ -66,13 +66,15 @@ def _fitting(engine: DuckDBPyConnection, column: FileColumn) -> list[str]:
     return [read for read, n in zip(tests, fit, strict=True) if seen and n >= ENOUGH * seen]
 
 
-def _tests(column: FileColumn) -> Mapping[str, str]:
+def _form_tests(column: FileColumn) -> Mapping[str, str]:
     """What reads a form, and DuckDB's condition for a text `v` of it."""
-    name, is_timely = ticked(column.name), TIMELY.search(column.name.lower()) is not None
+    name, is_timely = quoted_for_spark(column.name), TIMELY.search(column.name.lower()) is not None
     text = name if column.is_text else f"CAST({name} AS string)"
     whole = f"CAST({name} AS bigint)" if column.is_text else name
     patterns = [p for p in PATTERNS if is_timely or not p.startswith("yyyyMMdd")]
-    tests = {f"to_timestamp({text}, '{pattern}')": _is_of(pattern) for pattern in patterns}
+    tests = {
+        f"to_timestamp({text}, '{pattern}')": _pattern_condition(pattern) for pattern in patterns
+    }
     if is_timely:
         for unit, a_second in NUMBERS.items():
             moment = (
@@ -82,9 +84,10 @@ def _tests(column: FileColumn) -> Mapping[str, str]:
     return tests
 
 
-def _is_of(pattern: str) -> str:
+def _pattern_condition(pattern: str) -> str:
     digits = re.sub("[A-Za-z]", r"\\d", pattern.replace(".", r"\."))
     form = re.sub("|".join(IN_DUCKDB), lambda part: IN_DUCKDB[part.group()], pattern)
     return (
-        f"regexp_full_match(v, {literal(digits)}) AND try_strptime(v, {literal(form)}) IS NOT NULL"
+        f"regexp_full_match(v, {sql_literal(digits)}) AND try_strptime(v, {sql_literal(form)}) IS "
+        "NOT NULL"
     )

@@ -14,23 +14,23 @@ from typing import Any
 import click
 
 from backfill_assets.cli.common import DAY, lake_option, lake_root
-from backfill_assets.cli.drawing import draw_table, number, say
+from backfill_assets.cli.drawing import draw_table, number_text, say
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.ownership import refuse_foreign
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.ownership import refuse_foreign_lake
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import AlreadyThere, Place
 from backfill_assets.kernel.tables.folder import refuse_file
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.learn.first_columns import ticked
+from backfill_assets.learn.first_columns import quoted_for_spark
 from backfill_assets.learn.first_lake import (
-    Landed,
+    LandedFiles,
     Preview,
-    first_sources,
-    first_toml,
+    guessed_sources,
+    guessed_toml,
     landed_form,
-    trial,
+    trial_load,
 )
 from backfill_assets.learn.first_source import FirstSource
 from backfill_assets.learn.new_lake import lake_toml
@@ -90,10 +90,10 @@ def init(
     """
     root = lake_root()
     refuse_file(root)
-    refuse_foreign(root)
+    refuse_foreign_lake(root)
     place = place_at(root)
     if place.exists(FILE_NAME):
-        raise _exists(place)
+        raise _existing_file_error(place)
     named = {} if start_date is None else {"start_date": start_date}
     roles = {role: name for role, option in ROLES.items() if (name := columns[option]) is not None}
     if sources and (files or select):
@@ -101,16 +101,16 @@ def init(
             "--source names globs of its own: leave --files and --select out. Nothing was written."
         )
     globs = _named_globs(sources) or {"": files}
-    landed = {} if select is not None else _landed(root, form, globs)
+    landed = {} if select is not None else _landed_sources(root, form, globs)
     if not landed:
         _write_example(place, files, form, select, named)
         return
-    guesses = first_sources(landed, roles)
-    text = first_toml(guesses, landed, named)
+    guesses = guessed_sources(landed, roles)
+    text = guessed_toml(guesses, landed, named)
     say("Trying it on these files; an engine that is not up yet takes some seconds to start.")
-    for name, preview in trial(root, text, guesses).items():
-        _show(name, guesses[name], preview)
-    _write(place, text)
+    for name, preview in trial_load(root, text, guesses).items():
+        _show_preview(name, guesses[name], preview)
+    _write_settings(place, text)
     click.echo(
         "Look it over (start_date, select, features, label), then `backfill-assets catch-up`."
     )
@@ -124,13 +124,16 @@ def _named_globs(sources: tuple[str, ...]) -> dict[str, str | None]:
         if not name or not glob
     ]:
         raise click.UsageError(
-            f"--source {plain(wrong[0])} names no glob. Nothing was done. Say NAME=GLOB, as "
+            f"--source {printable_text(wrong[0])} names no glob. Nothing was done. Say NAME=GLOB, "
+            "as "
             "orders='orders/**/*.csv'."
         )
     return {name: glob for name, _, glob in pairs}
 
 
-def _landed(root: Path, form: str | None, globs: dict[str, str | None]) -> dict[str, Landed]:
+def _landed_sources(
+    root: Path, form: str | None, globs: dict[str, str | None]
+) -> dict[str, LandedFiles]:
     """The files of each source; none where the only one has none yet. Raises SettingsError where
     one of several has."""
     found = {name: landed_form(root, form, glob) for name, glob in globs.items()}
@@ -153,19 +156,26 @@ def _write_example(
         "start_date": utc_today().replace(month=1, day=1),
         "files": files or f"landing/**/*.{form}",
     }
-    _write(place, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
+    _write_settings(place, lake_toml({**first, "format": form, "select": select or PLAIN, **named}))
     if select is None:
-        where = plain(files) if files is not None else "landing/: .parquet, .csv, .jsonl, also .gz"
+        where = (
+            printable_text(files)
+            if files is not None
+            else "landing/: .parquet, .csv, .jsonl, also .gz"
+        )
         click.echo(f"No file was found ({where}), so it holds an example. To have yours described:")
         click.echo(f"  rm {shlex.quote(place.uri(FILE_NAME))}")
         click.echo(f"  backfill-assets init --files GLOB --lake {shlex.quote(place.uri())}")
     click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
-def _show(name: str, guess: FirstSource, preview: Preview) -> None:
-    read = f"{number(len(guess.files))} of {number(len(guess.files) + guess.others)} file(s)"
+def _show_preview(name: str, guess: FirstSource, preview: Preview) -> None:
+    read = (
+        f"{number_text(len(guess.files))} of {number_text(len(guess.files) + guess.others)} file(s)"
+    )
     say(
-        f"{f'{name}: ' if name else ''}{number(preview.rows)} row(s) of {guess.form} in {read}; "
+        f"{f'{name}: ' if name else ''}{number_text(preview.rows)} row(s) of {guess.form} in "
+        f"{read}; "
         "the first deliveries:"
     )
     click.echo()
@@ -176,12 +186,12 @@ def _show(name: str, guess: FirstSource, preview: Preview) -> None:
         draw_table(["rows", "because"], [[n, why] for why, n in preview.refused.items()])
     else:
         click.echo("No row of it would go to quarantine.")
-    for line in (*_reservations(guess), *guess.remarks):
+    for line in (*_doubt_lines(guess), *guess.remarks):
         say(line)
     click.echo()
 
 
-def _reservations(guess: FirstSource) -> Iterator[str]:
+def _doubt_lines(guess: FirstSource) -> Iterator[str]:
     """What was not looked at or cannot be known, in a sentence each."""
     yield from (f"{name} gives no row: {why}." for name, why in guess.unreadable.items())
     if guess.key_is_guessed:
@@ -192,11 +202,12 @@ def _reservations(guess: FirstSource) -> Iterator[str]:
         )
     if guess.others:
         yield (
-            f"{number(guess.others)} file(s) were not read, and may hold what these do not: see "
+            f"{number_text(guess.others)} file(s) were not read, and may hold what these do not: "
+            "see "
             "what `scan` says."
         )
     if guess.form == "jsonl" and (nested := [c.name for c in guess.columns if c.is_nested]):
-        example = f"get_json_object({ticked(nested[0])}, '$.NAME') AS NAME"
+        example = f"get_json_object({quoted_for_spark(nested[0])}, '$.NAME') AS NAME"
         yield (
             f"Nested JSON is text here ({', '.join(nested)}). Write e.g. {example} in select, "
             "NAME in payload."
@@ -220,15 +231,15 @@ def _reservations(guess: FirstSource) -> Iterator[str]:
         )
 
 
-def _write(place: Place, text: str) -> None:
+def _write_settings(place: Place, text: str) -> None:
     try:
         place.write(FILE_NAME, text.encode(), if_absent=True)
     except AlreadyThere:
-        raise _exists(place) from None
+        raise _existing_file_error(place) from None
     say(f"wrote {place.uri(FILE_NAME)}")
 
 
-def _exists(place: Place) -> SettingsError:
+def _existing_file_error(place: Place) -> SettingsError:
     path = place.uri(FILE_NAME)
     fix = (
         f"Edit it; or `rm {shlex.quote(path)}` before the lake has tables; or name another folder "

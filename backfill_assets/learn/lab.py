@@ -11,7 +11,7 @@ from pathlib import Path
 
 from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import drop_session
-from backfill_assets.kernel.core.errors import refuse_unknown
+from backfill_assets.kernel.core.errors import refuse_unknown_names
 
 LABS = {  # by name: the module (`MODULES`) has its `STEPS`
     "load": "Append or replace a day: run it twice, and watch the totals.",
@@ -52,7 +52,7 @@ class LabStep:
         return line if self.form else ""
 
 
-def steps_of(name: str) -> Callable[[Path], Iterator[LabStep]]:
+def lab_steps(name: str) -> Callable[[Path], Iterator[LabStep]]:
     """The function of a lab in a folder, from its module."""
     module = import_module(f"{__package__}.{MODULES.get(name, 'lab_loads')}")
     steps: Callable[[Path], Iterator[LabStep]] = module.STEPS[name]
@@ -62,8 +62,8 @@ def steps_of(name: str) -> Callable[[Path], Iterator[LabStep]]:
 def run_lab(name: str, folder: Path) -> Iterator[LabStep]:
     """Run a lab in an empty folder, yield its steps as they end, and stop the folder's engine.
     Raises UnknownName for an unknown name."""
-    refuse_unknown("lab", [name], LABS, "Nothing was run")
-    steps = steps_of(name)
+    refuse_unknown_names("lab", [name], LABS, "Nothing was run")
+    steps = lab_steps(name)
     try:
         yield from steps(folder)
     finally:

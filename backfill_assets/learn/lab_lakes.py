@@ -29,12 +29,12 @@ from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.staging import StagedFile, begin
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.tables.staging import StagedFile, begin_staging
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 from backfill_assets.learn.new_lake import lake_toml
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
@@ -69,7 +69,7 @@ def make_lake(folder: Path, start: date, more: str = "") -> Lake:
     return open_lake(folder)
 
 
-def with_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[str, int]) -> Lake:
+def add_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[str, int]) -> Lake:
     """Return the lake with a control: a query over the first events (`{}`) against known values by
     `grain`."""
     rows = "".join(f"{key},{value}\n" for key, value in known.items())
@@ -87,7 +87,7 @@ def with_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[s
     return open_lake(lake.root)
 
 
-def totals(lake: Lake, contract: Contract, where: str = "true") -> Counter[date]:
+def daily_totals(lake: Lake, contract: Contract, where: str = "true") -> Counter[date]:
     """Return the sum of `value` of every day of a table, ascending."""
     found = Counter[date]()
     for row in sorted(
@@ -124,7 +124,7 @@ def first_events(lake: Lake) -> Contract:
     return next(c for c in chosen_pipeline(lake).contracts if not c.is_landed)
 
 
-def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int]]) -> Path:
+def land_file(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int]]) -> Path:
     """Land a file of JSON lines that arrived at that instant: a key, the instant of the event and a
     value per row."""
     file = lake.root / "landing" / f"{name}.jsonl"
@@ -142,10 +142,10 @@ def land(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str, int
     return file
 
 
-def load(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, Published]:
+def load_days(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, WriteResult]:
     """Rebuild these days of the first `tables` tables (None: all) as a run does, without Dagster.
     Raises BackfillError as a run would fail."""
-    done, known = dict[str, Published](), Known(lake, chosen_pipeline(lake))
+    done, known = dict[str, WriteResult](), KnownStates(lake, chosen_pipeline(lake))
     for table in known.pipeline.tables[:tables]:
         with load_lock(lake.place):
             rebuild = Rebuild(
@@ -160,7 +160,7 @@ def load(lake: Lake, days: DayRange, tables: int | None = 2) -> dict[str, Publis
     return done
 
 
-def events(values: Iterable[tuple[datetime, int]], prefix: str = "e") -> list[dict[str, Any]]:
+def event_rows(values: Iterable[tuple[datetime, int]], prefix: str = "e") -> list[dict[str, Any]]:
     """Return current versions of events at these instants (aware) with these values, keyed e0, e1,
     …"""
     return [
@@ -186,10 +186,10 @@ def replace_by_day(
     rows: Sequence[Row],
     signed: Provenance = LAB,
     digest_of: Callable[[date], str] = lambda _day: "lab",
-) -> Published:
+) -> WriteResult:
     """Replace the days of these rows by the product's own writer, without an engine; `digest_of`
     gives the input digest of a day."""
-    column, staged = contract.day_column, begin(lake, contract)
+    column, staged = contract.day_column, begin_staging(lake, contract)
     schema = pa.schema(
         [pa.field(c.name, arrow_type(c.kind)) for c in contract.columns if c.name != column]
     )
@@ -199,7 +199,7 @@ def replace_by_day(
             file = staged.table.prepared(folder) / "part-0.parquet"
             pq.write_table(pa.Table.from_pylist([dict(r) for r in of_day], schema), file)
             staged.files += (StagedFile(staged.table, f"{folder}/part-0.parquet", str(day)),)
-        found = audit(lake, staged.paths, contract)
+        found = audit_files(lake, staged.paths, contract)
         entries = {
             d: DayEntry(p.rows, p.fingerprint, digest_of(d))
             for d, p in found.items()
@@ -211,7 +211,7 @@ def replace_by_day(
         staged.drop()
 
 
-def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
+def append_foreign_rows(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
     """Append rows to a table as another program does, which knows no receipts."""
     column, path = contract.day_column, lake.table_place(contract.name).uri()
     schema = pa.schema([pa.field(c.name, arrow_type(c.kind)) for c in contract.columns])
@@ -223,7 +223,7 @@ def append(lake: Lake, contract: Contract, rows: Sequence[Row]) -> None:
     )
 
 
-def half_commit(lake: Lake, table: str) -> None:
+def leave_half_commit(lake: Lake, table: str) -> None:
     """Leave a commit of a table half written, as a power cut does."""
     log = lake.table_place(table).local() / "_delta_log"
     newest = max(log.glob("*.json"))

@@ -18,28 +18,28 @@ from pathlib import Path
 
 import duckdb
 
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, ranges
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.learn.lab import LabStep
 from backfill_assets.learn.lab_lakes import (
-    append,
-    events,
+    add_control,
+    append_foreign_rows,
+    daily_totals,
+    event_rows,
     first_events,
-    land,
-    load,
+    land_file,
+    load_days,
     make_lake,
     replace_by_day,
-    totals,
-    with_control,
 )
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.plan import PlanRequest, cut, make_plan, refuse_append
+from backfill_assets.plans.plan import PlanRequest, append_error, cut_chunks, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.reading.outcomes import all_outcomes
+from backfill_assets.reading.outcomes import judge_all_controls
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
-ORDERS = events((NOON + timedelta(days=n // 2), 100 + 10 * n) for n in range(6))
+ORDERS = event_rows((NOON + timedelta(days=n // 2), 100 + 10 * n) for n in range(6))
 RUNS = {"first run": ORDERS, "run that died after a day": ORDERS[:2], "the same run again": ORDERS}
 
 
@@ -47,12 +47,12 @@ def load_steps(folder: Path) -> Iterator[LabStep]:
     """Write six orders of three days by each strategy: whole, by a run that dies half-way, and once
     more."""
     right = sum(row["value"] for row in ORDERS)
-    for form, write in (("append", append), ("replace each day", replace_by_day)):
+    for form, write in (("append", append_foreign_rows), ("replace each day", replace_by_day)):
         lake = make_lake(folder / form, NOON.date())
         table, seen = first_events(lake), list[tuple[object, ...]]()
         for run, rows in RUNS.items():
             write(lake, table, rows)
-            found = totals(lake, table)
+            found = daily_totals(lake, table)
             seen.append((run, *found.values(), sum(found.values())))
         commits = sum(c.receipt is not None for c in lake.store.commits(table.name))
         text = f"The orders are the same at each run. {commits} commit(s) carry a receipt."
@@ -81,14 +81,14 @@ def late_fact_steps(folder: Path) -> Iterator[LabStep]:
     lake, once = make_lake(folder, MONDAY), dict[date, int]()
     table, landed = first_events(lake), chosen_pipeline(lake).contracts[0]
     for evening, sales in SALES.items():
-        land(lake, str(evening), f"{evening} 20:00:00", sales)
-        done = load(lake, DayRange(MONDAY, evening + timedelta(days=1)))
-        once = {**totals(lake, table), **once}
-    found = [totals(lake, landed), once, totals(lake, table, "known_until IS NULL")]
+        land_file(lake, str(evening), f"{evening} 20:00:00", sales)
+        done = load_days(lake, DayRange(MONDAY, evening + timedelta(days=1)))
+        once = {**daily_totals(lake, table), **once}
+    found = [daily_totals(lake, landed), once, daily_totals(lake, table, "known_until IS NULL")]
     rows = [(way, *(by_day[d] for d in SALES)) for way, by_day in zip(WHY, found, strict=True)]
     text = (
         "On Monday 250 were sold, 50 of it known since Wednesday. Its load wrote "
-        f"{ranges(done[table.name].changed)}."
+        f"{ranges_text(done[table.name].changed)}."
     )
     yield LabStep(
         "Totals on Wednesday night", text, ("total by", "Monday", "Tuesday", "Wednesday"), rows
@@ -143,14 +143,14 @@ def watermark_steps(folder: Path) -> Iterator[LabStep]:
             db.executemany("INSERT INTO source VALUES (?, ?, ?)", batch)
             for killed in (True, False) if batch is BATCHES[-1] else (False,):
                 usual_script(db, killed)
-                land(lake, f"batch-{number}-{killed}", f"{DAY} 11:0{number}:00", batch)
-            load(lake, DayRange(DAY, date(2024, 3, 2)))
+                land_file(lake, f"batch-{number}-{killed}", f"{DAY} 11:0{number}:00", batch)
+            load_days(lake, DayRange(DAY, date(2024, 3, 2)))
             theirs = db.execute("SELECT key, value FROM target").fetchall()
             right, keys = (
                 right + sum(value for *_, value in batch),
                 Counter(key for key, _ in theirs),
             )
-            ours = totals(lake, first_events(lake), "known_until IS NULL").total()
+            ours = daily_totals(lake, first_events(lake), "known_until IS NULL").total()
             rows.append((number, right, sum(value for _, value in theirs), ours))
     lost = ", ".join(key for batch in BATCHES for key, *_ in batch if key not in keys)
     again = ", ".join(key for key, times in keys.items() if times > 1)
@@ -169,7 +169,7 @@ def watermark_steps(folder: Path) -> Iterator[LabStep]:
 
 
 FIRST, EVENTS, DAYS_APART = datetime(2021, 1, 1, 12, tzinfo=UTC), 36, 30
-ROWS = events((FIRST + timedelta(days=DAYS_APART * n), 1) for n in range(EVENTS))
+ROWS = event_rows((FIRST + timedelta(days=DAYS_APART * n), 1) for n in range(EVENTS))
 BY_YEAR = "SELECT date_trunc('year', event_date) AS month, count(*) AS value FROM {} GROUP BY 1"
 
 
@@ -178,15 +178,15 @@ def incident_steps(folder: Path) -> Iterator[LabStep]:
     did."""
     lake = make_lake(folder, FIRST.date())
     table, known = first_events(lake), Counter(f"{row['event_date']:%Y-01}" for row in ROWS)
-    lake = with_control(lake, "events_a_year", BY_YEAR, "month", dict(known))
+    lake = add_control(lake, "events_a_year", BY_YEAR, "month", dict(known))
     seen = []
     for run, write in (
         ("first run", replace_by_day),
         ("replaced again", replace_by_day),
-        ("appended", append),
+        ("appended", append_foreign_rows),
     ):
         write(lake, table, ROWS)
-        (control,) = all_outcomes(lake, chosen_pipeline(lake))
+        (control,) = judge_all_controls(lake, chosen_pipeline(lake))
         foreign = lake.store.view(table.name, table.day_column).foreign
         seen.append((run, len(lake.store.rows(table.name)), control.message, len(foreign)))
     columns = ("run", "events", "control", "days changed by others")
@@ -230,25 +230,27 @@ def mistakes_steps(folder: Path) -> Iterator[LabStep]:
     """Commit the four mistakes on a lake of ninety days, an event each, whose sums by day and of
     all are known."""
     known = {str(FIRST_OF_NINETY + ONE_DAY * n): value for n, value in enumerate(RIGHT)}
-    lake = with_control(make_lake(folder, FIRST_OF_NINETY), "each_day", BY_DAY, "day", known)
-    for mistake in (_corrections, _one_huge_run, _totals_only):
-        _write(lake, RIGHT)
+    lake = add_control(make_lake(folder, FIRST_OF_NINETY), "each_day", BY_DAY, "day", known)
+    for mistake in (_append_correction, _one_huge_run, _totals_only):
+        _write_values(lake, RIGHT)
         yield from mistake(lake)
-    yield from _clock()
+    yield from _compute_by_clock()
 
 
-def _write(lake: Lake, values: Sequence[int], days: DayRange = SPAN) -> None:
-    rows = events((FIRST_NOON + timedelta(days=n), value) for n, value in enumerate(values))
+def _write_values(lake: Lake, values: Sequence[int], days: DayRange = SPAN) -> None:
+    rows = event_rows((FIRST_NOON + timedelta(days=n), value) for n, value in enumerate(values))
     replace_by_day(lake, first_events(lake), [r for r in rows if r["event_date"] in days])
 
 
-def _wrong(lake: Lake) -> int:
-    return all_outcomes(lake, chosen_pipeline(lake))[0].broken
+def _wrong_day_count(lake: Lake) -> int:
+    return judge_all_controls(lake, chosen_pipeline(lake))[0].broken
 
 
-def _corrections(lake: Lake) -> Iterator[LabStep]:
-    append(lake, first_events(lake), events([(FIRST_NOON, RIGHT[0] - 20)], "again"))
-    found, right = totals(lake, first_events(lake)).total(), sum(RIGHT) - 20
+def _append_correction(lake: Lake) -> Iterator[LabStep]:
+    append_foreign_rows(
+        lake, first_events(lake), event_rows([(FIRST_NOON, RIGHT[0] - 20)], "again")
+    )
+    found, right = daily_totals(lake, first_events(lake)).total(), sum(RIGHT) - 20
     text = (
         "An event of 100 is corrected to 80. Who appends the correction counts both; who replaces "
         "the day does not."
@@ -256,10 +258,10 @@ def _corrections(lake: Lake) -> Iterator[LabStep]:
     yield LabStep(
         "Append for corrections", text, form="the sum after an append", expected=right, found=found
     )
-    _write(lake, [RIGHT[0] - 20, *RIGHT[1:]])
-    found = totals(lake, first_events(lake)).total()
+    _write_values(lake, [RIGHT[0] - 20, *RIGHT[1:]])
+    found = daily_totals(lake, first_events(lake)).total()
     yield LabStep(
-        "", str(refuse_append()), form="the sum after a replace", expected=right, found=found
+        "", str(append_error()), form="the sum after a replace", expected=right, found=found
     )
 
 
@@ -268,14 +270,14 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
         "A release gives cents. One run rebuilds ninety days before anybody looks.",
         [v * 100 for v in RIGHT],
     )
-    _write(lake, cents)
+    _write_values(lake, cents)
     yield LabStep(
-        "One huge run", text, form="wrong days of one run", expected=1, found=_wrong(lake)
+        "One huge run", text, form="wrong days of one run", expected=1, found=_wrong_day_count(lake)
     )
-    _write(lake, RIGHT)
-    for chunk in cut(SPAN, Policy(chunk="7d")):
-        _write(lake, cents, chunk.days)
-        if found := _wrong(lake):
+    _write_values(lake, RIGHT)
+    for chunk in cut_chunks(SPAN, Policy(chunk="7d")):
+        _write_values(lake, cents, chunk.days)
+        if found := _wrong_day_count(lake):
             break
     refusal, request = "", PlanRequest(SPAN, (first_events(lake).name,), Policy(chunk="90d"))
     try:
@@ -292,14 +294,16 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
 
 
 def _totals_only(lake: Lake) -> Iterator[LabStep]:
-    _write(lake, [RIGHT[1], RIGHT[0], *RIGHT[2:]])
-    found = 0 if totals(lake, first_events(lake)).total() == sum(RIGHT) else 2
+    _write_values(lake, [RIGHT[1], RIGHT[0], *RIGHT[2:]])
+    found = 0 if daily_totals(lake, first_events(lake)).total() == sum(RIGHT) else 2
     text = "A time zone moved the rows of two days. The sum of all days is what it was."
     yield LabStep("Totals only", text, form="wrong days by the total", expected=2, found=found)
-    yield LabStep("", form="wrong days by the sums of each day", expected=2, found=_wrong(lake))
+    yield LabStep(
+        "", form="wrong days by the sums of each day", expected=2, found=_wrong_day_count(lake)
+    )
 
 
-def _clock() -> Iterator[LabStep]:
+def _compute_by_clock() -> Iterator[LabStep]:
     why = "The load refuses such a transform before it runs, and names the call."
     for by, sql in SQL.items():
         found = []

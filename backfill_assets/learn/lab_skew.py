@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.learn.lab import LabStep
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
-from backfill_assets.pipeline.transforms.declared import now
+from backfill_assets.pipeline.transforms.declared import features_now
 from backfill_assets.pipeline.transforms.spread import spread_join
 
 ROWS, TASKS, EVENT_DAYS, FIRST = 20_000, 8, 14, date(2024, 1, 1)
@@ -38,7 +38,7 @@ PLAIN = {
 }
 
 
-def versions(spark: "SparkSession", entity: str) -> "DataFrame":
+def event_versions(spark: "SparkSession", entity: str) -> "DataFrame":
     """Return versions of events over some days, whose entity is this expression over `id`."""
     day = f"date_add(DATE '{FIRST}', CAST(abs(hash(id, 2)) % {EVENT_DAYS} AS INT))"
     return spark.range(ROWS).selectExpr(
@@ -53,10 +53,10 @@ def versions(spark: "SparkSession", entity: str) -> "DataFrame":
     )
 
 
-def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], DataFrame]"]]:
+def _compared_works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], DataFrame]"]]:
     """Yield each work, plainly and with its remedy: its name, the choice, and a function that makes
     its rows."""
-    hot, nulls = (versions(spark, entity) for entity in (HOT, NULLS))
+    hot, nulls = (event_versions(spark, entity) for entity in (HOT, NULLS))
     names = (
         spark.range(5000)
         .selectExpr("concat('e', id) AS entity", "id")
@@ -72,7 +72,9 @@ def _works(spark: "SparkSession") -> Iterator[tuple[str, str, "Callable[[], Data
         for choice in (plain, remedy):
             yield work, choice.spread or PLAINLY, partial(spread_join, rows, names, choice)
     for finer, way in ((False, PLAINLY), (True, "by customer and day first")):
-        make = partial(now, hot, DAYS, ["entity"], built_in_columns((3, 7)), by_day_first=finer)
+        make = partial(
+            features_now, hot, DAYS, ["entity"], built_in_columns((3, 7)), by_day_first=finer
+        )
         yield "features, one customer has 60 %", way, make
 
 
@@ -107,7 +109,7 @@ def skew_steps(folder: Path) -> Iterator[LabStep]:
     settings = EngineSettings("local[2]", "1g", confs=confs)
     spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
     set_confs(spark, {**size_confs(settings, ROWS), **PLAIN})
-    for number, (work, choice, make) in enumerate(_works(spark)):
+    for number, (work, choice, make) in enumerate(_compared_works(spark)):
         frame = make()
         spark.addTag(f"lab-{number}")
         every = F.sum(F.xxhash64(*frame.columns).cast("decimal(38, 0)"))

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from backfill_assets.intake.landings import refuse_unusable
+from backfill_assets.intake.landings import refuse_unusable_source
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.texts import reason
+from backfill_assets.kernel.core.texts import refusal_reason
 from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
 from backfill_assets.kernel.tables.settings import ENV_PREFIX, lake_model
 
@@ -45,22 +45,24 @@ def lake_toml(values: Mapping[str, Any]) -> str:
         k: str(v) if isinstance(v, date) else json.dumps(v, ensure_ascii=False)
         for k, v in filled.items()
     }
-    gates = {"table_gate": in_lake_toml(TableGate), "column_gate": in_lake_toml(ColumnGate)}
+    gates = {"table_gate": commented_bounds(TableGate), "column_gate": commented_bounds(ColumnGate)}
     text = TEMPLATE.read_text(encoding="utf-8").format(**literals, **gates)
     try:
         settings = lake_model().model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         culprit = str(error)
     except ValidationError as error:
-        culprit = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
+        culprit = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {refusal_reason(e)}" for e in error.errors()
+        )
     else:
         for source in settings.delivered.values():
-            refuse_unusable(source)
+            refuse_unusable_source(source)
         return text
     raise SettingsError("the new lake.toml", culprit, "Nothing was written", "Correct the options")
 
 
-def in_lake_toml(bounds: type[BaseModel]) -> str:
+def commented_bounds(bounds: type[BaseModel]) -> str:
     """Bounds as a new `lake.toml` has them, commented out: an example, or the default, and the
     description of each."""
     fields = [

@@ -20,9 +20,9 @@ from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import is_lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.learn.drills import Planted
+from backfill_assets.learn.drills import PlantedFault
 from backfill_assets.learn.example_lakes import FEWEST_DAYS, days_until, make_sample
-from backfill_assets.learn.lab_lakes import copy_lake, load
+from backfill_assets.learn.lab_lakes import copy_lake, load_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
 WORDS = (
@@ -79,7 +79,7 @@ class Watch:
     unfit: frozenset[tuple[str, date]] = field(
         init=False
     )  # days that were not fit before the fault
-    planted: Planted | None = None
+    planted: PlantedFault | None = None
     needed: frozenset[tuple[str, date]] = frozenset()
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted
 
@@ -93,7 +93,7 @@ class Watch:
             raise SettingsError(f"the lake {self.root}", culprit, "Nothing was planted", fix)
         self.unfit = frozenset(at for at in self.before if states.of(*at) not in FIT)
 
-    def plant(self, plant: Callable[[Lake], Planted]) -> Planted:
+    def plant(self, plant: Callable[[Lake], PlantedFault]) -> PlantedFault:
         """Plant the fault in the copy, and note which days it touched. Raises SettingsError if
         nothing shows it."""
         self.planted = plant(open_lake(self.root))
@@ -169,12 +169,12 @@ def drill_lake(root: Path | None, target: Path) -> Path:
         return copy_lake(root, target).root
     days = days_until(utc_today(), FEWEST_DAYS)
     make_sample(target, days, quickest_engine())
-    load(open_lake(target), days, tables=None)
+    load_days(open_lake(target), days, tables=None)
     drop_session(target)
     return target
 
 
-def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
+def run_drill(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
     """Run the clock until the copy is well, the person quits or the time is over."""
     planted, began = watch.planted, desk.clock()
     if planted is None:
@@ -209,7 +209,7 @@ def practise(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
 
 
 def _judge_guess(
-    score: DrillScore, planted: Planted, guess: str, at: float, say: Callable[[str], None]
+    score: DrillScore, planted: PlantedFault, guess: str, at: float, say: Callable[[str], None]
 ) -> None:
     if guess not in planted.seen:
         score.wrong_guesses += 1

@@ -25,10 +25,10 @@ from backfill_assets.cli.drawing import (
     html_of,
     remark,
     say,
-    write_whole,
+    write_file_whole,
 )
-from backfill_assets.cli.output import answer
-from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.cli.output import write_answer
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.learn.lab import LABS, LabStep, run_lab
 
 
@@ -43,7 +43,7 @@ def lab(name: str | None, html: Path | None) -> None:
     Every step that says WRONG is the unsafe form, which really ran.
     """
     if name is None:
-        answer(LABS, [TextTable(("lab", "shows"), [*LABS.items()])])
+        write_answer(LABS, [TextTable(("lab", "shows"), [*LABS.items()])])
         return
     done = []
     with tempfile.TemporaryDirectory(prefix="backfill-assets-lab-") as folder:
@@ -53,14 +53,16 @@ def lab(name: str | None, html: Path | None) -> None:
                 click.secho(f"\n{step.title or step.form}", bold=True)
                 for line in step.text.splitlines():
                     say(line)
-                _section(step).draw()
+                _step_section(step).draw()
     if html:
-        page = Page(f"lab {name}", LABS[name], "a lake of its own", [_section(s) for s in done])
-        write_whole(html, html_of(page))
-    answer({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})
+        page = Page(
+            f"lab {name}", LABS[name], "a lake of its own", [_step_section(s) for s in done]
+        )
+        write_file_whole(html, html_of(page))
+    write_answer({"lab": name, "steps": [{**vars(s), "holds": s.holds} for s in done]})
 
 
-def _section(step: LabStep) -> PageSection:
+def _step_section(step: LabStep) -> PageSection:
     tables = [TextTable(step.columns, step.rows)] if step.columns else []
     is_code = "\n" in step.text
     return PageSection(
@@ -88,13 +90,13 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> Non
     well in time.
     """
     from backfill_assets.learn.drills import PLANTS
-    from backfill_assets.learn.practice import Desk, Watch, drill_lake, practise
+    from backfill_assets.learn.practice import Desk, Watch, drill_lake, run_drill
 
     if name is None:
         known = {plant: (function.__doc__ or "").strip() for plant, function in PLANTS.items()}
-        answer(known, [TextTable(("drill", "fault"), [*known.items()])])
+        write_answer(known, [TextTable(("drill", "fault"), [*known.items()])])
         return
-    refuse_unknown("drill", [name], PLANTS, "Nothing was planted")
+    refuse_unknown_names("drill", [name], PLANTS, "Nothing was planted")
     folder = Path(tempfile.mkdtemp(prefix="backfill-assets-drill-"))
     try:
         watch = Watch(drill_lake(None if sample else lake_root(), folder / "lake"))
@@ -105,15 +107,15 @@ def drill(name: str | None, seconds: int, sample: bool, plant_only: bool) -> Non
     if plant_only:
         print_json({"copy": watch.root, "symptom": planted.symptom, "hints": planted.hints})
         return
-    score = practise(watch, Desk(_reader(), remark), seconds)
+    score = run_drill(watch, Desk(_line_reader(), remark), seconds)
     figures = {**vars(score), "points": score.points}
-    answer(figures, [TextTable(["figure", "value"], [*figures.items()])])
+    write_answer(figures, [TextTable(["figure", "value"], [*figures.items()])])
     remark(f"The copy stays, as commands may still work on it: delete {folder} when you are done.")
     if score.mended_s is None:
         click.get_current_context().exit(1)
 
 
-def _reader() -> Callable[[], str]:
+def _line_reader() -> Callable[[], str]:
     """Return a function that gives the next line of the person, "" if none comes within a
     second."""
     lines = Queue[str]()
@@ -152,7 +154,7 @@ FIRST = (  # the order in which a newcomer reads them; all others follow by name
 )
 
 
-def guides() -> dict[str, Path]:
+def guide_files() -> dict[str, Path]:
     """Return the file of every guide by its name, `FIRST` first."""
     files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
     names = [name for name in FIRST if name in files]
@@ -167,13 +169,13 @@ def guide(name: str | None) -> None:
 
     A test runs the commands of every guide and compares what they print with what the guide shows.
     """
-    known = guides()
+    known = guide_files()
     if name is None:
         titles = {
             n: path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
             for n, path in known.items()
         }
-        answer(
+        write_answer(
             titles,
             [
                 TextTable(("guide", "about"), [*titles.items()]),
@@ -181,6 +183,6 @@ def guide(name: str | None) -> None:
             ],
         )
         return
-    refuse_unknown("guide", [name], known, "Nothing was printed")
+    refuse_unknown_names("guide", [name], known, "Nothing was printed")
     text = known[name].read_text(encoding="utf-8")
-    answer({"guide": name, "text": text}, [partial(click.echo, text, nl=False)])
+    write_answer({"guide": name, "text": text}, [partial(click.echo, text, nl=False)])

@@ -17,22 +17,32 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from backfill_assets.assets.declared import DeclaredTable, declared
-from backfill_assets.foreign.external import ExternalTable, contract_of
+from backfill_assets.assets.declared import DeclaredTable, declared_tables
+from backfill_assets.foreign.external import ExternalTable, external_contract
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.addresses import address_of
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads
-from backfill_assets.kernel.core.errors import BackfillError, SettingsError, place_in, section_of
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, has_input_kind
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    SettingsError,
+    place_of_error,
+    source_section,
+)
 from backfill_assets.kernel.core.ledgers import FILES, LOAD_LEDGERS
-from backfill_assets.kernel.core.ownership import refuse_foreign
+from backfill_assets.kernel.core.ownership import refuse_foreign_lake
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import SourceFile, code_input
 from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.kernel.write.rules import check_rules
-from backfill_assets.pipeline.own_files import imported, loaded, reached, reached_by
-from backfill_assets.pipeline.tables import recorded, tables
+from backfill_assets.pipeline.own_files import (
+    imported_module,
+    loaded_module,
+    reached_files,
+    reached_paths,
+)
+from backfill_assets.pipeline.tables import recorded_tables, tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
 NOTHING = "Nothing was done"
@@ -46,22 +56,24 @@ def tables_at(root: Path) -> TablesOf:
     def tables_of(settings: LakeSettings) -> tuple[Table, ...]:
         """The tables, upstream first."""
         named, sql = settings.pipeline.tables, settings.pipeline.sql
-        given = [_of_asset(d) for d in declared(root) if d.contract.made_by]
+        given = [_asset_table(d) for d in declared_tables(root) if d.contract.made_by]
         given += _external_tables(root, settings)
         if not named and not sql:
-            built_in = _built_in(settings)
-            return _in_order("of assets", [*built_in, *given], settings) if given else built_in
+            built_in = _built_in_tables(settings)
+            return (
+                _ordered_tables("of assets", [*built_in, *given], settings) if given else built_in
+            )
         queries = sorted(root.glob(sql)) if sql else []
-        files = [*_files_of(root, named), *queries]
+        files = [*_reached_files(root, named), *queries]
         if files:
-            refuse_foreign(root, files)
-        python_tables = _own_tables(root, named, settings) if named else _built_in(settings)
-        sql_tables = _of_queries(queries, settings) if queries else []
+            refuse_foreign_lake(root, files)
+        python_tables = _own_tables(root, named, settings) if named else _built_in_tables(settings)
+        sql_tables = _query_tables(queries, settings) if queries else []
         if sql and not sql_tables:
-            raise _refused(
+            raise _pipeline_error(
                 sql, f"no file in {root} is named so", "Write one, or correct [pipeline] sql"
             )
-        return _in_order(named or sql or "", [*python_tables, *sql_tables, *given], settings)
+        return _ordered_tables(named or sql or "", [*python_tables, *sql_tables, *given], settings)
 
     return tables_of
 
@@ -73,11 +85,11 @@ def _external_tables(root: Path, settings: LakeSettings) -> list[Table]:
         is_own = table.others_may_write or table.place
         if table.external or not is_own:
             external = ExternalTable(name, table.external, table.day, table.description)
-            found.append(Table(contract_of(root, external)))
+            found.append(Table(external_contract(root, external)))
     return found
 
 
-def _of_asset(table: DeclaredTable) -> Table:
+def _asset_table(table: DeclaredTable) -> Table:
     """The table of an asset; the config of its runs counts as a setting."""
     return Table(
         table.contract,
@@ -86,13 +98,13 @@ def _of_asset(table: DeclaredTable) -> Table:
     )
 
 
-def _of_queries(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
+def _query_tables(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
     from backfill_assets.pipeline.sql_tables import sql_table  # most lakes have none
 
     return [sql_table(path, settings) for path in files]
 
 
-def _built_in(settings: LakeSettings) -> tuple[Table, ...]:
+def _built_in_tables(settings: LakeSettings) -> tuple[Table, ...]:
     """Asked for only where they are meant: they refuse a payload that they do not know."""
     return () if settings.assets_only else tables(settings)
 
@@ -103,7 +115,7 @@ def chosen_pipeline(lake: Lake) -> Pipeline:
     return pipeline_of(lake, tables_at(lake.root)(lake.settings))
 
 
-def _files_of(root: Path, named: str | None) -> Collection[Path]:
+def _reached_files(root: Path, named: str | None) -> Collection[Path]:
     """The files that a file of the lake's reaches; none of a module, which was installed or is on
     PYTHONPATH."""
     place = (named or "").rpartition(":")[0]
@@ -113,14 +125,18 @@ def _files_of(root: Path, named: str | None) -> Collection[Path]:
 def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
     place, _, name = named.rpartition(":")
     with _errors_with_line(root / place if place.endswith(".py") else place):
-        module = _module_of(root, place)
+        module = _user_module(root, place)
         defined = getattr(module, name, None)
         if defined is None:
-            raise _refused(
+            raise _pipeline_error(
                 named, f"it defines no {name}", f"Define {name}, or name what it defines"
             )
-        given, settings_read = recorded(defined, settings) if callable(defined) else (defined, {})
-        given = [Table(contract_of(root, t)) if isinstance(t, ExternalTable) else t for t in given]
+        given, settings_read = (
+            recorded_tables(defined, settings) if callable(defined) else (defined, {})
+        )
+        given = [
+            Table(external_contract(root, t)) if isinstance(t, ExternalTable) else t for t in given
+        ]
         return [_with_source(named, table, module, settings_read) for table in given]
 
 
@@ -130,17 +146,17 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
     that cannot be checked."""
     if not isinstance(table, Table):
         kind = type(table).__name__
-        raise _refused(
+        raise _pipeline_error(
             named, f"it gives a {kind} where a Table is meant", "Give Tables, upstream first"
         )
     try:
         check_rules(table.contract)
     except BackfillError as error:
-        raise _refused(named, f"{error.object}: {error.culprit}", error.fix) from None
+        raise _pipeline_error(named, f"{error.object}: {error.culprit}", error.fix) from None
     if table.transform is None:
         return table
-    code = table.sources or _homes(table.transform, module)
-    sources = dict.fromkeys(file for source in code for file in _files(source))
+    code = table.sources or _home_modules(table.transform, module)
+    sources = dict.fromkeys(file for source in code for file in _source_files(source))
     folder, files, lines = Path(module.__file__ or "").parent, list[SourceFile](), list[str]()
     for name in table.code_inputs:
         for found in code_input(name, folder):
@@ -152,17 +168,17 @@ def _with_source(named: str, table: object, module: ModuleType, read: Mapping[st
     return replace(with_code, settings_read=read) if with_code.brings_code else with_code
 
 
-def _files(source: Source) -> tuple[Source, ...]:
+def _source_files(source: Source) -> tuple[Source, ...]:
     """The files that a source reaches, as they were loaded; of the name of a module only its own
     file."""
     if isinstance(source, ModuleType):
-        return reached_by(source) or (source,)
+        return reached_files(source) or (source,)
     module = sys.modules.get(source) if isinstance(source, str) else None
-    found = reached_by(module) if module is not None else None
+    found = reached_files(module) if module is not None else None
     return (found[0],) if found else (source,)
 
 
-def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
+def _home_modules(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
     """Modules hashed into a transform's code digest: its own, and for partials and closures
     `module` as well."""
     function = transform.func if isinstance(transform, partial) else transform
@@ -174,18 +190,18 @@ def _homes(transform: Transform, module: ModuleType) -> tuple[ModuleType, ...]:
     return (home, module) if has_outer_values else (home,)
 
 
-def _module_of(root: Path, place: str) -> ModuleType:
+def _user_module(root: Path, place: str) -> ModuleType:
     if not place.endswith(".py"):
-        return imported(place)
+        return imported_module(place)
     path = root / place
     try:
-        return loaded(path)
+        return loaded_module(path)
     except OSError as error:
         file = address_of(path)
         fix = "Write the file beside lake.toml, or correct [pipeline] tables"
         if isinstance(error, FileNotFoundError):
-            raise _refused(place, f"there is no file {file}", fix) from None
-        raise _refused(place, f"{file}: {error.strerror}", fix) from None
+            raise _pipeline_error(place, f"there is no file {file}", fix) from None
+        raise _pipeline_error(place, f"{file}: {error.strerror}", fix) from None
 
 
 @contextmanager
@@ -196,7 +212,7 @@ def _errors_with_line(place: Path | str) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        where, line_of_file = str(place), place_in(error, _own_files(place))
+        where, line_of_file = str(place), place_of_error(error, _own_files(place))
         if line_of_file:
             file, line = line_of_file
             where = f"{address_of(file)}, line {line}"
@@ -213,20 +229,22 @@ def _own_files(place: Path | str) -> Collection[Path]:
     """The files that a user's file reaches, or the file of a module that is not imported yet."""
     with suppress(ImportError, ValueError, OSError, SyntaxError):
         if isinstance(place, Path):
-            return reached(place)
+            return reached_paths(place)
         spec = find_spec(place)
         return [Path(spec.origin)] if spec is not None and spec.origin else []
     return []
 
 
-def _in_order(named: str, given: Sequence[Table], settings: LakeSettings) -> tuple[Table, ...]:
+def _ordered_tables(
+    named: str, given: Sequence[Table], settings: LakeSettings
+) -> tuple[Table, ...]:
     """Sort the tables so that each follows its inputs. Raises SettingsError for faults, missing
     inputs and cycles."""
-    for culprit, fix in _faults(given, settings):
-        raise _refused(named, culprit, fix)
+    for culprit, fix in _table_faults(given, settings):
+        raise _pipeline_error(named, culprit, fix)
     remaining, done = list(given), dict[str, Table]()
     while remaining:
-        ready = next((t for t in remaining if _inputs(t) <= done.keys()), None)
+        ready = next((t for t in remaining if _input_names(t) <= done.keys()), None)
         if ready is None:
             raise _missing_inputs_error(named, remaining[0], given, done)
         remaining.remove(ready)
@@ -239,19 +257,19 @@ def _missing_inputs_error(
 ) -> SettingsError:
     """The error for a table whose inputs are not given, or are made from it. `done`: the names of
     tables that can be made."""
-    absent = sorted(_inputs(table) - set(done))
+    absent = sorted(_input_names(table) - set(done))
     unknown = sorted({*absent} - {t.name for t in given})
     reason = "these are made from it, too"
     if unknown:
         reason = f"no such table is given: {', '.join(unknown)}"
-    return _refused(
+    return _pipeline_error(
         named,
         f"the table {table.name} is made from {', '.join(absent)}, and {reason}",
         "Give every input as a table, and no table its own consequences",
     )
 
 
-def _faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
+def _table_faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[tuple[str, str]]:
     """Yield each fault of the tables, with what to do about it."""
     yield from _name_faults(given)
     known = {t.name: t.contract for t in given}
@@ -267,7 +285,7 @@ def _name_faults(given: Sequence[Table]) -> Iterator[tuple[str, str]]:
     names = [t.name for t in given]
     sources = {t.contract.source for t in given if t.is_landed}
     taken = {
-        ledgers.named(ledger, source)
+        ledgers.source_table_name(ledger, source)
         for ledger in (*LOAD_LEDGERS, FILES)
         for source in {*sources, ""}
     }
@@ -290,7 +308,7 @@ def _input_faults(table: str, wanted: Input, read: Contract) -> Iterator[tuple[s
         or_see = "; `backfill-assets scan` says if others' log of it cannot be read"
         advice = f"Read columns of {', '.join(read.column_names)}"
         yield culprit, advice + or_see if read.external else advice
-    has_versions = reads(read.inputs, InputKind.ARRIVALS)
+    has_versions = has_input_kind(read.inputs, InputKind.ARRIVALS)
     if wanted.kind is InputKind.KNOWN_AT_CUT and not has_versions:
         culprit = f"{table} reads {read.name} as known at a cut, which has no versions"
         yield culprit, "Read so only a table made from arrivals, such as staging"
@@ -306,14 +324,14 @@ def _source_faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[t
         source = table.contract.source
         if source not in settings.delivered:
             described = f"the source {source}" if source else "a source without a name"
-            sections = " and ".join(section_of(name) for name in settings.delivered)
+            sections = " and ".join(source_section(name) for name in settings.delivered)
             yield f"{table.name} is loaded from {described}, and lake.toml has {sections}", take
 
 
-def _inputs(table: Table) -> set[str]:
+def _input_names(table: Table) -> set[str]:
     inputs = table.contract.inputs
     return {i.table for i in inputs if i.kind is not InputKind.FILES} - {table.name}
 
 
-def _refused(named: str, culprit: str, fix: str) -> SettingsError:
+def _pipeline_error(named: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"the pipeline {named}", culprit, NOTHING, fix)

@@ -30,13 +30,13 @@ WIDE = "0: none, NULL: the sum does not fit 64 bits"
 CARRIED = "carried unchanged from the landed file"
 
 
-def tags_of(column: PayloadColumn) -> dict[str, str]:
+def payload_tags(column: PayloadColumn) -> dict[str, str]:
     """The tags of a carried column: numbers are measures."""
     return MEASURE if read_type(column.type).is_number else {}
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredColumn:
     """A column of features or labels."""
 
     aggregation: Aggregation
@@ -103,7 +103,8 @@ class Declared:
         if agg == "days_since_last":
             call = f"datediff(day, {call})"
         return (
-            f"{call} over event_date BETWEEN {_shifted(-reach.last)} AND {_shifted(-reach.first)}"
+            f"{call} over event_date BETWEEN {_shifted_day(-reach.last)} AND "
+            f"{_shifted_day(-reach.first)}"
         )
 
     def _without_events(self, nullable: bool) -> str:
@@ -118,7 +119,7 @@ class Declared:
         return "; NULL: none" if nullable else ""
 
 
-def _shifted(days: int) -> str:
+def _shifted_day(days: int) -> str:
     if days == 0:
         return "day"
     return f"day + {days}" if days > 0 else f"day - {-days}"
@@ -129,17 +130,17 @@ def event_types(settings: LakeSettings) -> dict[str, ColumnType]:
     return {c.name: read_type(c.type) for c in settings.source.payload_columns} | OF_EVERY_EVENT
 
 
-def refused(where: str, culprit: str, advice: str) -> SettingsError:
+def declaration_error(where: str, culprit: str, advice: str) -> SettingsError:
     """The error for a declaration at `where` in lake.toml."""
     return SettingsError(f"{where} in lake.toml", culprit, "Nothing was done", advice)
 
 
-def checked(aggregation: Aggregation, where: str) -> Aggregation:
+def checked_aggregation(aggregation: Aggregation, where: str) -> Aggregation:
     """The aggregation; raises SettingsError naming `where` for values that it does not take."""
     try:
         _ = aggregation.type
     except UnfitAggregation as misfit:
-        raise refused(where, misfit.culprit, misfit.advice) from None
+        raise declaration_error(where, misfit.culprit, misfit.advice) from None
     return aggregation
 
 
@@ -160,7 +161,7 @@ class Aggregates:
 
     settings: LakeSettings  # of the lake as if the source were its only one
     staging: Contract  # of the table with the events
-    declared: tuple[Declared, ...]
+    declared: tuple[DeclaredColumn, ...]
     built_in: (
         bool  # by `declares_nothing`: the table's digests are those of a lake that declares nothing
     )
@@ -200,7 +201,7 @@ class Aggregates:
             description = f"{meaning}, together with {others}" if others else meaning
             yield Column(name, types[name], description, tags=KEY, made_from=(f"{table}.{name}",))
 
-    def expressions(self, column: Declared, where: str) -> Iterator[DeclaredExpression]:
+    def expressions(self, column: DeclaredColumn, where: str) -> Iterator[DeclaredExpression]:
         """The expressions of a column that `lake.toml` declares at `where`."""
         types = {name: str(kind) for name, kind in event_types(self.settings).items()}
         yield DeclaredExpression(where, column.of or "", types, column.aggregation.agg)

@@ -11,7 +11,12 @@ from typing import get_args
 from backfill_assets.kernel.core.column_types import EXACT, ColumnType, read_type
 from backfill_assets.kernel.tables.sections import FeatureColumnSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.pipeline.columns import Declared, checked, event_types, refused
+from backfill_assets.pipeline.columns import (
+    DeclaredColumn,
+    checked_aggregation,
+    declaration_error,
+    event_types,
+)
 from backfill_assets.pipeline.expressions import Expression, read_expression
 from backfill_assets.pipeline.label_calls import LabelCall, label_calls
 from backfill_assets.pipeline.transforms.aggregation import (
@@ -20,8 +25,8 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Reach,
     Value,
-    ahead,
-    trailing,
+    ahead_reach,
+    trailing_reach,
 )
 
 LABEL = "[labels] label"
@@ -33,13 +38,15 @@ ADVICE = (
 )
 
 
-def declared_features(settings: LakeSettings) -> tuple[Declared, ...]:
+def declared_features(settings: LakeSettings) -> tuple[DeclaredColumn, ...]:
     """Compile the declared columns of features. Raises SettingsError with the key."""
     known = event_types(settings)
-    return tuple(_feature(column, known) for column in settings.features.columns)
+    return tuple(_declared_feature(column, known) for column in settings.features.columns)
 
 
-def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> Declared:
+def _declared_feature(
+    column: FeatureColumnSettings, known: Mapping[str, ColumnType]
+) -> DeclaredColumn:
     key = f"[[features.columns]] {column.name}"
     of_key, where_key = f"{key}: of", f"{key}: where"
     of = where = None
@@ -49,27 +56,27 @@ def _feature(column: FeatureColumnSettings, known: Mapping[str, ColumnType]) -> 
         where = read_expression(column.where, known, where_key)
         if where.type not in (None, BOOLEAN):
             culprit = f"{where.text} is {where.type}, not BOOLEAN"
-            raise refused(where_key, culprit, "Write a condition, e.g. total > 0")
-    value = _value(of, where, of_key, column.scale)
-    aggregation = checked(
-        Aggregation(column.name, column.agg, value, trailing(column.days)), of_key
+            raise declaration_error(where_key, culprit, "Write a condition, e.g. total > 0")
+    value = _aggregated_value(of, where, of_key, column.scale)
+    aggregation = checked_aggregation(
+        Aggregation(column.name, column.agg, value, trailing_reach(column.days)), of_key
     )
-    return _declared(aggregation, of, where)
+    return _declared_column(aggregation, of, where)
 
 
-def _declared(
+def _declared_column(
     aggregation: Aggregation, of: Expression | None, where: Expression | None = None
-) -> Declared:
+) -> DeclaredColumn:
     columns = dict[str, None]()
     for expression in (of, where):
         if expression is not None:
             columns |= dict.fromkeys(expression.columns)
     of_text = of.text if of else None
     where_text = where.text if where else None
-    return Declared(aggregation, of_text, where_text, tuple(columns))
+    return DeclaredColumn(aggregation, of_text, where_text, tuple(columns))
 
 
-def _value(
+def _aggregated_value(
     of: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE
 ) -> Value:
     """The value to aggregate, over the events for which `where` is true. A bare column stays as it
@@ -82,47 +89,51 @@ def _value(
         return Value(where=condition)
     if of.type is None:
         advice = f"Write cast({of.text} AS DECIMAL(18,2)), or so"
-        raise refused(setting, f"the type of {of.text} is unknown", advice)
+        raise declaration_error(setting, f"the type of {of.text} is unknown", advice)
     is_bare_column = of.text.strip("` ") in of.columns
     sql = of.sql if is_bare_column else f"try_cast({of.sql} AS {of.type})"
     return Value(sql, str(of.type), condition, scale if of.type.kind == "DOUBLE" else DOUBLE_SCALE)
 
 
-def declared_label(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+def declared_label(settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...], str]:
     """The aggregates of a label, each a column of its own, and the condition over them. Raises
     SettingsError."""
     label = str(settings.labels.label)
-    terms, text = _terms(label, settings)
+    terms, text = _label_terms(label, settings)
     if not terms:
-        raise refused(LABEL, f"{label} looks at no event ahead or behind", ADVICE)
-    term_types = {t.aggregation.name: decided_by(t) for t in terms}
+        raise declaration_error(LABEL, f"{label} looks at no event ahead or behind", ADVICE)
+    term_types = {t.aggregation.name: condition_type(t) for t in terms}
     # A typing error is more likely in a term's name than in a condition: the payload is named as
     # well.
     condition = read_expression(text, {**event_types(settings), **term_types}, LABEL)
     outside = [c for c in condition.columns if c not in term_types]
     if outside:
-        raise refused(LABEL, f"{', '.join(outside)} stands outside of an aggregate", ADVICE)
+        raise declaration_error(
+            LABEL, f"{', '.join(outside)} stands outside of an aggregate", ADVICE
+        )
     if condition.type not in (None, BOOLEAN):
-        raise refused(LABEL, f"{label} is {condition.type}, not BOOLEAN", ADVICE)
+        raise declaration_error(LABEL, f"{label} is {condition.type}, not BOOLEAN", ADVICE)
     return terms, condition.sql
 
 
-def decided_by(term: Declared) -> ColumnType:
+def condition_type(term: DeclaredColumn) -> ColumnType:
     """The type in which the condition gets a term: whole numbers exactly."""
     kind = read_type(term.aggregation.type)
     return EXACT if kind.kind in ("INT", "BIGINT") else kind
 
 
-def _terms(label: str, settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+def _label_terms(label: str, settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...], str]:
     """The aggregates, one column for each different one, and the text with column names in their
     place."""
     known, condition, done = event_types(settings), "", 0
-    found: dict[tuple[str, str, str], Declared] = {}
-    for call in _calls(label):
+    found: dict[tuple[str, str, str], DeclaredColumn] = {}
+    for call in _aggregate_calls(label):
         of = _call_argument(call, known)
         key = (call.agg, call.side, of.text.strip() if of else "")
         if key not in found:
-            found[key] = _term(call, of, settings, [t.aggregation.name for t in found.values()])
+            found[key] = _label_term(
+                call, of, settings, [t.aggregation.name for t in found.values()]
+            )
         condition += label[done : call.start] + found[key].aggregation.name
         done = call.end
     return tuple(found.values()), condition + label[done:]
@@ -135,27 +146,27 @@ def _call_argument(call: LabelCall, known: Mapping[str, ColumnType]) -> Expressi
     if call.agg != "count":
         name = f"{call.agg}_{call.side}"
         advice = f"Write {name}(…) of a column, or count_{call.side}()"
-        raise refused(LABEL, f"{name}() is of nothing", advice)
+        raise declaration_error(LABEL, f"{name}() is of nothing", advice)
     return None
 
 
-def _term(
+def _label_term(
     call: LabelCall, of: Expression | None, settings: LakeSettings, taken: list[str]
-) -> Declared:
+) -> DeclaredColumn:
     horizon = settings.labels.horizon_days
-    reach: Reach = ahead(horizon) if call.side == "ahead" else trailing(horizon)
+    reach: Reach = ahead_reach(horizon) if call.side == "ahead" else trailing_reach(horizon)
     base, used = f"{call.agg}_{call.side}", {*taken, *settings.features.entity}
     name, number = base, 2
     while name in used:
         name, number = f"{base}_{number}", number + 1
-    aggregation = Aggregation(name, AGGS[call.agg], _value(of, None, LABEL), reach)
-    return _declared(checked(aggregation, LABEL), of)
+    aggregation = Aggregation(name, AGGS[call.agg], _aggregated_value(of, None, LABEL), reach)
+    return _declared_column(checked_aggregation(aggregation, LABEL), of)
 
 
-def _calls(label: str) -> Sequence[LabelCall]:
+def _aggregate_calls(label: str) -> Sequence[LabelCall]:
     """The calls of known aggregates; other calls stay in the text, where the check of the condition
     refuses them."""
     try:
         return [call for call in label_calls(label) if call.agg in AGGS]
     except ValueError as error:
-        raise refused(LABEL, str(error), ADVICE) from None
+        raise declaration_error(LABEL, str(error), ADVICE) from None

@@ -15,8 +15,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from backfill_assets.intake.select import beyond_the_row, expressions
-from backfill_assets.intake.session_free import fault, freed
+from backfill_assets.intake.select import beyond_row_reason, select_expressions
+from backfill_assets.intake.session_free import clock_fault, guarded_text
 from backfill_assets.kernel.core.column_types import (
     DECIMAL,
     GREATEST_PRECISION,
@@ -25,7 +25,7 @@ from backfill_assets.kernel.core.column_types import (
 )
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.unsteady import KNOWN
-from backfill_assets.pipeline.columns import refused
+from backfill_assets.pipeline.columns import declaration_error
 
 RAISING: dict[type, str] = {
     exp.Div: "try_divide(a, b)",
@@ -51,11 +51,11 @@ def read_expression(text: str, columns: Mapping[str, ColumnType], where: str) ->
     parsed = parse_expression(text, where)
     named = check_expression(parsed, columns, where)
     types = {name.lower(): str(kind) for name, kind in columns.items()}
-    if why := fault(text, types):
-        raise refused(where, why, ADVICE)
-    (sql,) = (freed(e, types) for e in _forgiving_texts(text, where))
+    if why := clock_fault(text, types):
+        raise declaration_error(where, why, ADVICE)
+    (sql,) = (guarded_text(e, types) for e in _forgiving_texts(text, where))
     try:
-        kind: ColumnType | None = type_of(parsed, columns)
+        kind: ColumnType | None = expression_type(parsed, columns)
     except UnknownType:
         kind = None
     return Expression(text, sql, kind, named)
@@ -66,11 +66,15 @@ def parse_expression(text: str, where: str) -> exp.Expr:
     try:
         parsed = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
-        raise refused(where, f"it is no expression: {str(error).splitlines()[0]}", ADVICE) from None
+        raise declaration_error(
+            where, f"it is no expression: {str(error).splitlines()[0]}", ADVICE
+        ) from None
     if isinstance(parsed, exp.Alias | exp.Aliases | exp.Tuple):
-        raise refused(where, f"{text} is more than one value; its name is the column's", ADVICE)
+        raise declaration_error(
+            where, f"{text} is more than one value; its name is the column's", ADVICE
+        )
     if len(_forgiving_texts(text, where)) != 1:
-        raise refused(where, f"{text} is more than one value", ADVICE)
+        raise declaration_error(where, f"{text} is more than one value", ADVICE)
     return parsed
 
 
@@ -80,15 +84,15 @@ def check_expression(
     """The columns that a tree names, in their own spelling. Raises SettingsError for what it may
     not hold."""
     for node in parsed.walk():
-        why = beyond_the_row(node, KNOWN.__contains__) or _why_it_raises(node)
+        why = beyond_row_reason(node, KNOWN.__contains__) or _why_it_raises(node)
         if why:
-            raise refused(where, why, ADVICE)
+            raise declaration_error(where, why, ADVICE)
     known = {name.lower(): name for name in columns}
     named = dict.fromkeys(c.sql("spark") for c in parsed.find_all(exp.Column))
     plain = {n: n.strip("`").lower() for n in named}
     unknown = [n for n, name in plain.items() if name not in known]
     if unknown:
-        raise refused(
+        raise declaration_error(
             where,
             f"there is no column {', '.join(unknown)}",
             f"Name columns of the payload: {', '.join(columns)}",
@@ -121,9 +125,9 @@ def _is_number_but_zero(node: exp.Expr) -> bool:
 
 def _forgiving_texts(text: str, where: str) -> tuple[str, ...]:
     try:
-        return expressions(text)
+        return select_expressions(text)
     except SettingsError as error:
-        raise refused(where, error.culprit, ADVICE) from None
+        raise declaration_error(where, error.culprit, ADVICE) from None
 
 
 BOOLEAN, BIGINT, DOUBLE, STRING, DATE = map(
@@ -175,13 +179,13 @@ class UnknownType(ValueError):
     """An expression whose type is unknown here."""
 
 
-def type_of(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
+def expression_type(node: exp.Expr, columns: Mapping[str, ColumnType]) -> ColumnType:
     """The type of a tree over these columns. Raises UnknownType."""
     if isinstance(node, exp.Column):
         return {name.lower(): kind for name, kind in columns.items()}[node.name.lower()]
     for kinds, rule in _RULES:
         if isinstance(node, kinds):
-            return rule(node, lambda part: type_of(part, columns))
+            return rule(node, lambda part: expression_type(part, columns))
     raise UnknownType(node.sql("spark"))
 
 

@@ -43,14 +43,14 @@ def label_calls(label: str) -> Iterator[LabelCall]:
     for index, token in enumerate(tokens[:-1]):
         term = TERM.fullmatch(label[token.start : token.end + 1])
         if term and tokens[index + 1].token_type.name == "L_PAREN":
-            closing = _closing(tokens, index + 1)
+            closing = _closing_bracket(tokens, index + 1)
             argument = label[tokens[index + 1].end + 1 : closing.start]
             yield LabelCall(
                 term[1].lower(), term[2].lower(), argument, token.start, closing.end + 1
             )
 
 
-def _closing(tokens: "Sequence[Token]", opening: int) -> "Token":
+def _closing_bracket(tokens: "Sequence[Token]", opening: int) -> "Token":
     depth = 0
     for token in tokens[opening:]:
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")

@@ -38,13 +38,13 @@ PREFIX = "lake_pipeline_"
 KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the bytes that were loaded
 
 
-def reached(path: Path) -> tuple[Path, ...]:
+def reached_paths(path: Path) -> tuple[Path, ...]:
     """The file and all files beside it that it imports, directly or through others, as real paths,
     itself first. Raises OSError and SyntaxError."""
-    return tuple(file for _, file, _ in _sources(path.resolve()))
+    return tuple(file for _, file, _ in _reached_sources(path.resolve()))
 
 
-def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
+def reached_files(module: ModuleType) -> tuple[SourceFile, ...] | None:
     """The loaded files that a module reaches, itself first; None for a module of this product or
     without a Python file.
 
@@ -57,16 +57,16 @@ def reached_by(module: ModuleType) -> tuple[SourceFile, ...] | None:
         return None
     if parts[0].startswith(PREFIX):
         kept = {parts: (file, content) for parts, file, content in vars(modules[parts[0]])[KEPT]}
-        return _files(_reached(parts[1:], kept.get))
+        return _source_files(_walk_imports(parts[1:], kept.get))
     if KEPT not in vars(module):
-        found = _of_package(parts, path) if path.is_file() else None
+        found = _package_sources(parts, path) if path.is_file() else None
         if found is None:
             return None
         vars(module)[KEPT] = found
-    return _files(vars(module)[KEPT])
+    return _source_files(vars(module)[KEPT])
 
 
-def imported(name: str) -> ModuleType:
+def imported_module(name: str) -> ModuleType:
     """Read the files of the module `name`, then import it. Raises SettingsError for a file that has
     changed since."""
     parts = tuple(name.split("."))
@@ -74,8 +74,8 @@ def imported(name: str) -> ModuleType:
         dotted = ".".join(parts[:count])
         read = None if dotted in modules else _files_to_import(dotted)
         import_module(dotted)
-        _keep(read or ())
-    files = reached_by(modules[name]) or ()
+        _keep_sources(read or ())
+    files = reached_files(modules[name]) or ()
     changed = [str(file.path) for file in files if file.has_moved]
     if changed:
         raise SettingsError(
@@ -93,10 +93,10 @@ def _files_to_import(name: str) -> Sources | None:
     spec = find_spec(name)
     path = Path(spec.origin or "") if spec is not None else Path()
     is_python = path.suffix == ".py" and path.is_file()
-    return _of_package(tuple(name.split(".")), path) if is_python else None
+    return _package_sources(tuple(name.split(".")), path) if is_python else None
 
 
-def _keep(sources: Sources) -> None:
+def _keep_sources(sources: Sources) -> None:
     """Store with each of these modules that is imported by now the files that it reaches, as they
     were read."""
     contents = {parts: (file, content) for parts, file, content in sources}
@@ -104,24 +104,24 @@ def _keep(sources: Sources) -> None:
         module = modules.get(".".join(parts))
         if module is not None:
             above = [parts[:n] for n in range(1, len(parts))]
-            vars(module).setdefault(KEPT, _reached(parts, contents.get, above, parts[0]))
+            vars(module).setdefault(KEPT, _walk_imports(parts, contents.get, above, parts[0]))
 
 
-def loaded(path: Path) -> ModuleType:
+def loaded_module(path: Path) -> ModuleType:
     """Load the file as a module; again if it, or a file that it reaches, has changed. Raises
     OSError."""
     resolved = path.resolve()
-    return _loaded(resolved, _sources(resolved))
+    return _load_sources(resolved, _reached_sources(resolved))
 
 
 @lru_cache(maxsize=16)
-def _loaded(path: Path, sources: Sources) -> ModuleType:
+def _load_sources(path: Path, sources: Sources) -> ModuleType:
     digests = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
     package = ModuleType(PREFIX + sha256(digests.encode()).hexdigest()[:12])
     vars(package)[KEPT] = sources
     own_parts = sources[0][0]
     package.__path__ = [str(path.parents[len(own_parts) - (path.name != INIT)])]
-    files = _Files(package.__name__, {parts: (file, source) for parts, file, source in sources})
+    files = _LakeFiles(package.__name__, {parts: (file, source) for parts, file, source in sources})
     # Where `inspect` looks for the source of functions, and relative imports start.
     modules[package.__name__] = package
     try:
@@ -134,7 +134,7 @@ def _loaded(path: Path, sources: Sources) -> ModuleType:
 
 
 @dataclass(frozen=True)
-class _Files:
+class _LakeFiles:
     """The files of one package, by the parts of their names."""
 
     package: str
@@ -187,30 +187,34 @@ class _Files:
         return module if fromlist else self.module(parts[:1])
 
 
-def _sources(path: Path) -> Sources:
+def _reached_sources(path: Path) -> Sources:
     """The files that `path` reaches within its folder, itself first, each with its parts and
     present content."""
     folder = path.parent.parent if path.name == INIT else path.parent
-    own = _parts(path, folder)
-    return _reached(own, partial(_on_disk, folder, {own: path}))
+    own = _module_parts(path, folder)
+    return _walk_imports(own, partial(_read_from_disk, folder, {own: path}))
 
 
-def _of_package(parts: Parts, path: Path) -> Sources | None:
+def _package_sources(parts: Parts, path: Path) -> Sources | None:
     """The files that a module reaches within its package, with its parents; None for a module run
     as a script."""
     depth = len(parts) - (path.name != INIT)
-    if depth >= len(path.parents) or _parts(path, path.parents[depth]) != parts:
+    if depth >= len(path.parents) or _module_parts(path, path.parents[depth]) != parts:
         return None
     above = [parts[:n] for n in range(1, len(parts))]
-    return _reached(parts, partial(_on_disk, path.parents[depth], {parts: path}), above, parts[0])
+    return _walk_imports(
+        parts, partial(_read_from_disk, path.parents[depth], {parts: path}), above, parts[0]
+    )
 
 
-def _on_disk(folder: Path, known: Mapping[Parts, Path], parts: Parts) -> tuple[Path, bytes] | None:
-    file = known.get(parts) or _file(folder, parts)
+def _read_from_disk(
+    folder: Path, known: Mapping[Parts, Path], parts: Parts
+) -> tuple[Path, bytes] | None:
+    file = known.get(parts) or _module_file(folder, parts)
     return None if file is None else (file, file.read_bytes())
 
 
-def _reached(
+def _walk_imports(
     own: Parts, find: Find, above: Sequence[Parts] = (), package: str | None = None
 ) -> Sources:
     """The files that `own` reaches (only of `package`, if given), itself first, then the files that
@@ -224,23 +228,23 @@ def _reached(
             continue
         file, content = done[parts] = found
         within = parts if file.name == INIT else parts[:-1]
-        for named in _imports(content, str(file), within):
+        for named in _imported_parts(content, str(file), within):
             is_within = not package or named[:1] == (package,)
             if is_within:
                 todo += [named[: n + 1] for n in range(len(named))]
     return tuple((parts, *found) for parts, found in done.items())
 
 
-def _files(sources: Sources) -> tuple[SourceFile, ...]:
+def _source_files(sources: Sources) -> tuple[SourceFile, ...]:
     return tuple(SourceFile(file, content) for _, file, content in sources)
 
 
-def _parts(path: Path, folder: Path) -> Parts:
+def _module_parts(path: Path, folder: Path) -> Parts:
     parts = path.relative_to(folder).with_suffix("").parts
     return parts[:-1] if path.name == INIT else parts
 
 
-def _file(folder: Path, parts: Parts) -> Path | None:
+def _module_file(folder: Path, parts: Parts) -> Path | None:
     """The file of a module, or None; a package comes before a plain module, as in Python."""
     if not parts or parts[0] == OURS:
         return None
@@ -252,7 +256,7 @@ def _file(folder: Path, parts: Parts) -> Path | None:
 
 
 @lru_cache(maxsize=256)
-def _imports(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
+def _imported_parts(source: bytes, file: str, within: Parts) -> tuple[Parts, ...]:
     """The dotted names that the statements of a file may import, as absolute names below the
     folder."""
     names = dict[Parts, None]()

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, Rule
 from backfill_assets.kernel.core.errors import NOT_RUN, BackfillError, ContractBroken, SettingsError
-from backfill_assets.kernel.core.texts import reason
+from backfill_assets.kernel.core.texts import refusal_reason
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.code import SourceFile
 from backfill_assets.kernel.write.model import Chunk, Source, Table
@@ -76,18 +76,18 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
     file, header, query = _parsed_file(path)
     taken = sorted({*RESERVED} & {*header.parameters})
     if taken:
-        raise _refused(
+        raise _file_error(
             path,
             f"parameters: {', '.join(taken)} says the days or the frontier already",
             "Rename it",
         )
     try:
-        contract = _contract(path, header)
+        contract = _sql_contract(path, header)
         check_rules(contract)
     except ValueError as error:
-        raise _refused(path, str(error), "Correct the header") from None
+        raise _file_error(path, str(error), "Correct the header") from None
     except BackfillError as error:
-        raise _refused(path, f"{error.object}: {error.culprit}", error.fix) from None
+        raise _file_error(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
     known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
     sources: tuple[Source, ...] = (file, __name__, SPREAD_CODE, *([AS_KNOWN_CODE] if known else []))
@@ -107,7 +107,7 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
         text = file.text
         found = HEADER.match(text)
         if found is None:
-            raise _refused(
+            raise _file_error(
                 path,
                 "it has no header",
                 "Begin it with /* … */ that holds description, day, key, columns",
@@ -117,21 +117,23 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
         )  # so that lines are counted as in the file
         header = _Header.model_validate(tomllib.loads(above + found[1]))
     except tomllib.TOMLDecodeError as error:
-        raise _refused(path, f"its header is not TOML: {error}", "Correct the header") from None
+        raise _file_error(path, f"its header is not TOML: {error}", "Correct the header") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise _refused(
+        raise _file_error(
             path, f"it cannot be read: {error}", "Give this user the right to read it, as UTF-8"
         ) from None
     except ValidationError as error:
-        reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {reason(e)}" for e in error.errors())
-        raise _refused(path, f"its header: {reasons}", "Correct the header") from None
+        reasons = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {refusal_reason(e)}" for e in error.errors()
+        )
+        raise _file_error(path, f"its header: {reasons}", "Correct the header") from None
     query = text[found.end() :].strip().removesuffix(";")
     if not query:
-        raise _refused(path, "it has no query", "Write a SELECT below the header")
+        raise _file_error(path, "it has no query", "Write a SELECT below the header")
     return file, header, query
 
 
-def _contract(path: Path, header: _Header) -> Contract:
+def _sql_contract(path: Path, header: _Header) -> Contract:
     inputs = tuple(
         Input(
             name,
@@ -151,9 +153,11 @@ def _contract(path: Path, header: _Header) -> Contract:
                 f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to "
                 "join by"
             )
-    columns = tuple(_column(name, declared, header) for name, declared in header.columns.items())
+    columns = tuple(
+        _declared_column(name, declared, header) for name, declared in header.columns.items()
+    )
     waits = any(w.as_known for w in header.inputs.values())
-    rules = tuple(_rule(name, declared) for name, declared in header.rules.items())
+    rules = tuple(_declared_rule(name, declared) for name, declared in header.rules.items())
     key = tuple(header.key)
     return Contract(
         path.stem,
@@ -167,7 +171,7 @@ def _contract(path: Path, header: _Header) -> Contract:
     )
 
 
-def _column(name: str, declared: str, header: _Header) -> Column:
+def _declared_column(name: str, declared: str, header: _Header) -> Column:
     """Parse `TYPE [NULL | NOT NULL] [-- description]`; the default is NOT NULL."""
     found = COLUMN.fullmatch(declared.strip())
     if found is None:
@@ -177,7 +181,7 @@ def _column(name: str, declared: str, header: _Header) -> Column:
     return Column(name, kind, found["told"] or name, nullable=nullable)
 
 
-def _rule(name: str, declared: str | _Rule) -> Rule:
+def _declared_rule(name: str, declared: str | _Rule) -> Rule:
     """Parse `EXPRESSION [-- description]`, or take its parts; the name stands for a missing
     description."""
     if isinstance(declared, _Rule):
@@ -217,13 +221,15 @@ def _transform_of(
                 )
                 choice = replace(wanted, by=(*wanted.by, *alike))
                 seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
-        first, last = _literal(chunk.days.start), _literal(chunk.days.last)
+        first, last = _sql_literal(chunk.days.start), _sql_literal(chunk.days.last)
         of_chunk = {
             "first_day": chunk.days.start,
             "last_day": chunk.days.last,
             "frontier": chunk.frontier,
         }
-        filled = _free(contract.name, _filled(query, {**header.parameters, **of_chunk}), seen)
+        filled = _session_free_query(
+            contract.name, _filled_query(query, {**header.parameters, **of_chunk}), seen
+        )
         filled = filled.replace("{", "{{").replace("}", "}}")
         text = (
             f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} "
@@ -234,31 +240,31 @@ def _transform_of(
     return run
 
 
-def _free(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
+def _session_free_query(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
     """The query without what the session decides, by the types of columns that all frames give
     alike."""
-    from backfill_assets.intake.session_free import fault, freed, unborne
+    from backfill_assets.intake.session_free import clock_fault, guarded_text, unknown_session_names
 
     found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
     names = Counter(name for name, _ in found)
     types = {name: kind for name, kind in found if names[name] == 1}
-    unknown = unborne(query, names)
+    unknown = unknown_session_names(query, names)
     why = (
         f"no column of its inputs is named {unknown[0]}: the engine would give its session's"
         if unknown
         else ""
     )
-    if why := why or fault(query, types):
+    if why := why or clock_fault(query, types):
         raise ContractBroken(
             f"the transform of {table}",
             why,
             NOT_RUN,
             "Take days and times from the chunk or columns",
         )
-    return freed(query, types, strict=True)
+    return guarded_text(query, types, strict=True)
 
 
-def _filled(query: str, values: Mapping[str, object]) -> str:
+def _filled_query(query: str, values: Mapping[str, object]) -> str:
     """The query with its parameters as literals: a server of Spark Connect takes either parameters
     or frames."""
     import sqlglot
@@ -272,12 +278,12 @@ def _filled(query: str, values: Mapping[str, object]) -> str:
             and name.start == colon.end + 1
             and name.text in values
         ):
-            parts += [query[done : colon.start], _literal(values[name.text])]
+            parts += [query[done : colon.start], _sql_literal(values[name.text])]
             done = name.end + 1
     return "".join([*parts, query[done:]])
 
 
-def _literal(value: object) -> str:
+def _sql_literal(value: object) -> str:
     """A value as a literal of Spark SQL."""
     if value is None:
         return "CAST(NULL AS TIMESTAMP)"
@@ -291,5 +297,5 @@ def _literal(value: object) -> str:
     return f"{value}D" if isinstance(value, float) else str(value)
 
 
-def _refused(path: Path, culprit: str, fix: str) -> SettingsError:
+def _file_error(path: Path, culprit: str, fix: str) -> SettingsError:
     return SettingsError(address_of(path), culprit, "Nothing was done", fix)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Table
-from backfill_assets.pipeline.daily.features import features, windows_of
+from backfill_assets.pipeline.daily.features import declared_windows, features
 from backfill_assets.pipeline.daily.features_as_known import features_as_known
 from backfill_assets.pipeline.daily.labels import labels
 from backfill_assets.pipeline.daily.raw import raw
@@ -28,8 +28,8 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
     choose theirs. Raises SettingsError where they do not, where the payload lacks a column of the
     built-in features, and for a faulty expression.
     """
-    settings = unrecorded(settings)
-    windows = windows_of(settings)
+    settings = plain_settings(settings)
+    windows = declared_windows(settings)
     now = features(windows)
     known = features_as_known(windows, now)
     outcomes = labels(settings, known.contract)
@@ -44,7 +44,7 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
 
 def delivered(settings: LakeSettings) -> tuple[Table, ...]:
     """raw and staging of each source, whatever the payload: the inputs of tables of one's own."""
-    settings = unrecorded(settings)
+    settings = plain_settings(settings)
     of_each = {name: settings.of_source(name) for name in settings.delivered}
     return tuple(table(one, name) for name, one in of_each.items() for table in (raw, staging))
 
@@ -90,7 +90,7 @@ class _View:
 
     def __eq__(self, other: object) -> bool:
         self.note_all()
-        return bool(self._section == unrecorded(other))
+        return bool(self._section == plain_settings(other))
 
     def __hash__(self) -> int:
         return id(self)
@@ -104,7 +104,7 @@ class _View:
         self._noted[self._path + ALL] = self._section.model_dump(mode="json", exclude_defaults=True)
 
 
-def recorded(
+def recorded_tables(
     tables: Callable[[LakeSettings], Any], settings: LakeSettings
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Call `tables(settings)`; return its tables and the values that it read, by their names in
@@ -120,7 +120,7 @@ def recorded(
     return given, noted
 
 
-def unrecorded(settings: Any) -> Any:
+def plain_settings(settings: Any) -> Any:
     """The settings without the view: this package's own tables name the settings that reach their
     content."""
     return settings._section if type(settings) is _View else settings

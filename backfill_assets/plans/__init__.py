@@ -34,7 +34,7 @@ ROOM = Room(
         "key_shares": "plans.skew:key_shares",
         "plan_items": "plans.plan_items:plan_items",
         "active_plans": "plans.files:active_plans",
-        "held_back": "plans.files:held_back",
+        "held_back": "plans.files:holding_plans",
         "make_plan": "plans.plan:plan_days",
         "plan_changes": "plans.progress:plan_changes",
     },

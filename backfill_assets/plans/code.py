@@ -49,23 +49,23 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     place, _, name = (pipeline.tables or "").rpartition(":")
     _refuse_unversioned(lake, place)
     named = [(lake.root / place).resolve()] if place else []
-    named += [_resolved(lake.root, pipeline.sql)] if pipeline.sql else []
-    folder = _repository(named)
+    named += [_absolute_pattern(lake.root, pipeline.sql)] if pipeline.sql else []
+    folder = _git_top_folder(named)
     named_so = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    commit = _git(folder, *named_so).decode().strip()
+    commit = _git_output(folder, *named_so).decode().strip()
     files: set[Path] = set()
     tables = os.path.relpath(named[0], folder) if place else ""
     sql = os.path.relpath(named[-1], folder) if pipeline.sql else ""
-    with _exported(folder, commit) as export:
+    with _exported_commit(folder, commit) as export:
         if place:
-            files |= _python(export / tables, named[0], ref, reached)
+            files |= _python_files(export / tables, named[0], ref, reached)
         if sql:
             files |= (queries := {*export.glob(sql)})
             if not queries:
-                raise _refused(
+                raise _code_error(
                     f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT
                 )
-        digest = _freeze(
+        digest = _freeze_files(
             lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files}
         )
     frozen = f"{FOLDER}/{CODE}/{digest}"
@@ -85,7 +85,7 @@ def _refuse_unversioned(lake: Lake, place: str) -> None:
     pipeline = lake.settings.pipeline
     if not place.endswith(".py") and (place or not pipeline.sql):
         what = f"they are made by the module {place}" if place else "they are those of this product"
-        raise _refused(
+        raise _code_error(
             "the tables of this lake",
             f"{what}, no file beside lake.toml, so that there is no older version to take",
             "Install the older version in an environment of its own and plan there, or name a "
@@ -93,7 +93,7 @@ def _refuse_unversioned(lake: Lake, place: str) -> None:
             "`[pipeline] tables`",
         )
     if bucket_address(lake.root) and not Path(place or pipeline.sql or "").is_absolute():
-        raise _refused(
+        raise _code_error(
             f"the tables of {lake.address}",
             "git knows no file of a bucket",
             "Put the older files into a candidate (`candidate create`) and publish it, or name "
@@ -102,7 +102,7 @@ def _refuse_unversioned(lake: Lake, place: str) -> None:
         )
 
 
-def _resolved(root: Path, pattern: str) -> Path:
+def _absolute_pattern(root: Path, pattern: str) -> Path:
     """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its
     first wildcard."""
     parts = Path(pattern).parts
@@ -110,45 +110,47 @@ def _resolved(root: Path, pattern: str) -> Path:
     return root.joinpath(*parts[:fixed]).resolve().joinpath(*parts[fixed:])
 
 
-def _repository(files: Sequence[Path]) -> Path:
+def _git_top_folder(files: Sequence[Path]) -> Path:
     """The top folder of the git repository of the files (they need not exist); raises BackfillError
     for several."""
     places = [next(folder for folder in file.parents if folder.is_dir()) for file in files]
-    tops = {_git(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
+    tops = {_git_output(place, "rev-parse", "--show-toplevel").decode().strip() for place in places}
     if len(tops) > 1:
         why = (
             f"they lie in {len(tops)} git repositories ({', '.join(sorted(tops))}); one commit "
             "cannot hold both"
         )
-        raise _refused("the pipeline file and the SQL files", why, "Move them into one repository")
+        raise _code_error(
+            "the pipeline file and the SQL files", why, "Move them into one repository"
+        )
     return Path(tops.pop())
 
 
-def _python(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
+def _python_files(file: Path, today: Path, ref: str, reached: Reach) -> set[Path]:
     """The exported pipeline file and what it imports from beside it; `today` is that file now."""
     if not file.is_file():
-        raise _refused(str(today), f"git does not know it so: it is not in {ref}", COMMIT_IT)
+        raise _code_error(str(today), f"git does not know it so: it is not in {ref}", COMMIT_IT)
     try:
         return {*reached(file)}
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}"
-        raise _refused(
+        raise _code_error(
             f"{today} at {ref}", f"it is no Python ({where})", "Name another commit"
         ) from None
 
 
 @contextlib.contextmanager
-def _exported(folder: Path, commit: str) -> Iterator[Path]:
+def _exported_commit(folder: Path, commit: str) -> Iterator[Path]:
     """The Python and SQL files of a commit in the repository `folder`, in a temporary folder."""
-    names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
+    names = _git_output(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
     patterns = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
-    packed = _git(folder, "archive", "--format=tar", commit, "--", *(patterns or ["."]))
+    packed = _git_output(folder, "archive", "--format=tar", commit, "--", *(patterns or ["."]))
     with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
         yield Path(export).resolve()
 
 
-def _freeze(lake: Place, files: Files) -> str:
+def _freeze_files(lake: Place, files: Files) -> str:
     """Write the files into a folder named by a digest over them, and so never to anything else;
     gives the digest."""
     listed = "".join(
@@ -162,7 +164,7 @@ def _freeze(lake: Place, files: Files) -> str:
 
 
 @contextlib.contextmanager
-def working_by(code: PlanCode | None) -> Iterator[None]:
+def using_code(code: PlanCode | None) -> Iterator[None]:
     """Within, this process and its children open the lake with the tables of that code."""
     wanted = {OVERRIDE: code.tables, OVERRIDE_SQL: code.sql} if code else {}
     before = {name: os.environ.get(name) for name, value in wanted.items() if value}
@@ -177,25 +179,25 @@ def working_by(code: PlanCode | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _git(folder: Path, *words: str) -> bytes:
+def _git_output(folder: Path, *words: str) -> bytes:
     """The output of git in a folder; raises BackfillError if git fails."""
     path = str(folder)
     try:
         command = ("git", "-C", path, *words)
         result = subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
     except FileNotFoundError:
-        raise _refused(
+        raise _code_error(
             path, "git is not installed here", "Install git, or plan without --code"
         ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         fix = "Try again, or plan with the file as it is"
-        raise _refused(path, f"git gave no answer ({error})", fix) from None
+        raise _code_error(path, f"git gave no answer ({error})", fix) from None
     if result.returncode:
         lines = result.stderr.decode(errors="replace").strip().splitlines()
         why = lines[0] if lines else f"{words[-1]} is no commit, branch or tag"
-        raise _refused(path, f"git does not know it so: {why}", COMMIT_IT)
+        raise _code_error(path, f"git does not know it so: {why}", COMMIT_IT)
     return result.stdout
 
 
-def _refused(what: str, culprit: str, fix: str) -> BackfillError:
+def _code_error(what: str, culprit: str, fix: str) -> BackfillError:
     return BackfillError(what, culprit, "Nothing was planned", fix)

@@ -16,13 +16,13 @@ from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.embedded import connection, selection
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import PlanChunk
-from backfill_assets.plans.progress import Progress, held_against
-from backfill_assets.reading.moments import whole_files
+from backfill_assets.plans.progress import Progress, state_before_plan
+from backfill_assets.reading.moments import errors_of_files
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
 FIGURE = re.compile(
@@ -102,11 +102,11 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     unknown table, column or figure, and for a bound that is none."""
     parsed = FIGURE.fullmatch(text.strip())
     if parsed is None:
-        raise _refused(text, "it is not FIGURE BOUND", GRAMMAR)
+        raise _expectation_error(text, "it is not FIGURE BOUND", GRAMMAR)
     name, column = parsed["table"] or parsed["inner"], parsed["column"] or ""
     contract = next((c for c in contracts if c.name == name), None)
     if contract is None:
-        raise _refused(
+        raise _expectation_error(
             text,
             f"{name} is none of the plan's tables",
             f"Name one of {', '.join(c.name for c in contracts)}",
@@ -115,7 +115,7 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     _refuse_figure(text, figure, column, contract)
     bound = BOUND.fullmatch(parsed["bound"].strip())
     if bound is None:
-        raise _refused(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
+        raise _expectation_error(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
     if bound["by"] is not None:
         if figure == CHANGED or bound["by"].startswith("-"):
             why = (
@@ -123,14 +123,14 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
                 if figure == CHANGED
                 else "a negative distance holds never"
             )
-            raise _refused(text, why, "Write e.g. `<= 0.1` or `between 0.4 and 0.6`")
+            raise _expectation_error(text, why, "Write e.g. `<= 0.1` or `between 0.4 and 0.6`")
         percent = bool(bound["percent"])
         return Expectation(
             text, figure, name, column, float(bound["by"]) / (100 if percent else 1), percent
         )
     least, most = float(bound["least"] or bound["value"]), float(bound["most"] or bound["value"])
     if least > most:
-        raise _refused(
+        raise _expectation_error(
             text, f"nothing lies between {least:g} and {most:g}", "Write the smaller one first"
         )
     if bound["sign"] in ("<=", ">="):
@@ -140,28 +140,30 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
 
 def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> None:
     if not column and figure not in COUNTS:
-        raise _refused(text, f"{figure} is no figure of a table", GRAMMAR)
+        raise _expectation_error(text, f"{figure} is no figure of a table", GRAMMAR)
     if column and figure not in (CHANGED, *OF_COLUMNS):
-        raise _refused(text, f"{figure} is no figure of a column", GRAMMAR)
+        raise _expectation_error(text, f"{figure} is no figure of a column", GRAMMAR)
     if column and column not in contract.column_names:
-        raise _refused(
+        raise _expectation_error(
             text,
             f"{contract.name} has no column {column}",
             f"Name one of {', '.join(contract.column_names)}",
         )
     if figure in (KEYS, CHANGED) and not contract.key:
-        raise _refused(
+        raise _expectation_error(
             text, f"{contract.name} has no key, by which rows would be told apart", f"Use {ROWS}"
         )
     if figure == CHANGED and column in (*contract.key, contract.day_column):
-        raise _refused(
+        raise _expectation_error(
             text, f"rows are matched by {column}, so that it never changes", "Name another column"
         )
     if figure in NUMERIC and not contract.column(column).kind.is_number:
-        raise _refused(text, f"{column} is no number", "Use nulls, distinct or share_changed")
+        raise _expectation_error(
+            text, f"{column} is no number", "Use nulls, distinct or share_changed"
+        )
 
 
-def _refused(text: str, why: str, fix: str) -> BackfillError:
+def _expectation_error(text: str, why: str, fix: str) -> BackfillError:
     return BackfillError(f"the expectation {text[:80]!r}", why, "Nothing was planned", fix)
 
 
@@ -199,37 +201,39 @@ def judge_expectations(
             current.writes[wanted.table],
             current.states.view.table(wanted.table).version,
         )
-        of, base, _ = held_against(lake, contract, writes)
+        of, base, _ = state_before_plan(lake, contract, writes)
         versions = (of, base if writes.chunks or of is not lake else newest), (lake, newest)
         days = [*chunk.days]
         files = [side.store.data_files(contract, v, days) if v >= 0 else [] for side, v in versions]
         within = (
-            f"{quoted(contract.day_column)} BETWEEN DATE '{chunk.days.start}' AND DATE "
+            f"{quoted_name(contract.day_column)} BETWEEN DATE '{chunk.days.start}' AND DATE "
             f"'{chunk.days.last}'"
         )
-        sides = [f"(SELECT * FROM ({selection(side, contract)}) WHERE {within})" for side in files]
-        with whole_files(contract, "The gate was not passed"), connection(lake) as engine:
-            row = engine.execute(f"SELECT {_sql(wanted, contract, sides)}").fetchone() or (
+        sides = [f"(SELECT * FROM ({rows_query(side, contract)}) WHERE {within})" for side in files]
+        with errors_of_files(contract, "The gate was not passed"), duckdb_cursor(lake) as engine:
+            row = engine.execute(f"SELECT {_figure_sql(wanted, contract, sides)}").fetchone() or (
                 None,
                 None,
             )
         yield FigureOutcome(wanted, *(Fraction(v) if isinstance(v, Decimal) else v for v in row))
 
 
-def _sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:
+def _figure_sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:
     """SQL of the figure before and now, as two columns; `share_changed` has only the second, over
     keys of both sides."""
     if wanted.figure == CHANGED:
         same = " AND ".join(
             f"one.{k} IS NOT DISTINCT FROM two.{k}"
-            for k in map(quoted, (contract.day_column, *contract.key))
+            for k in map(quoted_name, (contract.day_column, *contract.key))
         )
-        moved = f"one.{quoted(wanted.column)} IS DISTINCT FROM two.{quoted(wanted.column)}"
+        moved = (
+            f"one.{quoted_name(wanted.column)} IS DISTINCT FROM two.{quoted_name(wanted.column)}"
+        )
         return (
             f"NULL, (SELECT avg(CAST({moved} AS INT)) FROM {sides[0]} one JOIN {sides[1]} two ON "
             f"{same})"
         )
-    keys = ", ".join(map(quoted, contract.key))
+    keys = ", ".join(map(quoted_name, contract.key))
     sql = {ROWS: "count(*)", KEYS: f"count(DISTINCT ({keys}))"}.get(wanted.figure)
-    sql = sql or OF_COLUMNS[wanted.figure].format(quoted(wanted.column))
+    sql = sql or OF_COLUMNS[wanted.figure].format(quoted_name(wanted.column))
     return ", ".join(f"(SELECT {sql} FROM {side})" for side in sides)

@@ -50,7 +50,7 @@ def keep_plan(lake: Lake, plan: Plan) -> None:
     days of it."""
     refuse_overlap(lake, plan)
     try:
-        lake.place.write(_name(plan.id, "json"), plan_json(plan).encode(), if_absent=True)
+        lake.place.write(_plan_file(plan.id, "json"), plan_json(plan).encode(), if_absent=True)
     except AlreadyThere:
         raise plan.error("it is there already", "Nothing was written", "Plan again") from None
 
@@ -73,7 +73,7 @@ def find_plan(lake: Lake, named: str) -> Plan:
             else "See `backfill-assets plan list`"
         )
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
-    return parse_plan(lake.place.read(_name(ids[0], "json")).decode())
+    return parse_plan(lake.place.read(_plan_file(ids[0], "json")).decode())
 
 
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
@@ -85,49 +85,51 @@ def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
     return sorted(stem for stem in stems if ID.fullmatch(stem))
 
 
-def plans(lake: Lake) -> Iterator[Plan]:
+def readable_plans(lake: Lake) -> Iterator[Plan]:
     """All plans, oldest first, without files that cannot be read (`find_plan` says why)."""
     for plan_id in plan_ids(lake):
         with contextlib.suppress(BackfillError):
             yield find_plan(lake, plan_id)
 
 
-def mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
+def set_mark(lake: Lake, plan_id: str, name: Mark, text: str = "", **facts: Any) -> None:
     """Set a mark with a text and JSON values; a mark that is set stays as it is."""
-    if not lake.place.exists(file := _name(plan_id, name)):
+    if not lake.place.exists(file := _plan_file(plan_id, name)):
         lake.place.write_json(file, {"at": utc_now().isoformat(), "told": text, **facts})
 
 
-def unmark(lake: Lake, plan_id: str, name: Mark) -> None:
+def remove_mark(lake: Lake, plan_id: str, name: Mark) -> None:
     """Remove a mark, if it is set."""
-    lake.place.delete(_name(plan_id, name))
+    lake.place.delete(_plan_file(plan_id, name))
 
 
-def marked(lake: Lake, plan_id: str, name: Mark) -> str | None:
+def mark_text(lake: Lake, plan_id: str, name: Mark) -> str | None:
     """The text of a mark; None if it is not set."""
-    file = _name(plan_id, name)
+    file = _plan_file(plan_id, name)
     return str(lake.place.read_json(file).get("told", "")) if lake.place.exists(file) else None
 
 
-def fact(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
+def mark_value(lake: Lake, plan_id: str, name: Mark, key: str) -> Any:
     """A value that a mark was set with; None without it."""
-    return lake.place.read_json(_name(plan_id, name)).get(key)
+    return lake.place.read_json(_plan_file(plan_id, name)).get(key)
 
 
 def accepted_by_person(lake: Lake, plan: Plan) -> dict[str, Any]:
     """What `run --accept` let pass: the write ids of chunks by number, broken values by control,
     and `Acceptance`s."""
-    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | lake.place.read_json(_name(plan.id, "accepted"))
+    return {CHUNKS: {}, CONTROLS: {}, WHO: []} | lake.place.read_json(
+        _plan_file(plan.id, "accepted")
+    )
 
 
-def keep_accepted(
+def accept_chunk_writes(
     lake: Lake, plan: Plan, chunk: PlanChunk, writes: list[str], controls: Mapping[str, int]
 ) -> None:
     """Record that a person accepted a chunk as these writes left it, with these broken controls."""
     accepted = accepted_by_person(lake, plan)
     accepted[CHUNKS][str(chunk.number)] = writes
     accepted[CONTROLS] |= controls
-    lake.place.write_json(_name(plan.id, "accepted"), accepted)
+    lake.place.write_json(_plan_file(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -148,16 +150,16 @@ class Acceptance:
         )
 
 
-def acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
+def all_acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
     """All that a person let pass, oldest first."""
     return tuple(record_of(Acceptance, found) for found in accepted_by_person(lake, plan)[WHO])
 
 
-def keep_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) -> None:
+def record_acceptance(lake: Lake, plan: Plan, what: Sequence[str], reason: str) -> None:
     """Record that this user lets the gates pass these chunks and bounds."""
     accepted, at = accepted_by_person(lake, plan), utc_now().isoformat(timespec="seconds")
     accepted[WHO] = [*accepted[WHO], json_of(Acceptance(tuple(what), whoami(), at, reason))]
-    lake.place.write_json(_name(plan.id, "accepted"), accepted)
+    lake.place.write_json(_plan_file(plan.id, "accepted"), accepted)
 
 
 @dataclass(frozen=True)
@@ -176,22 +178,22 @@ class Resumption:
         )
 
 
-def resumed(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
+def past_resumptions(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
     return tuple(
         record_of(Resumption, r)
-        for r in lake.place.read_json(_name(plan.id, "resumed")).get("times", ())
+        for r in lake.place.read_json(_plan_file(plan.id, "resumed")).get("times", ())
     )
 
 
-def resume(lake: Lake, plan: Plan, reason: str) -> None:
+def resume_plan(lake: Lake, plan: Plan, reason: str) -> None:
     """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it
     waits for a person who has looked, and no reason is given."""
     with plan_lock(lake):
-        if not any(marked(lake, plan.id, name) is not None for name in HOLDS):
+        if not any(mark_text(lake, plan.id, name) is not None for name in HOLDS):
             return
-        if not reason and marked(lake, plan.id, "waiting") is not None:
-            culprit = f"it waits for someone who has looked ({marked(lake, plan.id, 'waiting')})"
+        if not reason and mark_text(lake, plan.id, "waiting") is not None:
+            culprit = f"it waits for someone who has looked ({mark_text(lake, plan.id, 'waiting')})"
             raise plan.error(
                 culprit,
                 "It still waits",
@@ -199,52 +201,52 @@ def resume(lake: Lake, plan: Plan, reason: str) -> None:
             )
         at = utc_now().isoformat(timespec="seconds")
         times = [
-            *resumed(lake, plan),
-            Resumption(at, whoami(), reason, fact(lake, plan.id, "waiting", "chunk")),
+            *past_resumptions(lake, plan),
+            Resumption(at, whoami(), reason, mark_value(lake, plan.id, "waiting", "chunk")),
         ]
-        lake.place.write_json(_name(plan.id, "resumed"), {"times": json_of(times)})
+        lake.place.write_json(_plan_file(plan.id, "resumed"), {"times": json_of(times)})
         for name in HOLDS:
-            unmark(lake, plan.id, name)
+            remove_mark(lake, plan.id, name)
 
 
-def state_of(lake: Lake, plan: Plan) -> str:
+def plan_state(lake: Lake, plan: Plan) -> str:
     """The state of a plan by its marks: `new`, `active`, `paused`, `waiting` (at its `stop_after`),
     `stopped` (its last run ended early with a reason), `finished` or `cancelled`. A plan whose
     runner was killed is `active`."""
-    ended = marked(lake, plan.id, "ended")
+    ended = mark_text(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
-    begun = "new" if marked(lake, plan.id, "started") is None else "active"
-    return next((name for name in WAITING if marked(lake, plan.id, name) is not None), begun)
+    begun = "new" if mark_text(lake, plan.id, "started") is None else "active"
+    return next((name for name in WAITING if mark_text(lake, plan.id, name) is not None), begun)
 
 
 def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
     """Why a plan in this state waits for a person; empty if it does not."""
-    return next((marked(lake, plan.id, name) or "" for name in WAITING if name == state), "")
+    return next((mark_text(lake, plan.id, name) or "" for name in WAITING if name == state), "")
 
 
 def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
     """Those of these ids that are of a finished plan."""
     known = {*ids} & {*plan_ids(lake)}
-    return {plan for plan in known if state_of(lake, find_plan(lake, plan)) == FINISHED}
+    return {plan for plan in known if plan_state(lake, find_plan(lake, plan)) == FINISHED}
 
 
 def active_plans(lake: Lake) -> list[Plan]:
     """The plans that were started and neither finished nor cancelled, oldest first. Their days are
     left to them."""
-    started = [i for i in plan_ids(lake) if lake.place.exists(_name(i, "started"))]
-    return [find_plan(lake, i) for i in started if marked(lake, i, "ended") is None]
+    started = [i for i in plan_ids(lake) if lake.place.exists(_plan_file(i, "started"))]
+    return [find_plan(lake, i) for i in started if mark_text(lake, i, "ended") is None]
 
 
-def held_back(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
+def holding_plans(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
     """What each active plan that waits for a person holds back, and which command frees it.
     `also_idle`: also plans whose runner was killed."""
     found = []
     for plan in active_plans(lake):
-        state = state_of(lake, plan)
+        state = plan_state(lake, plan)
         if state not in WAITING and not (also_idle and not is_running(lake, plan)):
             continue
-        gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+        gate = mark_value(lake, plan.id, "stopped", "gate") if state == "stopped" else None
         refused_by = (
             f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`"
             if gate
@@ -255,7 +257,7 @@ def held_back(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
             if state in WAITING
             else " and no process runs it"
         )
-        step = going_on(lake, plan, state)
+        step = next_subcommand(lake, plan, state)
         steps = (
             f"{step}`"
             if step.startswith("run")
@@ -270,12 +272,12 @@ def held_back(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
     return found
 
 
-def going_on(lake: Lake, plan: Plan, state: str) -> str:
+def next_subcommand(lake: Lake, plan: Plan, state: str) -> str:
     """The subcommand that lets a plan go on from this state."""
     if state in HOLDS:
         return f"plan resume {plan.id}{' --reason WHY' if state == 'waiting' else ''}"
-    gate = fact(lake, plan.id, "stopped", "gate") if state == "stopped" else None
-    if gate and fact(lake, plan.id, "stopped", "put_back"):
+    gate = mark_value(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+    if gate and mark_value(lake, plan.id, "stopped", "put_back"):
         return f"release --plan {plan.id} --chunk {gate} --yes"
     return f"run {plan.id}{f' --accept {gate}' if gate else ''}"
 
@@ -283,7 +285,7 @@ def going_on(lake: Lake, plan: Plan, state: str) -> str:
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
     """Raise if another active plan has days of the same tables; a plan that is not kept yet is
     named by its days."""
-    kept = lake.place.exists(_name(plan.id, "json"))
+    kept = lake.place.exists(_plan_file(plan.id, "json"))
     what, nothing = (
         (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
     )
@@ -299,7 +301,7 @@ def refuse_overlap(lake: Lake, plan: Plan) -> None:
             raise BackfillError(what, why, f"Nothing was {nothing}", fix)
 
 
-def _name(plan_id: str, suffix: str) -> str:
+def _plan_file(plan_id: str, suffix: str) -> str:
     return f"{FOLDER}/{plan_id}.{suffix}"
 
 
@@ -346,7 +348,7 @@ def marking_stops(lake: Lake, plan: Plan) -> Iterator[None]:
         with contextlib.suppress(
             TransientError
         ):  # of a store that does not answer: `error` says more
-            mark(
+            set_mark(
                 lake, plan.id, "stopped", text, gate=facts.get("chunk"), put_back="release" in facts
             )
         raise

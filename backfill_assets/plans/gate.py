@@ -8,28 +8,36 @@ findings (`run`). Figures of two origins are compared, so that a mistake of eith
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.kernel.core.contracts import Contract, versions_of
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.contracts import Contract, landed_by_versions
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline, Table
-from backfill_assets.plans.files import CHUNKS, CONTROLS, accepted_by_person, fact, keep_accepted
+from backfill_assets.plans.files import (
+    CHUNKS,
+    CONTROLS,
+    accept_chunk_writes,
+    accepted_by_person,
+    mark_value,
+)
 from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.plans.model import Plan, PlanChunk
-from backfill_assets.plans.progress import Progress, held_against
-from backfill_assets.reading.account import accounts
-from backfill_assets.reading.outcomes import ControlOutcome, outcomes_over
+from backfill_assets.plans.progress import Progress, state_before_plan
+from backfill_assets.reading.account import accounts_by_table
+from backfill_assets.reading.outcomes import ControlOutcome, judge_controls_of
 
 SHOWN = 5
 
 
-def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> list[GateFinding]:
+def gate_findings(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress
+) -> list[GateFinding]:
     """Find everything that the gate refuses about what the chunk wrote; empty: the next chunk may
     run.
 
@@ -37,19 +45,21 @@ def judge(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -
     """
     findings: list[GateFinding] = []
     for name in current.plan.tables:
-        evidence = _evidence(lake, pipeline.table(name).contract, chunk, current)
+        evidence = _table_evidence(lake, pipeline.table(name).contract, chunk, current)
         if evidence is not None:
             findings += judge_chunk(evidence, current.plan.policy.tolerances)
     return [
         *findings,
-        *layers(lake, pipeline, chunk, current),
-        *_controls(lake, pipeline, chunk, current.plan),
+        *layer_findings(lake, pipeline, chunk, current),
+        *_control_findings(lake, pipeline, chunk, current.plan),
     ]
 
 
-def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[GateFinding]:
-    before = fact(lake, plan.id, "started", CONTROLS) or {}
-    worse = _worse(lake, pipeline, chunk, plan)
+def _control_findings(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan
+) -> list[GateFinding]:
+    before = mark_value(lake, plan.id, "started", CONTROLS) or {}
+    worse = _worse_controls(lake, pipeline, chunk, plan)
     earlier = {
         o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse
     }
@@ -60,7 +70,9 @@ def _controls(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> l
     ]
 
 
-def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list[ControlOutcome]:
+def _worse_controls(
+    lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan
+) -> list[ControlOutcome]:
     """Findings about controls over the plan's tables: a control that cannot be judged, or that more
     values break than before the plan (after the last chunk: any value). Broken controls that a
     person accepted are left out."""
@@ -68,18 +80,18 @@ def _worse(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan) -> list
     allowed = (
         accepted
         if chunk == plan.chunks[-1]
-        else (fact(lake, plan.id, "started", CONTROLS) or {}) | accepted
+        else (mark_value(lake, plan.id, "started", CONTROLS) or {}) | accepted
     )
-    outcomes = outcomes_over(lake, pipeline, plan.tables)
+    outcomes = judge_controls_of(lake, pipeline, plan.tables)
     unjudged = {o.name for o in outcomes if o.error and not o.broken and accepted.get(o.name) != 0}
     return [o for o in outcomes if o.name in unjudged or o.broken > allowed.get(o.name, 0)]
 
 
-def accept(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> None:
+def accept_chunk(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> None:
     """Accept the chunk's current content: its gate counts as passed and its broken controls are
     tolerated at today's counts, also once its days are made again."""
-    worse = {o.name: o.broken for o in _worse(lake, pipeline, chunk, current.plan)}
-    keep_accepted(lake, current.plan, chunk, current.write_ids(chunk), worse)
+    worse = {o.name: o.broken for o in _worse_controls(lake, pipeline, chunk, current.plan)}
+    accept_chunk_writes(lake, current.plan, chunk, current.write_ids(chunk), worse)
 
 
 def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
@@ -90,7 +102,7 @@ def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
     )
 
 
-def _evidence(
+def _table_evidence(
     lake: Lake, contract: Contract, chunk: PlanChunk, current: Progress
 ) -> TableEvidence | None:
     writes, latest = current.writes[contract.name], current.states.view.table(contract.name).latest
@@ -100,7 +112,7 @@ def _evidence(
     after = {d: e for d, e in own.after.items() if d in latest and latest[d].write_id in own.ids}
     if not after:
         return None
-    of, base, before = held_against(lake, contract, writes)
+    of, base, before = state_before_plan(lake, contract, writes)
     moved = {d for d, e in after.items() if d in before and e.content != before[d].content}
     with_means = current.plan.policy.tolerances.means is not None and moved
     read_before = audit_table(of, contract, base, moved) if with_means else {}
@@ -108,26 +120,35 @@ def _evidence(
     own_bounds = lake.settings.gates.bounds(contract.name)
     accepted = [name for a in current.accepted for name in a.what]
     return TableEvidence(
-        contract, before, after, _by_day(read), _by_day(read_before), own_bounds, accepted
+        contract,
+        before,
+        after,
+        _profiles_by_day(read),
+        _profiles_by_day(read_before),
+        own_bounds,
+        accepted,
     )
 
 
-def _by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
+def _profiles_by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
     return {day: profile for day, profile in profiles.items() if day is not None}
 
 
-def refusal(
+def gate_refusal(
     plan: Plan, chunk: PlanChunk, findings: list[GateFinding], put_back: bool, failed: str = ""
 ) -> GateRefused:
     """The error of a failed gate: days, columns, figures, what is written, and what to do next.
     `failed`: why the rollback of the chunk failed (empty: it did not, or none was wanted)."""
-    shown = "; ".join(f"{f.table} {_when(f, chunk)}{f.rule}: {f.message}" for f in findings[:SHOWN])
+    shown = "; ".join(
+        f"{f.table} {_finding_days(f, chunk)}{f.rule}: {f.message}" for f in findings[:SHOWN]
+    )
     more = f"; {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
     days: dict[str, set[date]] = {}
     for finding in findings:
         days.setdefault(finding.table, set()).update([finding.day] if finding.day else chunk.days)
     tables = [
-        table if table == CONTROLS else f"{table} {ranges(dates)}" for table, dates in days.items()
+        table if table == CONTROLS else f"{table} {ranges_text(dates)}"
+        for table, dates in days.items()
     ]
     bounds = list(dict.fromkeys(bound for finding in findings for bound in finding.bounds))
     lift = f" {' '.join(f'--accept {bound}' for bound in bounds)} --reason WHY"
@@ -142,12 +163,14 @@ def refusal(
         f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days "
         "go, then plan again"
         if put_back
-        else _advice(plan, chunk, findings, command)
+        else _written_advice(plan, chunk, findings, command)
         + (lifted if len(bounds) <= SHOWN and all(f.bounds for f in findings) else ""),
     ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
 
 
-def _advice(plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], command: str) -> str:
+def _written_advice(
+    plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], command: str
+) -> str:
     """What to do about a chunk that is written; `command` puts it back, which would undo a fix that
     is right so far."""
     go_on = f"`backfill-assets run {plan.id} --accept {chunk.number}`"
@@ -161,13 +184,13 @@ def _advice(plan: Plan, chunk: PlanChunk, findings: Sequence[GateFinding], comma
     )
     better = f"Fewer values differ than before the plan, so keep it: finish it with {go_on}"
     return (
-        f"{better}, then make what follows ({follows}) with `{whole_command(plan)}`"
+        f"{better}, then make what follows ({follows}) with `{widened_command(plan)}`"
         if follows
         else better
     )
 
 
-def whole_command(plan: Plan) -> str:
+def widened_command(plan: Plan) -> str:
     """The command that plans these days, and the days that follow from them and are not in the
     plan; empty without any."""
     follows = [
@@ -177,19 +200,19 @@ def whole_command(plan: Plan) -> str:
     return f"backfill-assets plan --from {first} --to {last}" if follows else ""
 
 
-def _when(finding: GateFinding, chunk: PlanChunk) -> str:
+def _finding_days(finding: GateFinding, chunk: PlanChunk) -> str:
     """The days of the finding in words, with a blank after them."""
     return "" if finding.table == CONTROLS else f"{finding.day or chunk.days} "
 
 
-def layers(
+def layer_findings(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress
 ) -> list[GateFinding]:
     """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows
     that landed against raw and rejected rows, deliveries in raw against staging and superseded
     ones."""
     findings = []
-    for landed, counted in accounts(lake, current.states.view).items():
+    for landed, counted in accounts_by_table(lake, current.states.view).items():
         for day, rows in counted.wrong.items():
             more = "more landed" if rows > 0 else "fewer landed"
             figures = (
@@ -200,11 +223,11 @@ def layers(
     for table in pipeline.tables:
         if table.account is not None and table.name in current.writes:
             written = sorted(current.writes[table.name].of(chunk.number).after)
-            findings += _versions(lake, current.states, table, written)
+            findings += _version_findings(lake, current.states, table, written)
     return findings
 
 
-def _versions(
+def _version_findings(
     lake: Lake, states: States, table: Table, written: Sequence[date]
 ) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be
@@ -215,11 +238,11 @@ def _versions(
         for d in written
         if (r := states.latest(name, d)) is not None and states.of(name, d) in complete
     }
-    raw = states.contracts[versions_of([table.contract])[name]]
+    raw = states.contracts[landed_by_versions([table.contract])[name]]
     for receipt, days in writes_of(lake.store, name, latest):
         if receipt is None or raw.name not in receipt.inputs:
             continue
-        counted = _counted(lake, states, table, raw, receipt.inputs[raw.name], [*days])
+        counted = _counted_deliveries(lake, states, table, raw, receipt.inputs[raw.name], [*days])
         for day in days:
             arrived, superseded = counted.get(day, (0, 0))
             rows = receipt.days[day].rows - receipt.days[day].counts.get(KEPT, 0)
@@ -231,7 +254,7 @@ def _versions(
                 yield GateFinding(name, day, "account", figures)
 
 
-def _counted(
+def _counted_deliveries(
     lake: Lake, states: States, table: Table, raw: Contract, version: int, days: Sequence[date]
 ) -> dict[date, tuple[int, int]]:
     """Per event day the deliveries in raw at a version, and how many are superseded. Reads the
@@ -240,11 +263,11 @@ def _counted(
     if table.account is None:
         return {}
     arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}
-    rows = selection(lake.store.data_files(raw, version, arrived) if arrived else [], raw)
+    rows = rows_query(lake.store.data_files(raw, version, arrived) if arrived else [], raw)
     wanted = ", ".join(f"DATE '{d}'" for d in days)
     event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
     keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"
-    with connection(lake) as engine:
+    with duckdb_cursor(lake) as engine:
         engine.execute(
             f"CREATE TEMP TABLE deliveries AS SELECT * FROM ({rows}) WHERE event_key IN ({keys})"
         )

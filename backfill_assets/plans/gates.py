@@ -24,7 +24,7 @@ from backfill_assets.kernel.core.profiles import (
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
 from backfill_assets.kernel.write import gates
-from backfill_assets.kernel.write.gates import MAX_DRIFT, MAX_NULL_JUMP, Judged
+from backfill_assets.kernel.write.gates import MAX_DRIFT, MAX_NULL_JUMP, DayToJudge
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 
@@ -72,7 +72,7 @@ class TableEvidence:
         """Whether a person lifted the bound SETTING or COLUMN.SETTING of the table."""
         return f"{self.contract.name}.{setting}" in self.accepted
 
-    def as_judged(self, day: date, bounds: Tolerances) -> Judged:
+    def as_judged(self, day: date, bounds: Tolerances) -> DayToJudge:
         """The day's files as the gates of a write judge them, by the plan's tolerances and
         `max_key_share`.
 
@@ -106,7 +106,7 @@ class TableEvidence:
             columns=columns, max_key_share=by_lake.max_key_share, skew=by_lake.skew
         )
         usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
-        return Judged(self.contract, day, self.read.get(day, DayProfile()), table, usual)
+        return DayToJudge(self.contract, day, self.read.get(day, DayProfile()), table, usual)
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFin
         ]
         found += [
             (f.check, f.message, [*f.bounds])
-            for f in gates.judge(evidence.as_judged(day, bounds))
+            for f in gates.judge_day(evidence.as_judged(day, bounds))
             if f.refuses
         ]
         for name, text, beyond in found:
             yield GateFinding(table, day, name, text, tuple(f"{table}.{b}" for b in beyond if b))
 
 
-def described(bounds: Tolerances) -> list[str]:
+def gate_descriptions(bounds: Tolerances) -> list[str]:
     """The gates of a plan with these tolerances, a few words each."""
     texts = [gate.description(bounds) for gate in PLAN_GATES]
     texts += [
@@ -149,8 +149,8 @@ def described(bounds: Tolerances) -> list[str]:
         if gate.name not in BY_TOLERANCES + OF_SOME
     ]
     texts.append("rules")
-    texts += [_unless_none(bounds.nulls, "NULL shares within {:.0%} of usual")]
-    texts += [_unless_none(bounds.drift, "drift within {:g} (population stability index)")]
+    texts += [_bound_text(bounds.nulls, "NULL shares within {:.0%} of usual")]
+    texts += [_bound_text(bounds.drift, "drift within {:g} (population stability index)")]
     return [text for text in texts if text]
 
 
@@ -220,14 +220,14 @@ def _means_moved(
             yield bound, f"the mean of {column} {figures}"
 
 
-def _unless_none(bound: float | None, text: str) -> str:
+def _bound_text(bound: float | None, text: str) -> str:
     return "" if bound is None else text.format(bound)
 
 
 PLAN_GATES = (
     PlanGate("read-back", lambda _: "files read back equal receipts", _read_back),
-    PlanGate("rows", lambda bounds: _unless_none(bounds.rows, "rows within {:.0%}"), _rows_moved),
+    PlanGate("rows", lambda bounds: _bound_text(bounds.rows, "rows within {:.0%}"), _rows_moved),
     PlanGate(
-        "means", lambda bounds: _unless_none(bounds.means, "means within {:.0%}"), _means_moved
+        "means", lambda bounds: _bound_text(bounds.means, "means within {:.0%}"), _means_moved
     ),
 )

@@ -19,15 +19,20 @@ from backfill_assets.dagster.adding import (
     receipt_event,
     show_lines,
 )
-from backfill_assets.kernel.core.days import parse_span, ranges
+from backfill_assets.kernel.core.days import parse_span, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.ownership import BY, through_dagster
+from backfill_assets.kernel.core.ownership import BY, dagster_requester
 from backfill_assets.kernel.core.plans import RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.plan_job import backfill_job, plans_sensor
-from backfill_assets.plans.policy import PutBack, Undone
-from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.plans.policy import ReleaseOptions, RollbackOptions
+from backfill_assets.plans.rollback import (
+    RollbackRequest,
+    preview_rollback,
+    release_days,
+    roll_back,
+)
 
 PUT_BACK, RELEASE_OP = "put_days_back", "let_days_go"
 
@@ -42,7 +47,7 @@ def definitions(shown: ShownLake) -> dg.Definitions:
     )
 
 
-class ReleaseConfig(dg.Config, Undone):
+class ReleaseConfig(dg.Config, ReleaseOptions):
     """The fields of the launchpad, with the descriptions that it shows."""
 
     days: str = Field(
@@ -64,7 +69,7 @@ class ReleaseConfig(dg.Config, Undone):
         return RollbackRequest(**asked, days=parse_span(self.days) if self.days else None)
 
 
-class RollbackConfig(ReleaseConfig, PutBack):
+class RollbackConfig(ReleaseConfig, RollbackOptions):
     """Which days go back, and to what."""
 
     def request(self) -> RollbackRequest:
@@ -101,7 +106,7 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
             report = (
                 roll_back(lake, pipeline, request, provenance)
                 if config.act
-                else preview(lake, pipeline, request)
+                else preview_rollback(lake, pipeline, request)
             )
             hint = [] if report.is_done else ["Nothing was done: `act: true` does it"]
             show_lines(context, [*report.lines(), *hint])
@@ -124,11 +129,13 @@ def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
     def release_held_days(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
         """One release."""
         with as_failures():
-            found = release(
+            found = release_days(
                 *lake_context.open(), config.request(), _run_provenance(context), act=config.act
             )
             verb = "released" if config.act else "would be released (`act: true` does it)"
-            show_lines(context, [f"{name}: {ranges(days)} {verb}" for name, days in found.items()])
+            show_lines(
+                context, [f"{name}: {ranges_text(days)} {verb}" for name, days in found.items()]
+            )
             if config.act:
                 _materialize_days(context, lake_context, found)
 
@@ -152,4 +159,4 @@ def _materialize_days(
 
 
 def _run_provenance(context: dg.OpExecutionContext) -> Provenance:
-    return Provenance("", run_id=context.run_id, tags={BY: through_dagster()})
+    return Provenance("", run_id=context.run_id, tags={BY: dagster_requester()})

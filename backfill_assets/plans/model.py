@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
@@ -139,7 +139,7 @@ class PlanLook:
         for m in [m for m in self.moves if m.table in tables] or self.moves:
             rows[m.day] += (m.gains + m.loses + m.changes) * (m.day in days)
         day, most = max(sorted(rows.items()), key=lambda found: found[1], default=(days.start, 0))
-        return from_inclusive(day, day) if most else None
+        return inclusive_range(day, day) if most else None
 
     def beyond(self, days: DayRange) -> list[date]:
         """The days outside of `days` on which any table gains or loses rows, ascending."""
@@ -228,7 +228,7 @@ class Plan:
 
 
 @cache
-def _adapter() -> TypeAdapter[Plan]:
+def _plan_adapter() -> TypeAdapter[Plan]:
     """Made where the first plan is read or written: it takes as long as all imports of this
     file."""
     return TypeAdapter(Plan)
@@ -238,7 +238,9 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares`
     is left out."""
     return {
-        k: v for k, v in _adapter().dump_python(plan, mode="json").items() if k != "shares" or v
+        k: v
+        for k, v in _plan_adapter().dump_python(plan, mode="json").items()
+        if k != "shares" or v
     }
 
 
@@ -253,7 +255,7 @@ def parse_plan(text: str) -> Plan:
         body = json.loads(text)
         if body["backfill_assets_plan"] != SCHEMA:
             raise ValueError(f"version {body['backfill_assets_plan']}")
-        return _adapter().validate_python(body)
+        return _plan_adapter().validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -11,19 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses, small_frame
-from backfill_assets.intake.counting import ingested, stored_contents
+from backfill_assets.intake.counting import ingest_into_lake, stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
-from backfill_assets.intake.dumps import UNCHANGED, as_changes, dumps_before
+from backfill_assets.intake.dumps import UNCHANGED, dump_changes, dumps_before
 from backfill_assets.intake.files import LandedFile
-from backfill_assets.intake.forgotten import is_forgotten
+from backfill_assets.intake.forgotten import forgotten_condition
 from backfill_assets.intake.ledger import FileRecord, read_files
 from backfill_assets.intake.mapping import delivery_types
-from backfill_assets.intake.paths import day_of
+from backfill_assets.intake.paths import day_of_path
 from backfill_assets.intake.select import uses_path
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.contracts import versions_of
+from backfill_assets.kernel.core.contracts import landed_by_versions
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.errors import telling_source
+from backfill_assets.kernel.core.errors import errors_of_source
 from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import Source
@@ -43,7 +43,7 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
     """
     moves: list[DayMove] = []
     for source in states.view.sources.values():
-        with telling_source(source.name):
+        with errors_of_source(source.name):
             moves += _moves_of_source(lake_session.of_source(source.name), states, source, days)
     return tuple(moves)
 
@@ -52,7 +52,7 @@ def _moves_of_source(
     lake_session: LakeSession, states: States, source: Source, days: DayRange
 ) -> list[DayMove]:
     raw = states.contracts[source.table]
-    records = _near(lake_session, source, days)
+    records = _records_near(lake_session, source, days)
     if not records or source.loaded_version < 0:
         return []
     session = lake_session.spark()
@@ -68,8 +68,8 @@ def _moves_of_source(
     loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
-    moves = _differences(content, raw.name, published, reread_loaded, "seq", "arrival_date")
-    landed_of = versions_of(states.contracts.values())
+    moves = _moved_days(content, raw.name, published, reread_loaded, "seq", "arrival_date")
+    landed_of = landed_by_versions(states.contracts.values())
     versions = next(
         (states.contracts[name] for name, landed in landed_of.items() if landed == raw.name), None
     )
@@ -78,7 +78,7 @@ def _moves_of_source(
             s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date"))
             for s in (published, reread)
         )
-        moves += _differences(content, versions.name, old, new, "event_key", "day")
+        moves += _moved_days(content, versions.name, old, new, "event_key", "day")
     return moves
 
 
@@ -88,7 +88,7 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     from pyspark.sql import functions as F
 
     session, lake = lake_session.spark(), lake_session.lake
-    settings, is_gone = lake.settings, is_forgotten(lake)
+    settings, is_gone = lake.settings, forgotten_condition(lake)
     if settings.source.kind == "changes":
         files = stored_contents(lake_session, records)
         return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
@@ -99,10 +99,12 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     )
     judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
     columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
-    return as_changes(session, judged, pairs, columns).where(f"reason IS NULL AND NOT {UNCHANGED}")
+    return dump_changes(session, judged, pairs, columns).where(
+        f"reason IS NULL AND NOT {UNCHANGED}"
+    )
 
 
-def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
+def _records_near(lake_session: LakeSession, source: Source, days: DayRange) -> list[FileRecord]:
     """The contents, each once, with loaded rows that arrived near these days or are of events near
     them."""
     span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
@@ -113,7 +115,7 @@ def _near(lake_session: LakeSession, source: Source, days: DayRange) -> list[Fil
     return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
 
 
-def _differences(
+def _moved_days(
     columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
 ) -> list[DayMove]:
     """Per day the keys that only one side has, the keys whose rows differ in `columns`, and sums of
@@ -138,7 +140,7 @@ def _differences(
     return [DayMove(table, *row) for row in rows]  # type: ignore[arg-type]  # the columns as selected above
 
 
-def tried(
+def trial_scan(
     lake_session: LakeSession, files: Sequence[LandedFile], header: Sequence[str], most: int
 ) -> tuple[int, list[tuple[Any, ...]], dict[str, int]]:
     """Judge landed files by the rules of the lake's source as a first scan would, and record
@@ -148,14 +150,14 @@ def tried(
 
     settings, now = lake_session.lake.settings, utc_now()
     by_path = uses_path(settings.source.select)
-    taken = {(copy := ingested(lake_session, file)).sha256: (copy, file) for file in files}
+    taken = {(copy := ingest_into_lake(lake_session, file)).sha256: (copy, file) for file in files}
     stored = [
         replace(
             copy,
             first_scan=now,
             home_day=settings.start_date,
             path=file.name if by_path else "",
-            path_day=day_of(file.name),
+            path_day=day_of_path(file.name),
         )
         for copy, file in taken.values()
     ]

@@ -13,10 +13,10 @@ from itertools import groupby, islice
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous, is_mature
-from backfill_assets.kernel.core.digests import days_of
-from backfill_assets.kernel.core.downstream import following, touched
-from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges, is_mature
+from backfill_assets.kernel.core.digests import input_days_of
+from backfill_assets.kernel.core.downstream import days_maybe_changed, stale_after_rebuild
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS, DayMove
 from backfill_assets.kernel.core.receipts import Receipt
@@ -37,9 +37,9 @@ from backfill_assets.plans.model import (
 )
 from backfill_assets.plans.moves import moved_rows
 from backfill_assets.plans.policy import Policy, Tolerances
-from backfill_assets.plans.preflight import preflight, refuse_stop, take_pins
+from backfill_assets.plans.preflight import preflight_ticks, refuse_stop, take_pins
 from backfill_assets.plans.skew import key_shares
-from backfill_assets.reading.claims import new_id
+from backfill_assets.reading.claims import new_plan_id
 
 TEMPLATES: Mapping[str, Policy] = {
     # a few days again that came out wrong by accident: little may differ
@@ -103,7 +103,7 @@ def plan_days(  # noqa: PLR0913 - what `LakeResource.plan` takes
 ) -> Plan:
     """Make the plan of these days of some tables (empty: all `known` ones), as `make_plan`. Raises
     UnknownName for a table that is not among the known ones."""
-    refuse_unknown("table", tables, known, "Nothing was planned")
+    refuse_unknown_names("table", tables, known, "Nothing was planned")
     chosen = tuple(name for name in known if not tables or name in tables)
     return make_plan(lake, pipeline, PlanRequest(days, chosen, Policy(chunk=chunk, force=force)))
 
@@ -113,19 +113,19 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     when it is run."""
     created = utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
-    _refuse_unsafe(pipeline, request, cut(request.days, request.policy))
+    _refuse_unsafe(pipeline, request, cut_chunks(request.days, request.policy))
     look = (
-        look_of(states, moved_rows(LakeSession(lake), states, request.days))
+        plan_look(states, moved_rows(LakeSession(lake), states, request.days))
         if request.look
         else None
     )
     if look is not None and request.usual_canary:
         request = _with_canary(request, look)
-    chunks = cut(request.days, request.policy)
+    chunks = cut_chunks(request.days, request.policy)
     logs = {name: timed_writes(lake, name) for name in request.tables}
     found = impacts(states, request.tables, request.days, request.policy)
     plan = Plan(
-        id=new_id(created),
+        id=new_plan_id(created),
         created=created,
         user=whoami(),
         days=request.days,
@@ -146,7 +146,7 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         code=request.code,
         parallel=request.parallel,
     )
-    return replace(plan, preflight=preflight(lake, pipeline, states, plan))
+    return replace(plan, preflight=preflight_ticks(lake, pipeline, states, plan))
 
 
 def _with_canary(request: PlanRequest, look: PlanLook) -> PlanRequest:
@@ -199,7 +199,7 @@ def _chunk_prices(
     return prices
 
 
-def cut(days: DayRange, policy: Policy) -> tuple[PlanChunk, ...]:
+def cut_chunks(days: DayRange, policy: Policy) -> tuple[PlanChunk, ...]:
     """Cut the range into chunks, in the order of their runs: every day is in exactly one, but for
     the boundary chunk.
 
@@ -215,12 +215,16 @@ def cut(days: DayRange, policy: Policy) -> tuple[PlanChunk, ...]:
         sorted({*policy.canary_days} & {*days}) if policy.canary_days else ordered[: policy.canary]
     )
     parts = []
-    for span in sorted(contiguous({*days} - {*first}), key=lambda s: s.start, reverse=newest):
+    for span in sorted(
+        contiguous_ranges({*days} - {*first}), key=lambda s: s.start, reverse=newest
+    ):
         rest = sorted(span, reverse=newest)
         if isinstance(size, int):
             parts += [rest[i : i + size] for i in range(0, len(rest), size)]
         else:
-            parts += [list(group) for _, group in groupby(rest, lambda day: _first_of(day, size))]
+            parts += [
+                list(group) for _, group in groupby(rest, lambda day: _first_of_unit(day, size))
+            ]
     chunks = [
         PlanChunk(
             i,
@@ -248,14 +252,14 @@ def _chunk_size(unit: str) -> int | str:
     )
 
 
-def _first_of(day: date, unit: str) -> date:
+def _first_of_unit(day: date, unit: str) -> date:
     """The first day of the week or month."""
     return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
 
 
 def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
     if request.policy.write_mode == "append":
-        raise refuse_append()
+        raise append_error()
     refuse_stop(request.days, request.policy)
     if (canary := request.policy.canary_days) and not {*canary} <= {*request.days}:
         culprit = f"{canary} is not within the days {request.days}"
@@ -286,7 +290,7 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
         refuse_merge(contract, contracts)
 
 
-def refuse_append() -> BackfillError:
+def append_error() -> BackfillError:
     """The error of the write mode `append`, with the incident that it prevents."""
     return BackfillError(
         "the write mode append",
@@ -303,8 +307,12 @@ def impacts(
 ) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that are not planned have only days that
     follow."""
-    reason_of = {t: {d: w for d in days if (w := _why(states, t, d, policy))} for t in tables}
-    following_days = following(states, {t: frozenset(why) for t, why in reason_of.items()})
+    reason_of = {
+        t: {d: w for d in days if (w := _reason_to_write(states, t, d, policy))} for t in tables
+    }
+    following_days = stale_after_rebuild(
+        states, {t: frozenset(why) for t, why in reason_of.items()}
+    )
     changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
@@ -312,7 +320,7 @@ def impacts(
         # them.
         stale_again = {
             d
-            for d in touched(states, states, contract, changed)
+            for d in days_maybe_changed(states, states, contract, changed)
             if states.of(name, d) is State.STALE
         }
         following_days[name] |= stale_again - reason_of.get(name, {}).keys()
@@ -320,25 +328,26 @@ def impacts(
         inside = {d for d in following_days[name] if name in reason_of and d in days}
         why = reason_of.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
         held = [d for d in days if name in reason_of and states.of(name, d) is State.HELD]
-        outside = tuple(contiguous(following_days[name] - inside))
+        outside = tuple(contiguous_ranges(following_days[name] - inside))
         if name in reason_of or outside:
             write = {
-                w: tuple(contiguous(d for d in why if why[d] == w)) for w in sorted({*why.values()})
+                w: tuple(contiguous_ranges(d for d in why if why[d] == w))
+                for w in sorted({*why.values()})
             }
             result.append(
                 TableImpact(
                     name,
                     contract.key,
                     write,
-                    _reads(states, contract, why),
+                    _read_days(states, contract, why),
                     outside,
-                    tuple(contiguous(held)),
+                    tuple(contiguous_ranges(held)),
                 )
             )
     return tuple(result)
 
 
-def _why(states: States, table: str, day: date, policy: Policy) -> str:
+def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> str:
     """The reason to write a day; empty if it is up to date or held."""
     state, receipt = states.of(table, day), states.latest(table, day)
     if state is State.HELD:
@@ -358,7 +367,7 @@ def _why(states: States, table: str, day: date, policy: Policy) -> str:
     return FORCED if policy.force else ""
 
 
-def _reads(
+def _read_days(
     states: States, contract: Contract, written: Iterable[date]
 ) -> dict[str, tuple[DayRange, ...]]:
     """Per input table the days that are read (arrival days of `landing`)."""
@@ -370,12 +379,12 @@ def _reads(
         elif wanted.kind is InputKind.ARRIVALS:
             read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
         else:
-            read = {d for day in days for d in days_of(wanted, day, view)}
+            read = {d for day in days for d in input_days_of(wanted, day, view)}
         days_of_input[wanted.table] |= read
-    return {table: tuple(contiguous(read)) for table, read in days_of_input.items()}
+    return {table: tuple(contiguous_ranges(read)) for table, read in days_of_input.items()}
 
 
-def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
+def plan_look(states: States, moves: Iterable[DayMove]) -> PlanLook:
     """The preview of these moved rows, with the days per downstream table whose windows reach
     them."""
     known_moves = tuple(moves)
@@ -386,8 +395,8 @@ def look_of(states: States, moves: Iterable[DayMove]) -> PlanLook:
     follows = {}
     for name, contract in states.contracts.items():
         if name not in moved:
-            changed[name] = touched(states, states, contract, changed) & set(
+            changed[name] = days_maybe_changed(states, states, contract, changed) & set(
                 states.view.table(name).latest
             )
-            follows[name] = tuple(contiguous(changed[name]))
+            follows[name] = tuple(contiguous_ranges(changed[name]))
     return PlanLook(known_moves, {name: spans for name, spans in follows.items() if spans})

@@ -8,46 +8,46 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.backfill import allowed, tables_to_make
+from backfill_assets.cli.backfill import require_partitions, tables_to_make
 from backfill_assets.cli.common import (
     FILE,
     TEXT,
     Parsed,
     days_options,
+    errors_as_usage,
     json_and_lake,
-    opened,
+    opened_lake,
     target_option,
-    usage,
 )
 from backfill_assets.cli.drawing import TextTable
-from backfill_assets.cli.landing_command import opened_now
-from backfill_assets.cli.output import answer, given_options, options_of
+from backfill_assets.cli.landing_command import observed_lake
+from backfill_assets.cli.output import entered_options, options_of, write_answer
 from backfill_assets.kernel.core.days import DayRange, parse_span
 from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS
-from backfill_assets.kernel.core.rooms import offered
-from backfill_assets.pipeline.own_files import reached
-from backfill_assets.plans.code import pin_code, working_by
+from backfill_assets.kernel.core.rooms import offered_function
+from backfill_assets.pipeline.own_files import reached_paths
+from backfill_assets.plans.code import pin_code, using_code
 from backfill_assets.plans.expect import read_expectations
 from backfill_assets.plans.files import (
     CANCELLED,
     find_plan,
     keep_plan,
-    mark,
-    marked,
-    plans,
-    state_of,
+    mark_text,
+    plan_state,
+    readable_plans,
+    set_mark,
 )
-from backfill_assets.plans.files import resume as resume_plan
+from backfill_assets.plans.files import resume_plan as resume_plan
 from backfill_assets.plans.plan import TEMPLATES, PlanRequest, make_plan
-from backfill_assets.plans.plan_page import runbook, show_progress
+from backfill_assets.plans.plan_page import runbook_text, show_progress
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances
 from backfill_assets.plans.preflight import usual_parallel
-from backfill_assets.plans.progress import progress
+from backfill_assets.plans.progress import read_progress
 
 MOST_CANARY_DAYS = 31
 
 
-def _canary(text: str) -> int | DayRange:
+def _parsed_canary(text: str) -> int | DayRange:
     """Return the number of days, or the days, of `--canary`."""
     if not text.isdigit():
         return parse_span(text)
@@ -61,7 +61,7 @@ def _canary(text: str) -> int | DayRange:
 @click.group(invoke_without_command=True)
 @days_options()
 @click.option("--tables", "named", help="Their names, comma-separated. [default: all]")
-@options_of(PolicyOptions, types={"canary": Parsed("N|DAY|A..B", _canary)})
+@options_of(PolicyOptions, types={"canary": Parsed("N|DAY|A..B", _parsed_canary)})
 @options_of(Tolerances)
 @click.option(
     "--template",
@@ -107,57 +107,57 @@ def plan(**options: Any) -> None:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
-    make_target: Callable[[str | None], None] | None = offered("make_target")
+    make_target: Callable[[str | None], None] | None = offered_function("make_target")
     if make_target is not None:
         make_target(options["named"])
-    code = pin_code(opened()[0], options["code"], reached) if options["code"] else None
-    with working_by(code):
-        may_run = _make({**options, "code": code})
+    code = pin_code(opened_lake()[0], options["code"], reached_paths) if options["code"] else None
+    with using_code(code):
+        may_run = _make_and_show({**options, "code": code})
     if not may_run:
         ctx.exit(1)
 
 
-def _make(options: dict[str, Any]) -> bool:
+def _make_and_show(options: dict[str, Any]) -> bool:
     """Make, keep and show the plan; gives whether its preflight passed. A plan without anything to
     do is not kept, and its JSON has no id."""
     if options["days"] is None:
         raise click.UsageError("which days? Say --from DAY --to DAY.")
-    lake, pipeline = opened_now()
-    days = allowed(options["days"], lake.settings.start_date)
+    lake, pipeline = observed_lake()
+    days = require_partitions(options["days"], lake.settings.start_date)
     tables = tables_to_make(lake, pipeline, options["named"])
     rest = {name: options[name] for name in ("reason", "note", "look", "code")}
     rest["usual_canary"] = options["canary"] is None
     if options["max_parallel"] is None and not options["template"]:
         options["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
-    with usage():
+    with errors_as_usage():
         options["expect"] += (
             read_expectations(options["expect_from"]) if options["expect_from"] else ()
         )
         request = PlanRequest(
-            days, tables, _policy(options), most_days=options["max_chunk_days"], **rest
+            days, tables, _chosen_policy(options), most_days=options["max_chunk_days"], **rest
         )
         new_plan = make_plan(lake, pipeline, request)
     if new_plan.nothing_to_do and not options["look"]:
         span = [str(days.start), str(days.last)]
         document = {"id": None, "state": "nothing to do", "days": span, "tables": tables}
-        answer(document, [new_plan.nothing_to_do])
+        write_answer(document, [new_plan.nothing_to_do])
         return True
     keep_plan(lake, new_plan)
-    show_progress(progress(lake, pipeline, new_plan))
+    show_progress(read_progress(lake, pipeline, new_plan))
     return not new_plan.failed_ticks
 
 
-def _policy(options: dict[str, Any]) -> Policy:
+def _chosen_policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
     base, chosen = (
         TEMPLATES[options["template"]] if options["template"] else Policy(),
-        given_options(PolicyOptions, options),
+        entered_options(PolicyOptions, options),
     )
     if isinstance(options["canary"], DayRange):
         chosen |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
     if options["rollback_on_failure"]:
         chosen["on_failure"] = "rollback"
-    tolerances = base.tolerances.model_copy(update=given_options(Tolerances, options))
+    tolerances = base.tolerances.model_copy(update=entered_options(Tolerances, options))
     return base.model_copy(update={**chosen, "tolerances": tolerances})
 
 
@@ -166,8 +166,8 @@ def _policy(options: dict[str, Any]) -> Policy:
 @json_and_lake
 def list_plans() -> None:
     """All plans of the lake, oldest first."""
-    lake, _ = opened()
-    states = [(p, state_of(lake, p)) for p in plans(lake)]
+    lake, _ = opened_lake()
+    states = [(p, plan_state(lake, p)) for p in readable_plans(lake)]
     document = [
         {
             "id": p.id,
@@ -187,7 +187,7 @@ def list_plans() -> None:
         for p, s in states
     ]
     table = TextTable(["plan", "state", "days", "chunks", "by", "why"], rows)
-    answer(
+    write_answer(
         document,
         [table] if rows else [],
         "No plans yet. Make one with: backfill-assets plan --from DAY --to DAY",
@@ -201,10 +201,10 @@ def list_plans() -> None:
 @json_and_lake
 def show_plan(plan_id: str, markdown: bool) -> None:
     """A plan and how far it is. ID may be shortened to what only one plan begins with."""
-    shown = find_plan(opened()[0], plan_id)
-    with working_by(shown.code):
-        current = progress(*opened(), shown)
-    click.echo(runbook(current)) if markdown else show_progress(current)
+    shown = find_plan(opened_lake()[0], plan_id)
+    with using_code(shown.code):
+        current = read_progress(*opened_lake(), shown)
+    click.echo(runbook_text(current)) if markdown else show_progress(current)
 
 
 @plan.command("pause", short_help="Stop after the current chunk.")
@@ -214,11 +214,11 @@ def show_plan(plan_id: str, markdown: bool) -> None:
 @json_and_lake
 def pause(plan_id: str, note: str) -> None:
     """Let a plan stop after the chunk that it is at."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     found = find_plan(lake, plan_id)
-    mark(lake, found.id, "paused", note or "no note")
+    set_mark(lake, found.id, "paused", note or "no note")
     line = f"plan {found.id} is paused; go on with: backfill-assets plan resume {found.id}"
-    answer({"id": found.id, "done": "paused"}, [line])
+    write_answer({"id": found.id, "done": "paused"}, [line])
 
 
 @plan.command("resume", short_help="Take a pause or a stop back.")
@@ -234,10 +234,10 @@ def pause(plan_id: str, note: str) -> None:
 def resume(plan_id: str, reason: str) -> None:
     """Take a pause, or the stop that --stop-after asked for, back; `run` goes on where the plan
     stood."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     found = find_plan(lake, plan_id)
     resume_plan(lake, found, reason)
-    answer(
+    write_answer(
         {"id": found.id, "done": "resumed"},
         [f"plan {found.id} may run again: backfill-assets run {found.id}"],
     )
@@ -251,10 +251,10 @@ def resume(plan_id: str, reason: str) -> None:
 def cancel(plan_id: str, note: str) -> None:
     """End a plan after the chunk that it is at; what is written stays, and its days are free for
     others."""
-    lake, _ = opened()
+    lake, _ = opened_lake()
     found = find_plan(lake, plan_id)
-    mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
-    answer(
+    set_mark(lake, found.id, "ended", f"{CANCELLED}: {note}" if note else CANCELLED)
+    write_answer(
         {"id": found.id, "done": "cancelled"},
-        [f"plan {found.id}: {marked(lake, found.id, 'ended')}"],
+        [f"plan {found.id}: {mark_text(lake, found.id, 'ended')}"],
     )

@@ -7,12 +7,12 @@ these).
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, plan_ids
-from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 
 NEVER_PLANNED = "no backfill was ever planned"
 PLAN_FIX = "backfill-assets plan --from DAY --to DAY --tables TABLE"
@@ -29,15 +29,15 @@ def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[tuple[str, Answer]]:
         (find_plan(lake, i) for i in reversed(plan_ids(lake))),
     )
     newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
-    current = progress(lake, pipeline, newest) if newest else None
+    current = read_progress(lake, pipeline, newest) if newest else None
     for name, judge in PLANNED.items():
         yield name, judge(current) if current else (False, NEVER_PLANNED, PLAN_FIX)
 
 
-def _strategy(current: Progress) -> Answer:
+def _strategy_answer(current: Progress) -> Answer:
     """Whether no key occurs twice in the days to write, so that the strategy has one row to write
     or match per key."""
-    unique, text, fix = _ticked(current, "keys unique")
+    unique, text, fix = _preflight_answer(current, "keys unique")
     keys = "; ".join(
         f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables
     )
@@ -48,13 +48,13 @@ def _strategy(current: Progress) -> Answer:
     )
 
 
-def _chunked(current: Progress) -> Answer:
+def _chunks_answer(current: Progress) -> Answer:
     gates, chunks = current.plan.policy.canary, len(current.plan.chunks)
     evidence = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
     return gates > 0, evidence, f"{PLAN_FIX} --canary 1"
 
 
-def _ticked(current: Progress, name: str = "") -> Answer:
+def _preflight_answer(current: Progress, name: str = "") -> Answer:
     """Whether these ticks of the preflight hold, or all."""
     ticks = [t for t in current.plan.preflight if name in ("", t.name)]
     failed = [f"{t.name}: {t.told}" for t in ticks if not t.passed]
@@ -64,7 +64,7 @@ def _ticked(current: Progress, name: str = "") -> Answer:
     return not failed, "; ".join(failed) or well, PLAN_FIX
 
 
-def _range(current: Progress) -> Answer:
+def _range_answer(current: Progress) -> Answer:
     """Whether the plan makes every day that its writes change, or all the following days were made
     since."""
     of = current.states.of
@@ -74,7 +74,7 @@ def _range(current: Progress) -> Answer:
         ]
         for i in current.plan.impacts
     }
-    if follows := [f"{table} {ranges(days)}" for table, days in left.items() if days]:
+    if follows := [f"{table} {ranges_text(days)}" for table, days in left.items() if days]:
         return (
             False,
             f"not made by this plan, and its writes change them: {'; '.join(follows)}",
@@ -90,7 +90,7 @@ def _range(current: Progress) -> Answer:
     )
 
 
-def _verified(current: Progress) -> Answer:
+def _gates_answer(current: Progress) -> Answer:
     done = [c.chunk.number for c in current.chunks if c.state is ChunkState.DONE]
     evidence = (
         f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is "
@@ -104,10 +104,10 @@ def _verified(current: Progress) -> Answer:
 
 
 PLANNED: dict[str, Callable[[Progress], Answer]] = {
-    "a key and a write strategy": _strategy,
-    "chunks, each validated": _chunked,
-    "the last rerun was equal": partial(_ticked, name="last rerun equal"),
-    "safe to run again": partial(_ticked),
-    "exact range, order, parallelism": _range,
-    "verified before others rely on it": _verified,
+    "a key and a write strategy": _strategy_answer,
+    "chunks, each validated": _chunks_answer,
+    "the last rerun was equal": partial(_preflight_answer, name="last rerun equal"),
+    "safe to run again": partial(_preflight_answer),
+    "exact range, order, parallelism": _range_answer,
+    "verified before others rely on it": _gates_answer,
 }

@@ -31,7 +31,7 @@ from backfill_assets.dagster.adding import (
     whole_request,
 )
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, parse_day, parse_span
+from backfill_assets.kernel.core.days import ONE_DAY, inclusive_range, parse_day, parse_span
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.interrupts import ends_when_interrupted
@@ -40,14 +40,14 @@ from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.code import working_by
+from backfill_assets.plans.code import using_code
 from backfill_assets.plans.files import (
     active_plans,
     find_plan,
     is_running,
     keep_plan,
-    plans,
-    state_of,
+    plan_state,
+    readable_plans,
 )
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
@@ -55,7 +55,7 @@ from backfill_assets.plans.policy import Policy, PolicyOptions
 from backfill_assets.plans.progress import Progress
 from backfill_assets.plans.run import run_plan
 from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
-from backfill_assets.reading.claims import held_back
+from backfill_assets.reading.claims import holding_plans
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
 NO_RETRY = {
@@ -130,7 +130,7 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             worker = chunk_maker(
                 context.instance, lake_context, rebuild_of, context.run, context.log.info
             )
-            with working_by(plan.code):
+            with using_code(plan.code):
                 current = run_plan(lake_context.open, plan, worker)
             state = f"{current.state}{f': {current.why}' if current.why else ''}"
             context.log.info(f"plan {plan.id} is {state}")
@@ -159,7 +159,7 @@ def _planned_range(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Pl
     """Make the plan of the settings, and keep it if there is anything to do; raises BackfillError
     if it is not allowed. A run launched again with the same settings goes on with the plan that it
     left."""
-    days = from_inclusive(parse_day(config.start_date), parse_day(config.end_date))
+    days = inclusive_range(parse_day(config.start_date), parse_day(config.end_date))
     first, newest = lake.settings.start_date, utc_today() - ONE_DAY
     if days.start < first or days.last > newest:
         raise _config_error(
@@ -177,9 +177,9 @@ def _planned_range(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Pl
             policy = policy.model_copy(update={"canary": len(chosen), "canary_days": chosen})
     except ValueError as error:
         raise _config_error(str(error), "Correct these numbers") from None
-    for plan in plans(lake):
+    for plan in readable_plans(lake):
         same = (plan.days, set(plan.tables), plan.policy) == (days, names, policy)
-        if same and state_of(lake, plan) in ("active", "stopped", "waiting"):
+        if same and plan_state(lake, plan) in ("active", "stopped", "waiting"):
             return plan
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
     if not plan.nothing_to_do:
@@ -219,7 +219,7 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
     """Request a run of each active plan without a runner, at most `[lateness] attempts` times
     without a write of its tables in between."""
     (lake, pipeline), naming = lake_context.look(), lake_context.naming
-    tick, active, waiting = Tick(), active_plans(lake), {h.plan.id: h for h in held_back(lake)}
+    tick, active, waiting = Tick(), active_plans(lake), {h.plan.id: h for h in holding_plans(lake)}
     if not active:
         return Tick(notes=["no plan is under way"])
     end_dead_runs(instance, lake)

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.drawing import PageSection, TextTable, number, say, size
-from backfill_assets.cli.output import answer
-from backfill_assets.kernel.core.days import DayRange, contiguous
-from backfill_assets.plans.gate import whole_command
-from backfill_assets.plans.gates import described
+from backfill_assets.cli.drawing import PageSection, TextTable, number_text, say, size_text
+from backfill_assets.cli.output import write_answer
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
+from backfill_assets.plans.gate import widened_command
+from backfill_assets.plans.gates import gate_descriptions
 from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
 from backfill_assets.plans.progress import Progress, Took
 
@@ -29,10 +29,10 @@ LISTED_DAYS = 31
 def show_progress(current: "Progress", outcome: bool = False) -> None:
     """Answer with the plan and how far it is; as its `outcome` people get only its chunks and what
     they cost, once it is finished also its tables."""
-    answer(partial(_document, current), [partial(_draw, current, outcome)])
+    write_answer(partial(_plan_document, current), [partial(_draw_plan, current, outcome)])
 
 
-def _document(current: "Progress") -> dict[str, Any]:
+def _plan_document(current: "Progress") -> dict[str, Any]:
     return (
         plan_dict(current.plan)
         | {
@@ -49,17 +49,17 @@ def _document(current: "Progress") -> dict[str, Any]:
     )
 
 
-def _draw(current: "Progress", outcome: bool) -> None:
-    for line in _head(current):
+def _draw_plan(current: "Progress", outcome: bool) -> None:
+    for line in _head_lines(current):
         say(line)
     tables = [_window_section(current)] if current.state == "finished" else []
-    for section in [*tables, _steps_section(current)] if outcome else report(current):
+    for section in [*tables, _steps_section(current)] if outcome else plan_sections(current):
         click.echo()
         section.draw()
     say(f"next: {_next_command(current)}")
 
 
-def _head(current: "Progress") -> Iterator[str]:
+def _head_lines(current: "Progress") -> Iterator[str]:
     """What the plan is, why, and what it waits for."""
     plan = current.plan
     size = f"{len(plan.days)} days, {len(plan.chunks)} chunks"
@@ -73,7 +73,7 @@ def _head(current: "Progress") -> Iterator[str]:
     yield from map(str, (*current.resumed, *current.accepted))
 
 
-def report(current: "Progress") -> Iterator[PageSection]:
+def plan_sections(current: "Progress") -> Iterator[PageSection]:
     """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
     plan = current.plan
     yield _window_section(current)
@@ -85,7 +85,7 @@ def report(current: "Progress") -> Iterator[PageSection]:
         )
     yield _steps_section(current)
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
-    gates = ", ".join(described(plan.policy.tolerances))
+    gates = ", ".join(gate_descriptions(plan.policy.tolerances))
     expected = [f"expected: {text}" for text in plan.policy.expect]
     yield PageSection(
         "Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}", *expected]
@@ -98,10 +98,12 @@ def _window_section(current: "Progress") -> PageSection:
     plan = current.plan
     rows = [[*_table_row(i), took_text(current.took(i.table))] for i in plan.impacts]
     following = [i for i in plan.impacts if i.follows]
-    follows = [f"{i.table} {_spans(i.follows)} follows, not made by this plan" for i in following]
+    follows = [
+        f"{i.table} {_spans_text(i.follows)} follows, not made by this plan" for i in following
+    ]
     if follows:
         follows.append(
-            f"`catch-up` makes them afterwards; `{whole_command(plan)}` makes them too, so that "
+            f"`catch-up` makes them afterwards; `{widened_command(plan)}` makes them too, so that "
             "its last gate judges "
             "the whole fix: a control that is broken now must hold then"
         )
@@ -118,39 +120,39 @@ def _steps_section(current: "Progress") -> PageSection:
             c.chunk.days,
             c.chunk.kind.shown,
             c.state,
-            priced(c.price) if c.price else "-",
+            price_text(c.price) if c.price else "-",
             took_text(c.took),
         ]
         for c in current.chunks
     ]
-    lines = [f"all chunks: {priced(total(current.plan))}{so_far(current)}"]
+    lines = [f"all chunks: {price_text(total_price(current.plan))}{spent_so_far(current)}"]
     lines += [f"chunks at once by default {current.plan.parallel}"] if current.plan.parallel else []
     stop = current.plan.policy.stop_after
     lines += [f"waits for `backfill-assets plan resume` after: {stop}"] if stop else []
     return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
 
 
-def runbook(current: "Progress") -> str:
+def runbook_text(current: "Progress") -> str:
     """The plan as a runbook: what is wrong, what is done, in which steps, how it is checked, how it
     is put back."""
     plan = current.plan
-    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head(current))]
+    lines = [f"# Backfill {plan.days}", *(f"\n{line}" for line in _head_lines(current))]
     lines += [f"\nIt was made {plan.created:%Y-%m-%d %H:%M} UTC."]
     for section in (
-        *report(current),
+        *plan_sections(current),
         _method_section(plan),
-        _putting_back(plan),
+        _rollback_section(plan),
         _pins_section(plan),
     ):
         lines.append(f"\n## {section.title}\n")
         for table in section.tables:
-            lines += map(_markdown, (table.columns, ["---"] * len(table.columns), *table.cells))
+            lines += map(_markdown_row, (table.columns, ["---"] * len(table.columns), *table.cells))
             lines += [""] if section.lines else []
         lines += [f"- {line}" for line in section.lines]
     return "\n".join(lines)
 
 
-def _markdown(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
 
@@ -165,7 +167,7 @@ def _method_section(plan: Plan) -> PageSection:
     return PageSection("Method", lines=lines)
 
 
-def _putting_back(plan: Plan) -> PageSection:
+def _rollback_section(plan: Plan) -> PageSection:
     command = f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts)"
     retention = f"replaced files are kept {plan.retention_days} days after they were replaced"
     return PageSection(
@@ -191,7 +193,7 @@ def _table_row(impact: TableImpact) -> list[str]:
         f"{sum(map(len, spans))} {r}" if several else r for r, spans in sorted(impact.write.items())
     )
     reads = ", ".join(
-        f"{table} {_spans(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans
+        f"{table} {_spans_text(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans
     )
     follows = str(sum(map(len, impact.follows)) or "-")
     days = str(len(impact.days()))
@@ -202,11 +204,11 @@ def _table_row(impact: TableImpact) -> list[str]:
         why or "-",
         reads or "-",
         follows,
-        priced(impact.price),
+        price_text(impact.price),
     ]
 
 
-def _spans(spans: Sequence[DayRange], most: int = SHOWN) -> str:
+def _spans_text(spans: Sequence[DayRange], most: int = SHOWN) -> str:
     more = (
         f" and {len(spans) - most} more range{'s' * (len(spans) > most + 1)}"
         if len(spans) > most
@@ -229,12 +231,12 @@ def _next_command(current: "Progress") -> str:
     return f"backfill-assets {current.going_on}"
 
 
-def total(plan: Plan) -> Price:
+def total_price(plan: Plan) -> Price:
     """The price of all chunks."""
     return Price.total(plan.prices.values())
 
 
-def so_far(current: "Progress") -> str:
+def spent_so_far(current: "Progress") -> str:
     """The real figures of the chunks that wrote something, with the price of these; empty where
     none did."""
     done = [c for c in current.chunks if c.took is not None]
@@ -248,21 +250,21 @@ def took_text(took: "Took | None") -> str:
     if took is None:
         return "-"
     cpu = f" ({took.cpu:.1f} s CPU)" if took.cpu is not None else ""
-    kept = f" ({number(took.kept)} kept)" if took.kept else ""
-    written = f", {size(took.bytes)}" if took.bytes is not None else ""
-    return f"{took.seconds:.1f} s{cpu}, {number(took.rows)} rows{kept}{written}"
+    kept = f" ({number_text(took.kept)} kept)" if took.kept else ""
+    written = f", {size_text(took.bytes)}" if took.bytes is not None else ""
+    return f"{took.seconds:.1f} s{cpu}, {number_text(took.rows)} rows{kept}{written}"
 
 
-def priced(price: Price | None) -> str:
+def price_text(price: Price | None) -> str:
     """What a price says, e.g. `27 s (10..75), 40 s CPU, 1,026 rows, 12 kB`, or `2 s (0..8, a
     guess), 0 rows`."""
     if price is None or not price.most:
         return "nothing"
     cpu = f", {price.cpu:.0f} s CPU" if price.cpu is not None else ""
-    brings = f", {size(price.bytes)}" if price.bytes else ""
+    brings = f", {size_text(price.bytes)}" if price.bytes else ""
     guess = "" if price.writes else ", a guess"
     seconds = f"{price.seconds:.0f} s ({price.least:.0f}..{price.most:.0f}{guess})"
-    return f"{seconds}{cpu}, {number(price.rows)} rows{brings}"
+    return f"{seconds}{cpu}, {number_text(price.rows)} rows{brings}"
 
 
 def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
@@ -294,7 +296,7 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
             f"-{sum(m.loses for m in moves)})"
         )
         where = (
-            f": {_spans(contiguous(days_changed))}"
+            f": {_spans_text(contiguous_ranges(days_changed))}"
             if (days_changed := [m.day for m in moves if m.changes])
             else ""
         )
@@ -305,7 +307,7 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
         yield f"look: {table}: {sums}, {changes}"
     if beyond := look.beyond(days):
         first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
-        spans = ", ".join(map(str, contiguous(beyond)))
+        spans = ", ".join(map(str, contiguous_ranges(beyond)))
         yield (
             f"beyond the range: {spans} gain or lose rows too; plan --from {first} --to {last} to "
             "make them with it"

@@ -10,23 +10,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.write_mode import OnBadDays, WriteMode
 
 Order = Literal["ascending", "newest-first"]
 
 
-def _days(value: Any) -> Any:
+def _parsed_days(value: Any) -> Any:
     """The range of `[first, last]`, both included."""
     if not isinstance(value, list):
         return value
     first, last = map(date.fromisoformat, value)
-    return from_inclusive(first, last)
+    return inclusive_range(first, last)
 
 
 Days = Annotated[
     DayRange,
-    BeforeValidator(_days),
+    BeforeValidator(_parsed_days),
     PlainSerializer(lambda days: [str(days.start), str(days.last)]),
 ]
 
@@ -128,7 +128,7 @@ class Policy(PolicyOptions):
         return WriteMode(merges, merges and self.keep_removed, on_bad_days)
 
 
-class Undone(BaseModel):
+class ReleaseOptions(BaseModel):
     """What a rollback or a release is of, by command or in the launchpad."""
 
     plan: str = Field(
@@ -141,7 +141,7 @@ class Undone(BaseModel):
     note: str = Field(default="", description="Why; it is kept in the receipts.")
 
 
-class PutBack(Undone):
+class RollbackOptions(ReleaseOptions):
     """What a rollback is of, and to what it goes back."""
 
     to_version: int | None = Field(

@@ -14,47 +14,51 @@ from datetime import timedelta
 from operator import itemgetter
 
 from backfill_assets.kernel.core.contracts import InputKind
-from backfill_assets.kernel.core.days import DayRange, parse_day, ranges
-from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.days import DayRange, parse_day, ranges_text
+from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.restore import can_restore, files_held
+from backfill_assets.kernel.tables.restore import can_restore, files_of_held_days
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import mark, resumed
+from backfill_assets.plans.files import past_resumptions, set_mark
 from backfill_assets.plans.model import ChunkKind, Pins, Plan, PlanChunk, PreflightTick
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import writes_of_plan
-from backfill_assets.reading.queries import unanswered
+from backfill_assets.reading.queries import failed_reads
 
 PACKAGES = ("backfill-assets", "dagster", *LIBRARIES)
 
 
-def preflight(
+def preflight_ticks(
     lake: Lake, pipeline: Pipeline, states: States, plan: Plan
 ) -> tuple[PreflightTick, ...]:
     """All checks, in a fixed order."""
-    first = (_inputs(states, plan), _held_days(plan), _rollback(lake, states, plan))
+    first = (
+        _check_inputs(states, plan),
+        _check_held_days(plan),
+        _check_rollback(lake, states, plan),
+    )
     return (
         *first,
-        _equal(pipeline, states, plan),
-        _keys(lake, states, plan),
-        *_skew(plan),
-        *_reads(lake, pipeline),
+        _check_rerun(pipeline, states, plan),
+        _check_keys(lake, states, plan),
+        *_check_skew(plan),
+        *_check_reads(lake, pipeline),
     )
 
 
-def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
+def _check_reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
     """Check that every query of `[gates] reads` answers today: while one fails, each write of the
     plan would be refused."""
     if reads := lake.settings.gates.reads:
-        failed = unanswered(lake, (*pipeline.contracts, *pipeline.followers), reads)
-        yield _tick(
+        failed = failed_reads(lake, (*pipeline.contracts, *pipeline.followers), reads)
+        yield _preflight_tick(
             "reads of consumers answer",
             failed,
             "",
@@ -62,12 +66,12 @@ def _reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
         )
 
 
-def _tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
+def _preflight_tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
     """A check that passed if nothing is `wrong`."""
     return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
 
 
-def _inputs(states: States, plan: Plan) -> PreflightTick:
+def _check_inputs(states: States, plan: Plan) -> PreflightTick:
     """Check that the day itself exists in every input table, or that the plan makes it before."""
     lacking: dict[str, None] = {}
     for impact in plan.impacts:
@@ -76,11 +80,13 @@ def _inputs(states: States, plan: Plan) -> PreflightTick:
                 wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
                 and wanted.table not in plan.tables
             ):
-                needed = {d for d in impact.days() if d in days_of(wanted, d, states.view)}
+                needed = {d for d in impact.days() if d in input_days_of(wanted, d, states.view)}
                 absent = needed - states.view.table(wanted.table).latest.keys()
-                lacking |= {f"never made: {wanted.table} {ranges(absent)}": None} if absent else {}
+                lacking |= (
+                    {f"never made: {wanted.table} {ranges_text(absent)}": None} if absent else {}
+                )
     fix = "; name these tables too, or build them first"
-    return _tick(
+    return _preflight_tick(
         "inputs present",
         [*lacking],
         fix,
@@ -88,10 +94,10 @@ def _inputs(states: States, plan: Plan) -> PreflightTick:
     )
 
 
-def _held_days(plan: Plan) -> PreflightTick:
+def _check_held_days(plan: Plan) -> PreflightTick:
     held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
     wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
-    return _tick(
+    return _preflight_tick(
         "no day is held",
         wrong,
         "; `backfill-assets release` them first",
@@ -99,7 +105,7 @@ def _held_days(plan: Plan) -> PreflightTick:
     )
 
 
-def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+def _check_rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     """Check that the files of the days to write exist as the log names them: a rollback needs them.
     Raw has none."""
     gone, held, never = [], [], ""
@@ -110,7 +116,7 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
         if not can_restore(contract):
             never += f"; {impact.table} is never put back"
             continue
-        files, lost = files_held(lake, contract, days)
+        files, lost = files_of_held_days(lake, contract, days)
         gone += [f"{impact.table} {f.path}" for f in lost]
         held += [f"{len(files)} of {impact.table}"] if files else []
     wrong = (
@@ -124,10 +130,10 @@ def _rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
         f"kept until {until}"
     )
     fix = "; make these days first, by `backfill-assets backfill --force`"
-    return _tick("rollback possible", wrong, fix, well + never)
+    return _preflight_tick("rollback possible", wrong, fix, well + never)
 
 
-def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
+def _check_rerun(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
     """Check that no day to write is irreproducible by today's code: the same inputs gave other rows
     before."""
     wrong = []
@@ -142,7 +148,7 @@ def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
             if d in latest and latest[d].irreproducible and latest[d].code_digest == code
         ]
         wrong += (
-            [f"{impact.table} {ranges(days)} got other rows from the same inputs and code"]
+            [f"{impact.table} {ranges_text(days)} got other rows from the same inputs and code"]
             if days
             else []
         )
@@ -150,7 +156,7 @@ def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
         "; correct the transform, or, if the cause is gone, make these days again: "
         "`backfill-assets backfill --force`"
     )
-    return _tick(
+    return _preflight_tick(
         "last rerun equal",
         wrong,
         fix,
@@ -158,7 +164,7 @@ def _equal(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTick:
     )
 
 
-def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
+def _check_keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     """Check that no key occurs twice in the days to write as they are now: by receipts, and by
     reading files that another program wrote."""
     wrong, read = [], 0
@@ -171,7 +177,7 @@ def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
         )
         twice = {d: p.duplicates for d, p in profiles.items() if d is not None and p.duplicates}
         wrong += (
-            [f"{impact.table} {ranges(twice)}: {sum(twice.values())} row(s) repeat a key"]
+            [f"{impact.table} {ranges_text(twice)}: {sum(twice.values())} row(s) repeat a key"]
             if twice
             else []
         )
@@ -181,20 +187,22 @@ def _keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
         "see who writes there"
     )
     well = f"audited before each commit; {read} day(s) that another program wrote were read"
-    return _tick("keys unique", wrong, fix, well)
+    return _preflight_tick("keys unique", wrong, fix, well)
 
 
-def _skew(plan: Plan) -> Iterator[PreflightTick]:
+def _check_skew(plan: Plan) -> Iterator[PreflightTick]:
     """Check that no day to be read has a key beyond the bound that the lake sets, if it sets
     one."""
     bounded = [s for s in plan.shares if s.bound is not None]
-    wrong = [f"{s}; max_key_share = {s.bound:g} on {ranges(s.beyond)}" for s in bounded if s.beyond]
+    wrong = [
+        f"{s}; max_key_share = {s.bound:g} on {ranges_text(s.beyond)}" for s in bounded if s.beyond
+    ]
     fix = (
         "; choose [features] by_day_first (of an input of your own: salt, isolate_nulls), or "
         "raise the bound"
     )
     if bounded:
-        yield _tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
+        yield _preflight_tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
@@ -203,7 +211,7 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
         {name: c.code_digest for name, c in pipeline.codes.items()},
         {name: c.settings_digest for name, c in pipeline.codes.items()},
         {
-            "engine": scrub(lake.settings.spark.engine),
+            "engine": scrub_secrets(lake.settings.spark.engine),
             "python": platform.python_version(),
             **installed_versions(PACKAGES),
         },
@@ -212,7 +220,7 @@ def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
     )
 
 
-def refuse_moved(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
+def refuse_moved_pins(plan: Plan, lake: Lake, pipeline: Pipeline, states: States) -> None:
     """Raise if code, settings, packages, engine or `as_of` differ from the plan's pins."""
     now = take_pins(lake, pipeline, states)
     moved = moved_pins(_with_first_writes(plan, lake, pipeline, now), now, plan.tables)
@@ -249,7 +257,9 @@ def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
         """The pinned values that must not move, each by its name."""
         codes = {f"the code of {name}": pins.codes.get(name, "none") for name in tables}
         settings = {f"the settings of {name}": pins.settings.get(name, "none") for name in tables}
-        packages = {name: scrub(pins.packages.get(name, "none")) for name in pinned.packages}
+        packages = {
+            name: scrub_secrets(pins.packages.get(name, "none")) for name in pinned.packages
+        }
         return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
 
     today = values(now)
@@ -296,12 +306,14 @@ def stop_if_requested(lake: Lake, plan: Plan, wave: Sequence[PlanChunk]) -> None
     """Set the mark `waiting` if the plan stops after these chunks, and nobody has resumed it
     since."""
     last = wave[-1]
-    if stops_after(plan, wave) and last.number not in {r.chunk for r in resumed(lake, plan)}:
+    if stops_after(plan, wave) and last.number not in {
+        r.chunk for r in past_resumptions(lake, plan)
+    }:
         text = (
             f"chunk {last.number} ({last.days}) is made and its gate passed, --stop-after "
             f"{plan.policy.stop_after}"
         )
-        mark(lake, plan.id, "waiting", text, chunk=last.number)
+        set_mark(lake, plan.id, "waiting", text, chunk=last.number)
 
 
 def usual_parallel(settings: LakeSettings) -> tuple[int, str]:

@@ -23,11 +23,11 @@ from backfill_assets.plans.files import (
     FINISHED,
     Acceptance,
     Resumption,
-    acceptances,
+    all_acceptances,
     find_plan,
-    going_on,
-    resumed,
-    state_of,
+    next_subcommand,
+    past_resumptions,
+    plan_state,
     why_waiting,
 )
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Price
@@ -124,7 +124,7 @@ def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
     return plan_writes(plan.id, ((c.version, c.receipt) for c in commits if c.receipt))
 
 
-def held_against(
+def state_before_plan(
     lake: Lake, contract: Contract, writes: PlanWrites
 ) -> tuple[Lake, int, Mapping[date, DayEntry]]:
     """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no
@@ -343,7 +343,7 @@ class Progress:
         return held_days
 
 
-def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
+def read_progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     """Read how far the plan is now. Raises BackfillError if a table of it is none of the lake's any
     more."""
     if gone := {*plan.tables} - {contract.name for contract in pipeline.contracts}:
@@ -352,26 +352,26 @@ def progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
             f"the lake has no table {', '.join(sorted(gone))} any more", "Nothing was done", fix
         )
     writes = {table: writes_of_plan(lake, plan, table) for table in plan.tables}
-    state = state_of(lake, plan)
+    state = plan_state(lake, plan)
     current = Progress(
         plan,
         state,
         pipeline.states(read_view(lake, pipeline.contracts)),
         writes,
         why=why_waiting(lake, plan, state),
-        resumed=resumed(lake, plan),
-        accepted=acceptances(lake, plan),
-        going_on=going_on(lake, plan, state),
+        resumed=past_resumptions(lake, plan),
+        accepted=all_acceptances(lake, plan),
+        going_on=next_subcommand(lake, plan, state),
     )
     chunks: list[ChunkProgress] = []
     for chunk in plan.chunks:
         is_open = any(made.state is not ChunkState.DONE for made in chunks)
         waits = chunk.kind is ChunkKind.BOUNDARY and is_open
-        chunks.append(_chunk(current, chunk, waits))
+        chunks.append(_chunk_progress(current, chunk, waits))
     return replace(current, chunks=tuple(chunks))
 
 
-def _chunk(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
+def _chunk_progress(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkProgress:
     """The progress of a chunk; a boundary chunk that `waits` is pending: its days are known once
     all else is made."""
     todo = current.undone(chunk)

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import ConfigDict
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous, ranges
-from backfill_assets.kernel.core.downstream import stale_after
+from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
+from backfill_assets.kernel.core.downstream import stale_after_entries
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
@@ -24,12 +24,12 @@ from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.tables import restore
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import PreparedRestore, RestoreRequest
-from backfill_assets.kernel.tables.versions import Unfinished, record, switching
+from backfill_assets.kernel.tables.versions import UnfinishedSwitch, record_versions, switch_tables
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, is_running, plan_ids
 from backfill_assets.plans.model import Plan
-from backfill_assets.plans.policy import Days, PutBack
+from backfill_assets.plans.policy import Days, RollbackOptions
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING = "Nothing was put back"
@@ -38,7 +38,7 @@ Writes = Sequence[
 ]  # of a table or a day: versions with their receipts, ascending
 
 
-class RollbackRequest(PutBack):
+class RollbackRequest(RollbackOptions):
     """A `plan` (or `chunk`), or `days` of `table` to `to_version`."""
 
     model_config = ConfigDict(frozen=True)
@@ -93,7 +93,7 @@ class RollbackReport:
         return {
             "done": self.is_done,
             "tables": [t.to_dict() for t in self.tables],
-            "stale": spans(self.stale),
+            "stale": days_as_json(self.stale),
             "untouched": list(self.untouched),
         }
 
@@ -108,27 +108,31 @@ class RollbackReport:
             )
         yield from map(str, self.tables)
         verb = "is now" if self.is_done else "will be"
-        yield from (f"{name}: {ranges(days)} {verb} stale" for name, days in self.stale.items())
+        yield from (
+            f"{name}: {ranges_text(days)} {verb} stale" for name, days in self.stale.items()
+        )
 
 
-def spans(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
+def days_as_json(days: Mapping[str, Iterable[date]]) -> dict[str, list[dict[str, str]]]:
     """Days per table as JSON values: ranges, both ends included."""
     found = dict[str, list[dict[str, str]]]()
     for name, dates in days.items():
-        found[name] = [{"from": str(r.start), "to": str(r.last)} for r in contiguous(dates)]
+        found[name] = [{"from": str(r.start), "to": str(r.last)} for r in contiguous_ranges(dates)]
     return found
 
 
-def preview(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> RollbackReport:
+def preview_rollback(lake: Lake, pipeline: Pipeline, request: RollbackRequest) -> RollbackReport:
     """Find what the rollback would do; writes nothing. Raises BackfillError with the reason if it
     cannot be done."""
-    chosen, untouched = _chosen(lake, pipeline, request)
+    chosen, untouched = _chosen_restores(lake, pipeline, request)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     if not request.over_newer:
         _refuse_foreign_days(states, chosen)
     prepared = [restore.prepare_restore(lake, wanted) for wanted in chosen]
     moving = tuple(p for p in prepared if p.entries)
-    stale = stale_after(states, {p.contract.name: p.entries for p in moving}) if moving else {}
+    stale = (
+        stale_after_entries(states, {p.contract.name: p.entries for p in moving}) if moving else {}
+    )
     return RollbackReport(moving, stale, untouched)
 
 
@@ -137,7 +141,7 @@ def _refuse_foreign_days(states: States, chosen: Iterable[RestoreRequest]) -> No
     for wanted in chosen:
         foreign = states.view.table(wanted.contract.name).foreign & set(wanted.targets)
         if foreign:
-            culprit = f"{ranges(foreign)} written since by a program that leaves no receipt"
+            culprit = f"{ranges_text(foreign)} written since by a program that leaves no receipt"
             raise _table_error(
                 wanted.contract, culprit, "If that is to be undone too, add --over-newer"
             )
@@ -156,9 +160,9 @@ def roll_back(
     is_whole_plan = not request.chunk and request.plan in plan_ids(lake)
     if is_whole_plan:
         _refuse_running(lake, find_plan(lake, request.plan))
-    previewed = preview(lake, pipeline, request)
+    previewed = preview_rollback(lake, pipeline, request)
     done: list[PreparedRestore] = []
-    with _switching(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
+    with _switching_tables(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
         for table in reversed(previewed.tables):
             wanted = RestoreRequest(
                 table.contract, table.targets, {d: s.version for d, s in table.now.items()}
@@ -179,7 +183,7 @@ def _refuse_running(lake: Lake, plan: Plan) -> None:
 
 
 @contextmanager
-def _switching(
+def _switching_tables(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest, tables: Sequence[str]
 ) -> Iterator[None]:
     """Show readers the tables as they were until all are put back; a single table needs no
@@ -188,15 +192,15 @@ def _switching(
         names_chunk = bool(request.chunk) and request.plan in plan_ids(lake)
         of_chunk = f" --chunk {request.chunk}" if names_chunk else ""
         fix = f"Finish it with `backfill-assets rollback --plan {request.plan}{of_chunk} --yes`"
-        work = Unfinished(f"{request.plan}{of_chunk}", f"the rollback of {request}", fix)
-        with switching(lake, pipeline.contracts, tables, work):
+        work = UnfinishedSwitch(f"{request.plan}{of_chunk}", f"the rollback of {request}", fix)
+        with switch_tables(lake, pipeline.contracts, tables, work):
             yield
         return
     yield
-    record(lake, pipeline.contracts, f"rollback of {request}")
+    record_versions(lake, pipeline.contracts, f"rollback of {request}")
 
 
-def release(
+def release_days(
     lake: Lake,
     pipeline: Pipeline,
     request: RollbackRequest,
@@ -215,7 +219,7 @@ def release(
     for contract in pipeline.contracts:
         if contract.name in held_days:
             restore.release_partitions(lake, contract, held_days[contract.name], signed)
-    record(lake, pipeline.contracts, f"release of {request}")
+    record_versions(lake, pipeline.contracts, f"release of {request}")
     return held_days
 
 
@@ -225,10 +229,10 @@ def _held_days(
     """Per table the held days that a request names; tables without any are left out."""
     view, part = read_view(lake, pipeline.contracts), ChunkPart(lake, request)
     found: dict[str, tuple[date, ...]] = {}
-    for contract in _contracts(pipeline, request):
+    for contract in _named_contracts(pipeline, request):
         held = view.table(contract.name).held_days
         if request.plan and held:
-            put_back = _holds(_history(lake, contract))
+            put_back = _newest_receipts(_table_history(lake, contract))
             held = [d for d in held if part.is_held_by(request, d, put_back[d])]
         if request.days is not None:
             held = [d for d in held if d in request.days]
@@ -237,7 +241,7 @@ def _held_days(
     return found
 
 
-def _holds(history: Writes) -> dict[date, Receipt]:
+def _newest_receipts(history: Writes) -> dict[date, Receipt]:
     """Per day the newest receipt that is none of a judge's: of a held day that which put it
     back."""
     newest = dict[date, Receipt]()
@@ -247,20 +251,20 @@ def _holds(history: Writes) -> dict[date, Receipt]:
     return newest
 
 
-def _chosen(
+def _chosen_restores(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest
 ) -> tuple[list[RestoreRequest], tuple[str, ...]]:
     """The restores, upstream first; and the landed tables that the plan wrote."""
     chosen, untouched, has_written, part = [], [], False, ChunkPart(lake, request)
-    for contract in _contracts(pipeline, request):
-        history = _history(lake, contract)
+    for contract in _named_contracts(pipeline, request):
+        history = _table_history(lake, contract)
         if request.plan and not any(part.is_written_by(request, r) for _, r in history):
             continue
         has_written = True
         if request.plan and contract.is_landed:
             untouched.append(contract.name)
             continue
-        choice = _choice(contract, history, request, part)
+        choice = _restore_choice(contract, history, request, part)
         if choice.targets:
             chosen.append(choice)
     if not has_written:
@@ -270,14 +274,14 @@ def _chosen(
     return chosen, tuple(untouched)
 
 
-def _contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
+def _named_contracts(pipeline: Pipeline, request: RollbackRequest) -> list[Contract]:
     """The contract of the named table, or all; raises BackfillError for an unknown table."""
     if request.table:
         return [pipeline.contract(request.table, "Nothing was done")]
     return list(pipeline.contracts)
 
 
-def _history(lake: Lake, contract: Contract) -> Writes:
+def _table_history(lake: Lake, contract: Contract) -> Writes:
     return [
         (c.version, c.receipt) for c in lake.store.commits(contract.name) if c.receipt is not None
     ]
@@ -313,7 +317,7 @@ class ChunkPart:
         return of_plan and day in self.days
 
 
-def _choice(
+def _restore_choice(
     contract: Contract, history: Writes, request: RollbackRequest, part: ChunkPart
 ) -> RestoreRequest:
     """The target version per day; raises BackfillError for days written since by another run, and a
@@ -325,7 +329,7 @@ def _choice(
             contract, f"it has no version {request.to_version}: its newest is {head}", fix
         )
     targets, seen, newer = {}, {}, dict[date, tuple[int, Receipt]]()
-    for day, writes in _by_day(history, request).items():
+    for day, writes in _writes_by_day(history, request).items():
         undone = _undone_versions(day, writes, request, part)
         if not undone:
             continue
@@ -344,11 +348,13 @@ def _undone_versions(
 ) -> list[int]:
     """The versions of the writes of a day that the request undoes, ascending."""
     if request.plan:
-        return _of_plan(day, writes, request, part)
-    return [] if request.to_version is None else _after(writes, request.to_version)
+        return _versions_of_plan(day, writes, request, part)
+    return [] if request.to_version is None else _versions_after(writes, request.to_version)
 
 
-def _by_day(history: Writes, request: RollbackRequest) -> dict[date, list[tuple[int, Receipt]]]:
+def _writes_by_day(
+    history: Writes, request: RollbackRequest
+) -> dict[date, list[tuple[int, Receipt]]]:
     """The writes of every day of the request, ascending."""
     writes_of: dict[date, list[tuple[int, Receipt]]] = {}
     for version, receipt in history:
@@ -358,7 +364,9 @@ def _by_day(history: Writes, request: RollbackRequest) -> dict[date, list[tuple[
     return writes_of
 
 
-def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPart) -> list[int]:
+def _versions_of_plan(
+    day: date, writes: Writes, request: RollbackRequest, part: ChunkPart
+) -> list[int]:
     """The versions of the plan's newest unbroken series of writes of a day; none if it was put back
     already."""
     versions: list[int] = []
@@ -373,7 +381,7 @@ def _of_plan(day: date, writes: Writes, request: RollbackRequest, part: ChunkPar
     return versions
 
 
-def _after(writes: Writes, version: int) -> list[int]:
+def _versions_after(writes: Writes, version: int) -> list[int]:
     """The version of the first write of a day after `version`, and the following versions of the
     same run."""
     later = [write for write in writes if write[0] > version]
@@ -393,7 +401,7 @@ def _written_since_error(
     run = f", run {receipt.run_id[:8]}" if receipt.run_id else ""
     return _table_error(
         contract,
-        f"{ranges(newer)} written since by another run: {first} as version {version} "
+        f"{ranges_text(newer)} written since by another run: {first} as version {version} "
         f"({receipt.reason}{run})",
         f"Look with `backfill-assets show {contract.name} {first}`; if that is to be undone too, "
         "add --over-newer",

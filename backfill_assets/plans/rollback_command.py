@@ -9,20 +9,31 @@ from typing import Any
 
 import click
 
-from backfill_assets.cli.common import TEXT, days_options, json_and_lake, opened, provenance
-from backfill_assets.cli.output import answer, given_options, options_of
-from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.cli.common import (
+    TEXT,
+    command_provenance,
+    days_options,
+    json_and_lake,
+    opened_lake,
+)
+from backfill_assets.cli.output import entered_options, options_of, write_answer
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.plans.files import plan_ids
-from backfill_assets.plans.policy import PutBack, Undone
-from backfill_assets.plans.rollback import RollbackRequest, preview, roll_back, spans
-from backfill_assets.plans.rollback import release as release_days
+from backfill_assets.plans.policy import ReleaseOptions, RollbackOptions
+from backfill_assets.plans.rollback import (
+    RollbackRequest,
+    days_as_json,
+    preview_rollback,
+    roll_back,
+)
+from backfill_assets.plans.rollback import release_days as release_days
 from backfill_assets.reading.claims import Hold
 
 UNDONE = "Nothing was done. Add --yes to do it."
 Command = Callable[..., None]
 
 
-def which_options(command: Command) -> Command:
+def shared_options(command: Command) -> Command:
     """The options that rollback and release share, besides the fields of their models."""
     yes = click.option(
         "--yes", is_flag=True, help="Do it. Without it, what would be done is shown."
@@ -31,8 +42,8 @@ def which_options(command: Command) -> Command:
 
 
 @click.command()
-@options_of(PutBack, types={"note": TEXT})
-@which_options
+@options_of(RollbackOptions, types={"note": TEXT})
+@shared_options
 @json_and_lake
 def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
     """Put days back to what they held: all that a plan (or one chunk of it) wrote, or days of a
@@ -41,7 +52,7 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
     They are held from then on: nothing makes them again until `release`. What landed (raw) is never
     put back. Exit code 1 where it is refused; then nothing was written.
     """
-    asked = RollbackRequest(**given_options(PutBack, options), days=days)
+    asked = RollbackRequest(**entered_options(RollbackOptions, options), days=days)
     _refuse_contradictions(asked)
     if asked.table and (asked.to_version is None or days is None):
         raise click.UsageError(
@@ -51,35 +62,38 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
         raise click.UsageError(
             "a plan's days go back to what they held before it: leave out --to-version."
         )
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     report = (
-        roll_back(lake, pipeline, asked, provenance()) if yes else preview(lake, pipeline, asked)
+        roll_back(lake, pipeline, asked, command_provenance())
+        if yes
+        else preview_rollback(lake, pipeline, asked)
     )
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
     then = [f"Held until: {hold.release}"] if report.is_done else [UNDONE] if report.tables else []
-    answer(report, [*report.lines(), *then])
+    write_answer(report, [*report.lines(), *then])
 
 
 @click.command()
 @click.argument("table", default="")
-@options_of(Undone, types={"note": TEXT}, without=["table"])
-@which_options
+@options_of(ReleaseOptions, types={"note": TEXT}, without=["table"])
+@shared_options
 @json_and_lake
 def release(yes: bool, days: DayRange | None, **options: Any) -> None:
     """Allow rebuilds of days that a rollback holds: of a plan (or one chunk of it), or of TABLE.
     Their own inputs then decide which are fresh and which are stale and rebuilt."""
-    asked = RollbackRequest(**given_options(Undone, options), days=days)
+    asked = RollbackRequest(**entered_options(ReleaseOptions, options), days=days)
     _refuse_contradictions(asked)
-    lake, pipeline = opened()
-    found = release_days(lake, pipeline, asked, provenance(), act=yes)
+    lake, pipeline = opened_lake()
+    found = release_days(lake, pipeline, asked, command_provenance(), act=yes)
     verb = "released" if yes else "would be released"
     lines = [
-        f"{name}: {', '.join(map(str, contiguous(days)))} {verb}" for name, days in found.items()
+        f"{name}: {', '.join(map(str, contiguous_ranges(days)))} {verb}"
+        for name, days in found.items()
     ]
     lines += [] if yes else [UNDONE]
     if yes and asked.plan in plan_ids(lake):  # a publication has no plan of its own
         lines.append(f"Make them again with: backfill-assets run {asked.plan}")
-    answer({"done": yes, "tables": spans(found)}, lines)
+    write_answer({"done": yes, "tables": days_as_json(found)}, lines)
 
 
 def _refuse_contradictions(asked: RollbackRequest) -> None:

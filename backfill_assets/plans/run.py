@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Protocol
 
-from backfill_assets.kernel.core.days import contiguous, covering, ranges
+from backfill_assets.kernel.core.days import contiguous_ranges, covering_ranges, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.expect import judge_expectations
 from backfill_assets.plans.files import (
@@ -24,22 +24,22 @@ from backfill_assets.plans.files import (
     CONTROLS,
     FINISHED,
     HOLDS,
-    mark,
     marking_stops,
     only_runner,
     plan_lock,
+    plan_state,
     refuse_overlap,
-    state_of,
-    unmark,
+    remove_mark,
+    set_mark,
 )
-from backfill_assets.plans.gate import accept, is_accepted, judge, refusal
+from backfill_assets.plans.gate import accept_chunk, gate_findings, gate_refusal, is_accepted
 from backfill_assets.plans.gates import GateFinding
 from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk
-from backfill_assets.plans.preflight import refuse_moved, stop_if_requested
-from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets.plans.preflight import refuse_moved_pins, stop_if_requested
+from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.work import ChunkWork, Opener
-from backfill_assets.reading.outcomes import all_outcomes
+from backfill_assets.reading.outcomes import judge_all_controls
 
 MOST_TIMES = 3  # runs of a chunk: more may land for its days while one is at work
 
@@ -63,9 +63,9 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     """
     lake, pipeline = open_lake()
     with only_runner(lake, plan):
-        if not activate(lake, pipeline, plan):
+        if not activate_plan(lake, pipeline, plan):
             worker.report(f"plan {plan.id} is finished: nothing was left to run")
-            return progress(lake, pipeline, plan)
+            return read_progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
                 if not _is_running(lake, plan) or not _run_wave(
@@ -74,15 +74,15 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
                     break
                 stop_if_requested(lake, plan, wave)
             else:
-                mark(lake, plan.id, "ended", FINISHED)
-    return progress(*open_lake(), plan)
+                set_mark(lake, plan.id, "ended", FINISHED)
+    return read_progress(*open_lake(), plan)
 
 
 def _is_running(lake: Lake, plan: Plan) -> bool:
-    return state_of(lake, plan) in ("active", FINISHED)
+    return plan_state(lake, plan) in ("active", FINISHED)
 
 
-def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
+def activate_plan(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
     """Make the plan active without running it, so that sensors and other plans leave its days to
     it; this process or the daemon's sensor `plans` runs it then.
 
@@ -90,17 +90,19 @@ def activate(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
     it may not run.
     """
     with plan_lock(lake):  # two plans that start at once see each other
-        current = progress(lake, pipeline, plan)
+        current = read_progress(lake, pipeline, plan)
         if current.state == FINISHED and current.is_done:
             return False
-        _refuse(lake, pipeline, current)
-        broken = all_outcomes(lake, pipeline) if current.state == "new" else ()
-        mark(lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}})
-        unmark(lake, plan.id, "stopped")
+        _refuse_unready(lake, pipeline, current)
+        broken = judge_all_controls(lake, pipeline) if current.state == "new" else ()
+        set_mark(
+            lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}}
+        )
+        remove_mark(lake, plan.id, "stopped")
     return True
 
 
-def _refuse(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
+def _refuse_unready(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
     """Raise if the plan is cancelled, paused or waiting, its preflight failed, another active plan
     has its days, or a pin holds no longer. Changes nothing."""
     plan, nothing = current.plan, "Nothing was run"
@@ -118,7 +120,7 @@ def _refuse(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
             "Correct that and plan again",
         )
     refuse_overlap(lake, plan)
-    refuse_moved(plan, lake, pipeline, current.states)
+    refuse_moved_pins(plan, lake, pipeline, current.states)
 
 
 def _run_wave(
@@ -127,8 +129,8 @@ def _run_wave(
     """Rebuild the remaining days of a wave's chunks, then run each gate that no receipt records as
     passed. False if the wave may not start yet."""
     lake, pipeline = open_lake()
-    current = progress(lake, pipeline, plan)
-    refuse_moved(plan, lake, pipeline, current.states)
+    current = read_progress(lake, pipeline, plan)
+    refuse_moved_pins(plan, lake, pipeline, current.states)
     states = {c: current.chunks[c.number - 1].state for c in wave}
     for chunk, state in states.items():
         if state is ChunkState.HELD:
@@ -142,27 +144,27 @@ def _run_wave(
         )
     if todo:
         current = _make_whole(open_lake, plan, todo, worker)
-        record(
+        record_versions(
             lake,
             pipeline.contracts,
             f"plan {plan.id}, chunk {', '.join(str(c.number) for c in todo)}",
         )
     for chunk in wave:
         if chunk.number == accepted:
-            accept(lake, pipeline, chunk, current)
+            accept_chunk(lake, pipeline, chunk, current)
         elif not current.gate_is_passed(chunk) and not is_accepted(lake, chunk, current):
-            _judge(lake, pipeline, chunk, current, worker)
+            _judge_gate(lake, pipeline, chunk, current, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
     return True
 
 
-def _judge(
+def _judge_gate(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, worker: Worker
 ) -> None:
     """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
     plan, findings, put_back, failed = (
         current.plan,
-        judge(lake, pipeline, chunk, current),
+        gate_findings(lake, pipeline, chunk, current),
         False,
         "",
     )
@@ -184,7 +186,7 @@ def _judge(
         except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
             failed = str(error)
     if findings:
-        raise refusal(plan, chunk, findings, put_back, failed)
+        raise gate_refusal(plan, chunk, findings, put_back, failed)
 
 
 def _make_whole(
@@ -195,13 +197,14 @@ def _make_whole(
     BackfillError if days remain after `MOST_TIMES` runs."""
     unfinished = [*chunks]
     for _ in range(MOST_TIMES):
-        _make(open_lake, plan, unfinished, worker)
-        current = progress(*open_lake(), plan)
-        unfinished = [c for c in unfinished if _to_make_now(current, c)]
+        _make_chunks(open_lake, plan, unfinished, worker)
+        current = read_progress(*open_lake(), plan)
+        unfinished = [c for c in unfinished if _days_to_make(current, c)]
         if not unfinished:
             return current
     undone = ", ".join(
-        f"{table} {ranges(days)}" for table, days in _to_make_now(current, unfinished[0]).items()
+        f"{table} {ranges_text(days)}"
+        for table, days in _days_to_make(current, unfinished[0]).items()
     )
     raise _chunk_error(
         plan,
@@ -211,23 +214,27 @@ def _make_whole(
     )
 
 
-def _make(open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker) -> None:
+def _make_chunks(
+    open_lake: Opener, plan: Plan, chunks: Sequence[PlanChunk], worker: Worker
+) -> None:
     """Rebuild chunks with one run for all tables of a chunk. The boundary chunk takes one run per
     table, by its states at that time: it includes fresh days in between, because a run costs
     seconds, and leaves out held days."""
     if chunks[0].kind is not ChunkKind.BOUNDARY:
-        _try(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
+        _try_works(plan, [ChunkWork(plan, c, plan.tables, c.days) for c in chunks], worker)
         return
     for table in plan.tables:
-        current = progress(*open_lake(), plan)
-        spans = covering(current.undone(chunks[0]).get(table, []), 1)
-        for days in contiguous(
+        current = read_progress(*open_lake(), plan)
+        spans = covering_ranges(current.undone(chunks[0]).get(table, []), 1)
+        for days in contiguous_ranges(
             d for s in spans for d in s if current.states.of(table, d) is not State.HELD
         ):
-            _try(plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker)
+            _try_works(
+                plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker
+            )
 
 
-def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
+def _try_works(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     """Run works; retry failed ones as often as the plan allows. A round in which another work
     succeeded does not count: of parallel works one may need what another writes. Raises the first
     remaining failure."""
@@ -247,7 +254,7 @@ def _try(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
     )
 
 
-def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
+def _days_to_make(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
     """Days per table that a chunk must rebuild before the next one may run; a boundary chunk takes
     the stale ones."""
     todo = current.undone(chunk)
@@ -262,7 +269,7 @@ def _to_make_now(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
 def _held_error(current: Progress, chunk: PlanChunk) -> BackfillError:
     alike: dict[str, list[str]] = {}
     for table, days in current.held_days(chunk).items():
-        alike.setdefault(ranges(days), []).append(table)
+        alike.setdefault(ranges_text(days), []).append(table)
     held_days = "; ".join(f"{days} of {', '.join(tables)}" for days, tables in alike.items())
     fix = (
         f"`backfill-assets release --plan {current.plan.id} --chunk {chunk.number} --yes`, then "

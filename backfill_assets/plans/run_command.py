@@ -8,21 +8,27 @@ from dataclasses import replace
 
 import click
 
-from backfill_assets.cli.backfill import say_warnings, work
-from backfill_assets.cli.common import json_and_lake, opened, say_unusable, target_option, usage
+from backfill_assets.cli.backfill import run_work, say_warnings
+from backfill_assets.cli.common import (
+    errors_as_usage,
+    json_and_lake,
+    opened_lake,
+    say_unusable,
+    target_option,
+)
 from backfill_assets.cli.drawing import remark
 from backfill_assets.kernel.core.errors import ALSO, BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.code import working_by
-from backfill_assets.plans.files import find_plan, keep_acceptance
+from backfill_assets.plans.code import using_code
+from backfill_assets.plans.files import find_plan, record_acceptance
 from backfill_assets.plans.gates import refuse_bound
 from backfill_assets.plans.model import Plan, PlanChunk
 from backfill_assets.plans.plan_page import show_progress
-from backfill_assets.plans.progress import Progress, progress
-from backfill_assets.plans.run import activate, run_plan
+from backfill_assets.plans.progress import Progress, read_progress
+from backfill_assets.plans.run import activate_plan, run_plan
 from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker, ChunkWork
 
 WAITS = 3  # the exit code of a plan that waits as it was told to
@@ -73,24 +79,24 @@ def run(
     Dagster's daemon takes up a plan whose runner was killed; one that stopped and said why waits
     for this command.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     plan = find_plan(lake, plan_id)
     if daemon and accepts:
         raise click.UsageError("--accept is for the person who looked: leave --daemon away.")
-    accepted = _accepted(lake, pipeline, plan, accepts, reason)
+    accepted = _record_accepted(lake, pipeline, plan, accepts, reason)
     if only is not None:  # the runner's environment names the code
         _run_chunk(lake, plan, plan.chunk(only), parent)
         return
-    with working_by(plan.code):
+    with using_code(plan.code):
         current = _run_plan(lake, plan, accepted, daemon)
         show_progress(current, outcome=True)
     say_unusable(lake)
-    say_warnings(Known(lake, pipeline), dict.fromkeys(plan.tables, plan.days))
+    say_warnings(KnownStates(lake, pipeline), dict.fromkeys(plan.tables, plan.days))
     if current.state == "waiting":
         click.get_current_context().exit(WAITS)
 
 
-def _accepted(
+def _record_accepted(
     lake: Lake, pipeline: Pipeline, plan: Plan, accepts: Sequence[str], reason: str
 ) -> int:
     """Record what this person accepts; return the number of the chunk among it, or 0. Raises
@@ -100,7 +106,7 @@ def _accepted(
         [a for a in accepts if not a.isdigit()],
         [int(a) for a in accepts if a.isdigit()],
     )
-    with usage():
+    with errors_as_usage():
         for number in chunks:
             plan.chunk(number)
         for bound in bounds:
@@ -112,7 +118,7 @@ def _accepted(
     if len(chunks) > 1:
         raise click.UsageError("--accept takes one chunk at a time: look at each. Nothing was run.")
     if accepts:
-        keep_acceptance(
+        record_acceptance(
             lake, plan, [*bounds, *(f"chunk {number}" for number in chunks)], reason.strip()
         )
     return chunks[0] if chunks else 0
@@ -132,17 +138,17 @@ def _run_chunk(lake: Lake, plan: Plan, chunk: PlanChunk, parent: tuple[str, str]
 
 def _run_plan(lake: Lake, plan: Plan, accepted: int, daemon: bool) -> Progress:
     """Run the plan here, or leave it to the daemon; return its progress afterwards."""
-    from backfill_assets.cli.dagster_home import instance_of, silenced
+    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
 
     if daemon:
-        activate(*opened(), plan)
-        return progress(*opened(), plan)
+        activate_plan(*opened_lake(), plan)
+        return read_progress(*opened_lake(), plan)
     if (
         plan.policy.max_parallel > 1
     ):  # processes that all make the tables of a new home get into each other's way
-        with silenced(), instance_of(lake):
+        with silence_dagster(), instance_of(lake):
             pass
-    return run_plan(opened, plan, chunk_maker(lake), accepted)
+    return run_plan(opened_lake, plan, chunk_maker(lake), accepted)
 
 
 def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker:
@@ -150,7 +156,9 @@ def chunk_maker(lake: Lake, tags: Mapping[str, str] | None = None) -> ChunkMaker
 
     def make_one(asked: Work) -> str:
         """Run the job; gives the cause of a failure."""
-        outcome = work(Known(*opened()), replace(asked, tags={**asked.tags, **(tags or {})}))
+        outcome = run_work(
+            KnownStates(*opened_lake()), replace(asked, tags={**asked.tags, **(tags or {})})
+        )
         return "" if outcome.success else ALSO.join(outcome.causes) or "the run failed"
 
-    return ChunkMaker(lake.root, opened, make_one, remark)
+    return ChunkMaker(lake.root, opened_lake, make_one, remark)

@@ -97,9 +97,11 @@ def _key_share(
         return None
     bounds = lake.settings.gates.tables.get(wanted.table)
     bound = bounds.max_key_share if bounds else None
-    day = max(known, key=lambda d: _rows(known[d], wanted)[0])
-    heavy = {d: 1 if wanted.finer else _rows(e, wanted)[0] // wanted.salt for d, e in known.items()}
-    _, most, nulls = _rows(known[day], wanted)
+    day = max(known, key=lambda d: _key_rows(known[d], wanted)[0])
+    heavy = {
+        d: 1 if wanted.finer else _key_rows(e, wanted)[0] // wanted.salt for d, e in known.items()
+    }
+    _, most, nulls = _key_rows(known[day], wanted)
     return KeyShare(
         wanted.table,
         wanted.by,
@@ -110,7 +112,7 @@ def _key_share(
         heavy[day],
         most,
         nulls,
-        tasks(LakeSession(lake).engine),
+        shuffle_tasks(LakeSession(lake).engine),
         len(written) - len(known),
         bound,
         tuple(
@@ -121,7 +123,7 @@ def _key_share(
     )
 
 
-def _rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
+def _key_rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
     """Rows of the largest group, rows with the most frequent key, and rows without a key. Rows
     without a key are no group where they are computed apart; of several key columns, the column
     that is NULL most often counts."""
@@ -133,7 +135,7 @@ def _rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
     return most if wanted.isolate_nulls else max(most, none), most, none
 
 
-def tasks(settings: EngineSettings) -> int:
+def shuffle_tasks(settings: EngineSettings) -> int:
     """Return the number of tasks that rows are spread over by key."""
     if settings.computes_here and PARTITIONS not in settings.confs:
         return local_cores(settings)

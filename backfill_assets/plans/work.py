@@ -18,15 +18,15 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.interrupts import interrupts_held
-from backfill_assets.kernel.core.plans import PLAN_REASON, Work, forced
-from backfill_assets.kernel.core.process import python_command, with_package
+from backfill_assets.kernel.core.interrupts import hold_interrupts
+from backfill_assets.kernel.core.plans import PLAN_REASON, Work, forced_tables
+from backfill_assets.kernel.core.process import environment_with_package, python_command
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import plan_lock
 from backfill_assets.plans.model import Plan, PlanChunk
-from backfill_assets.plans.preflight import refuse_moved
-from backfill_assets.plans.progress import progress
+from backfill_assets.plans.preflight import refuse_moved_pins
+from backfill_assets.plans.progress import read_progress
 
 PARENT, ROOT = (
     "dagster/parent_run_id",
@@ -56,7 +56,7 @@ class ChunkWork:
     def work(self) -> Work:
         """As the work of a run."""
         note = "; ".join(filter(None, (self.plan.reason, self.plan.note)))
-        force = forced(self.tables, self.plan.policy.force, self.written)
+        force = forced_tables(self.tables, self.plan.policy.force, self.written)
         return Work(self.days, self.tables, PLAN_REASON, note, self.tags, force)
 
 
@@ -84,15 +84,15 @@ class ChunkMaker:
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""
         if len(works) == 1:
-            return [make_alone(self.open_lake, works[0], self.make_one)]
+            return [make_chunk_here(self.open_lake, works[0], self.make_one)]
         command = python_command("backfill_assets", "--lake", address_of(self.root), "run")
         commands = [
             (*command, w.plan.id, "--only", str(w.chunk.number), *self.options) for w in works
         ]
-        return causes_of(commands, self.environ)
+        return failure_causes(commands, self.environ)
 
 
-def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) -> str:
+def make_chunk_here(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) -> str:
     """Rebuild the chunk's remaining days with `make`; return the cause of a failure or ''. Runs no
     gate, sets no mark.
 
@@ -103,8 +103,8 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) 
     """
     plan, (lake, pipeline) = work.plan, open_lake()
     with plan_lock(lake, plan, work.chunk):
-        current = progress(lake, pipeline, plan)
-        refuse_moved(plan, lake, pipeline, current.states)
+        current = read_progress(lake, pipeline, plan)
+        refuse_moved_pins(plan, lake, pipeline, current.states)
         todo = current.undone(work.chunk)
         tables = tuple(t for t in work.tables if t in todo)
         accepted = [
@@ -118,7 +118,7 @@ def make_alone(open_lake: Opener, work: ChunkWork, make: Callable[[Work], str]) 
         return make(work.work) if tables else ""
 
 
-def causes_of(
+def failure_causes(
     commands: Sequence[Sequence[str]], environ: Mapping[str, str] | None = None
 ) -> list[str]:
     """Run commands at once, with `environ` beside this process's environment; gives per command the
@@ -127,21 +127,21 @@ def causes_of(
     Ends all of them before an interrupt leaves this function.
     """
     started: list[subprocess.Popen[str]] = []
-    environment = with_package({**os.environ, **(environ or {})}, sys.path[:1])
+    environment = environment_with_package({**os.environ, **(environ or {})}, sys.path[:1])
     with _terminated_by_an_error():
         try:
             for command in commands:
-                with interrupts_held():  # one that comes meanwhile would lose the child
+                with hold_interrupts():  # one that comes meanwhile would lose the child
                     child = subprocess.Popen(
                         command, stdout=subprocess.PIPE, text=True, env=environment
                     )
                     started.append(child)
-            return [_cause(process) for process in started]
+            return [_process_cause(process) for process in started]
         finally:
             _end_processes(started)
 
 
-def _cause(process: "subprocess.Popen[str]") -> str:
+def _process_cause(process: "subprocess.Popen[str]") -> str:
     printed = process.communicate()[0].strip().splitlines()
     if not process.returncode:
         return ""

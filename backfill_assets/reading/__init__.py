@@ -18,7 +18,7 @@ __all__ = ["ReadersWait", "open_lake"]
 ROOM = Room(
     name="reading",
     settings="reading.settings:ReadingSettings",
-    staged_checks=("reading.queries:unanswered_reads",),
+    staged_checks=("reading.queries:failed_staged_reads",),
     commands={
         "sql": Command("cli.sql_command:sql", "Look", "A SELECT over the lake's tables."),
         "attach": Command(

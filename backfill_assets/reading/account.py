@@ -12,13 +12,13 @@ from typing import Any
 from backfill_assets.intake.ledger import QUARANTINE, FileRecord, read_files
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.frontier import is_loaded
-from backfill_assets.kernel.core.ledgers import TOO_LATE, named
+from backfill_assets.kernel.core.ledgers import TOO_LATE, source_table_name
 from backfill_assets.kernel.core.payload import CLOCKS, LANDED, log_columns
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.scans import sum_by_key
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView, Source
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 
 DUPLICATES = "duplicates"
@@ -98,22 +98,23 @@ class Account:
         }
 
 
-def accounts(lake: Lake, view: LakeView) -> dict[str, Account]:
+def accounts_by_table(lake: Lake, view: LakeView) -> dict[str, Account]:
     """Return the account of every source, by its landed table."""
     return {
-        s.table: account(lake, s, read_files(lake.store, s.name)) for s in view.sources.values()
+        s.table: account_of_source(lake, s, read_files(lake.store, s.name))
+        for s in view.sources.values()
     }
 
 
-def account(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Account:
+def account_of_source(lake: Lake, source: Source, records: Iterable[FileRecord]) -> Account:
     """Return the account of a source by the `records` of its ledger `files`. A content at two paths
     is one file."""
     contents = {r.sha256: r for r in records if not r.withdrawn}
     landed = landed_rows(contents.values())
     loaded = {day: receipt.entry for day, receipt in source.loaded.latest.items()}
     raw = {day: entry.rows for day, entry in loaded.items()}
-    quarantine = _rows_of_ledger(lake, named(QUARANTINE.name, source.name))
-    too_late = _rows_of_ledger(lake, named(TOO_LATE, source.name))
+    quarantine = _rows_of_ledger(lake, source_table_name(QUARANTINE.name, source.name))
+    too_late = _rows_of_ledger(lake, source_table_name(TOO_LATE, source.name))
     counts = {day: entry.counts.get(DUPLICATES) for day, entry in loaded.items()}
     duplicates = {day: n for day, n in counts.items() if n is not None}
     vanished = vanished_keys(loaded)
@@ -234,7 +235,7 @@ def repeats_of(lake: Lake, states: States, source: Source, newest: int | None = 
     if not days or source.table not in states.contracts:
         return Repeats()
     columns = states.contracts[source.table].column_names
-    own = ", ".join(quoted(name) for name in columns if name not in OF_DELIVERY)
+    own = ", ".join(quoted_name(name) for name in columns if name not in OF_DELIVERY)
     content = (
         "SELECT event_key, count(*) AS times FROM t "
         f"WHERE arrival_date >= DATE '{days[0]}' GROUP BY {own}"

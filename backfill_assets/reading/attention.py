@@ -8,7 +8,7 @@ stale days and gates. Imports no engine: `status` reads it.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -16,7 +16,7 @@ from backfill_assets.kernel.write.model import Pipeline
 FOLDER = ".attention"
 
 
-def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
+def keep_alarms(root: Path, instance: str, sensor: str, alarms: Mapping[str, str]) -> None:
     """Keep the alarms (name: text) of a sensor in the lake at `root`; without alarms, remove its
     file."""
     lake, name = place_at(root), f"{FOLDER}/{instance} {sensor}.json"
@@ -26,7 +26,7 @@ def keep_attention(root: Path, instance: str, sensor: str, alarms: Mapping[str, 
         lake.write_json(name, alarms)
 
 
-def attention(root: Path) -> list[str]:
+def sensor_alarms(root: Path) -> list[str]:
     """Return the alarms that sensors keep in the lake at `root`, a line each."""
     lake = place_at(root)
     names = (n for n in lake.names(FOLDER) if n.endswith(".json"))
@@ -34,10 +34,10 @@ def attention(root: Path) -> list[str]:
     return sorted({*(line for alarms in found for line in map(str, alarms.values()))})
 
 
-def left_for_a_person(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
+def lines_for_a_person(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
     """Yield a line per alarm of a sensor, and per finding of a room (`Room.standing`), such as a
     day that no proof could confirm or a broken control."""
-    yield from attention(lake.root)
-    for room in rooms():
+    yield from sensor_alarms(lake.root)
+    for room in installed_rooms():
         for finds in room.standing:
-            yield from resolve(finds)(lake, pipeline)
+            yield from resolve_reference(finds)(lake, pipeline)

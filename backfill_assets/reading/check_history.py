@@ -14,7 +14,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_mature
-from backfill_assets.kernel.core.errors import refuse_unknown
+from backfill_assets.kernel.core.errors import refuse_unknown_names
 from backfill_assets.kernel.core.profiles import (
     BROKEN,
     LARGE_DRIFT,
@@ -24,10 +24,10 @@ from backfill_assets.kernel.core.profiles import (
     Histogram,
     counted_histograms,
     counted_nulls,
-    drift,
+    has_recurring_values,
+    histogram_drift,
     largest_shift,
-    pooled,
-    recurs,
+    pooled_histogram,
     with_warning,
 )
 from backfill_assets.kernel.core.receipts import DayEntry
@@ -35,7 +35,7 @@ from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import MAX_DRIFT, PROFILE, gates_of
-from backfill_assets.kernel.write.judging import judged_by_receipts
+from backfill_assets.kernel.write.judging import judge_by_receipts
 from backfill_assets.kernel.write.model import Pipeline
 
 MOST_WARNINGS = 5  # in one line
@@ -76,7 +76,7 @@ def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
     """Return the history of every check of every table. Reads receipts only."""
     histories = []
     for name in states.contracts:
-        for check, judged in _judged(lake, states, name):
+        for check, judged in _judged_gates(lake, states, name):
             found = tuple(finding for finding in judged if not finding.passed)
             histories.append(CheckHistory(name, check, len(judged), found))
     return tuple(histories)
@@ -85,11 +85,11 @@ def check_history(lake: Lake, states: States) -> tuple[CheckHistory, ...]:
 def checked_days(lake: Lake, states: States) -> Iterator[tuple[str, Finding]]:
     """Yield (table, verdict) of every check on every written day. Reads receipts only."""
     for name in states.contracts:
-        for _, found in _judged(lake, states, name):
+        for _, found in _judged_gates(lake, states, name):
             yield from ((name, finding) for finding in found)
 
 
-def _judged(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
+def _judged_gates(lake: Lake, states: States, table: str) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each gate of a table with its verdicts on the written days."""
     contract = states.contracts[table]
     findings = judged_days(lake, states, contract, states.view.table(table).latest)
@@ -105,7 +105,7 @@ def judged_days(
     if not days:
         return []
     latest = states.view.table(contract.name).latest
-    judged = judged_by_receipts(lake.settings, states, contract, sorted(days))
+    judged = judge_by_receipts(lake.settings, states, contract, sorted(days))
     found = []
     for finding in (finding for of_day in judged.values() for finding in of_day):
         if finding.check == PROFILE and latest[finding.day].irreproducible:
@@ -115,7 +115,7 @@ def judged_days(
     return found
 
 
-def warnings(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:
+def warning_line(lake: Lake, states: States, days: Mapping[str, Collection[date]]) -> str:
     """Return one line with what today's checks find on these `days` of tables, as far as they are
     written, what is on most days first; empty where they find nothing. Reads receipts only."""
     found = Counter[str]()
@@ -135,14 +135,14 @@ def _causes_on_days(
 ) -> Iterator[str]:
     """Yield what each failed check finds on each written one of these days, in short names."""
     written = sorted(set(days) & states.view.table(table).latest.keys())
-    judged = judged_by_receipts(lake.settings, states, states.contracts[table], written)
+    judged = judge_by_receipts(lake.settings, states, states.contracts[table], written)
     for findings in judged.values():
         for finding in findings:
             if not finding.passed:
-                yield from _causes(finding, table)
+                yield from _causes_of(finding, table)
 
 
-def _causes(finding: Finding, table: str) -> list[str]:
+def _causes_of(finding: Finding, table: str) -> list[str]:
     """Return short names of what a gate found in a day of the table: rules, columns, else the
     gate."""
     causes = []
@@ -223,19 +223,19 @@ def measure_drift(
     )
     if column is not None:
         known = dict.fromkeys(name for c in chosen for name in c.column_names)
-        refuse_unknown("column", [column], known, "Nothing was compared")
-    found = (d for contract in chosen for d in _table(lake, contract, column, days))
+        refuse_unknown_names("column", [column], known, "Nothing was compared")
+    found = (d for contract in chosen for d in _table_drifts(lake, contract, column, days))
     return DriftReport(tuple(sorted(found, key=lambda d: (-d.excess, d.table, d.day, d.column))))
 
 
-def _table(
+def _table_drifts(
     lake: Lake, contract: Contract, column: str | None, days: DayRange | None
 ) -> Iterator[ColumnDrift]:
     """Yield the drifts of one table, without labels written as provisional; one pass over its
     log."""
     newest, earlier = _final_entries(lake, contract)
-    columns = _by_column({d: e for d, e in newest.items() if e.rows})
-    before = _by_column({d: e for d, e in earlier.items() if e.rows})
+    columns = _histograms_by_column({d: e for d, e in newest.items() if e.rows})
+    before = _histograms_by_column({d: e for d, e in earlier.items() if e.rows})
     for name, histograms in columns.items():
         if column not in (None, name):
             continue
@@ -266,7 +266,7 @@ def _final_entries(
     return newest, earlier
 
 
-def _by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
+def _histograms_by_column(entries: Mapping[date, DayEntry]) -> dict[str, dict[date, Histogram]]:
     """Return the histograms by column and day, days ascending, with a bucket for NULL; days of
     which nothing is known, e.g. by an earlier version's receipt, are left out."""
     columns: dict[str, dict[date, Histogram]] = {}
@@ -293,7 +293,7 @@ class _Comparison:
     @classmethod
     def of(cls, day: Histogram, usual: Histogram) -> "_Comparison":
         """Compare a day's histogram."""
-        measured = drift(day, usual)
+        measured = histogram_drift(day, usual)
         return cls(usual, measured.index, measured.chance)
 
     @property
@@ -344,9 +344,9 @@ def _against_usual(
     """Compare with all rows of those of `days` that have a histogram; None where fewer than
     `needed` have one, or their values do not come again from day to day."""
     earlier = [histogram for day, histogram in histograms.items() if day in days]
-    if len(earlier) < needed or not recurs(earlier):
+    if len(earlier) < needed or not has_recurring_values(earlier):
         return None
-    return _Comparison.of(current, pooled(earlier))
+    return _Comparison.of(current, pooled_histogram(earlier))
 
 
 def _rounded_index(comparison: _Comparison | None) -> float | None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
-from backfill_assets.kernel.core.days import DayRange, contiguous, ranges
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake
 
 
@@ -46,7 +46,7 @@ class HoldingPlan:
     line: str  # why, which days, and which command frees them
 
 
-def new_id(now: datetime) -> str:
+def new_plan_id(now: datetime) -> str:
     """Return an id for a plan, or for a publication, made at that instant: it sorts by time, and
     differs from other ids of the same second."""
     return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
@@ -54,13 +54,13 @@ def new_id(now: datetime) -> str:
 
 def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
     """Return those of these ids that are of a finished plan."""
-    find: Callable[[Lake, Collection[str]], set[str]] | None = offered("finished_plans")
+    find: Callable[[Lake, Collection[str]], set[str]] | None = offered_function("finished_plans")
     return find(lake, ids) if find is not None else set()
 
 
 def active_plans(lake: Lake) -> Sequence[ActivePlan]:
     """Return the active plans, oldest first. Their days are left to them."""
-    find: Callable[[Lake], Sequence[ActivePlan]] | None = offered("active_plans")
+    find: Callable[[Lake], Sequence[ActivePlan]] | None = offered_function("active_plans")
     return find(lake) if find is not None else ()
 
 
@@ -73,16 +73,16 @@ def days_of_active_plans(lake: Lake) -> dict[str, set[date]]:
     return days_of
 
 
-def left_to_plans(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
+def planned_day_lines(planned: Mapping[str, Set[date]], tables: Iterable[str]) -> list[str]:
     """Return a line per table of `tables` that has days in `planned`."""
     why = "left alone: of an active plan (`backfill-assets plan list`)"
-    return [f"{name}: {ranges(planned[name])} {why}" for name in tables if planned.get(name)]
+    return [f"{name}: {ranges_text(planned[name])} {why}" for name in tables if planned.get(name)]
 
 
-def held_back(lake: Lake, also_idle: bool = False) -> Sequence[HoldingPlan]:
+def holding_plans(lake: Lake, also_idle: bool = False) -> Sequence[HoldingPlan]:
     """Return what active plans that wait for a person hold back; `also_idle`: also plans whose
     runner was killed."""
-    find: Callable[[Lake, bool], Sequence[HoldingPlan]] | None = offered("held_back")
+    find: Callable[[Lake, bool], Sequence[HoldingPlan]] | None = offered_function("held_back")
     return find(lake, also_idle) if find is not None else ()
 
 
@@ -114,7 +114,7 @@ class Hold:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hold as JSON values; days as ranges, both ends included."""
-        days = json_of({table: contiguous(days) for table, days in self.days.items()})
+        days = json_of({table: contiguous_ranges(days) for table, days in self.days.items()})
         return {
             "plan": self.plan or None,
             "chunk": self.chunk or None,

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal
 
-from backfill_assets.foreign.observing import is_as_before, sets_before
+from backfill_assets.foreign.observing import earlier_column_sets, has_same_rows
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
 from backfill_assets.kernel.core.days import (
-    contiguous,
-    ranges,
+    contiguous_ranges,
+    ranges_text,
 )
-from backfill_assets.kernel.core.digests import days_of
-from backfill_assets.kernel.core.downstream import will_change
+from backfill_assets.kernel.core.digests import input_days_of
+from backfill_assets.kernel.core.downstream import stale_after_needed
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import lacking_columns
@@ -25,7 +25,7 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit, audit_as_written
+from backfill_assets.kernel.write.audit import audit_as_written, audit_files
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
@@ -48,7 +48,8 @@ def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[dat
     columns that it lacks."""
     state_of = {d: states.of(table, d) for d in days}
     reasons = {
-        d: s.value if s in UNFIT else without(states.lacks(table, d)) for d, s in state_of.items()
+        d: s.value if s in UNFIT else lacking_reason(states.lacks(table, d))
+        for d, s in state_of.items()
     }
     return {d: reason for d, reason in reasons.items() if reason}
 
@@ -63,12 +64,12 @@ def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -
         state = State.MISSING if receipt is None else by_receipt.get(receipt.entry.built)
         state = State.STALE if state is None and day in view.foreign else state
         lacking = lacking_columns(receipt.entry, contract.columns) if receipt is not None else []
-        if reason := state.value if state is not None else without(lacking):
+        if reason := state.value if state is not None else lacking_reason(lacking):
             unfit[day] = reason
     return unfit
 
 
-def without(columns: Sequence[str]) -> str:
+def lacking_reason(columns: Sequence[str]) -> str:
     """Return the reason of a day whose files lack these columns, in words; empty for none."""
     return f"made without {', '.join(columns)}" if columns else ""
 
@@ -79,11 +80,11 @@ def unfit_text(unfit: Mapping[date, str]) -> str:
         {*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason)
     )
     return "; ".join(
-        f"{r} {ranges([d for d, found in unfit.items() if found == r])}" for r in reasons
+        f"{r} {ranges_text([d for d, found in unfit.items() if found == r])}" for r in reasons
     )
 
 
-def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
+def _advice_for_unfit(contract: Contract, unfit: Mapping[date, str]) -> str:
     """Return what makes the days: outdated ones are made by no command that names no days, and
     those before the first day of the table by none at all."""
     lacking = [d for d, reason in unfit.items() if reason not in ORDER]
@@ -95,7 +96,7 @@ def _advice(contract: Contract, unfit: Mapping[date, str]) -> str:
     return f"Run {command}, see `backfill-assets status --why`"
 
 
-def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
+def settle_unfit_days(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None:
     """Raise UnfitDays for unfit days (`refuse`), warn with UnfitDaysWarning (`warn`), or do nothing
     (`take`)."""
     if chosen not in CHOICES:
@@ -106,7 +107,8 @@ def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None
         f"the table {contract.name}",
         f"{len(unfit)} of the days asked for are not fit to be used: {unfit_text(unfit)}",
         "Nothing was read" if chosen == "refuse" else "They were read all the same",
-        f'{_advice(contract, unfit)}; or ask with unfit="warn" or "take", which reads NULL '
+        f'{_advice_for_unfit(contract, unfit)}; or ask with unfit="warn" or "take", which reads '
+        "NULL "
         "for a column that days lack (a command: --unfit)",
     )
     if chosen == "refuse":
@@ -114,18 +116,18 @@ def settle(contract: Contract, unfit: Mapping[date, str], chosen: Unfit) -> None
     warnings.warn(str(error), UnfitDaysWarning, stacklevel=CALLER)
 
 
-def settle_changing(
+def settle_changing_days(
     contract: Contract, states: States, days: Collection[date], chosen: Unfit
 ) -> None:
     """Raise UnfitDays for days that are outdated, or follow days that are to be made again, or warn
     of them: the next rebuild gives them other rows, and a snapshot keeps today's."""
     outdated = {d for d in days if states.of(contract.name, d) is State.OUTDATED}
-    changing = (will_change(states)[contract.name] | outdated) & {*days}
+    changing = (stale_after_needed(states)[contract.name] | outdated) & {*days}
     if not changing or chosen == "take":
         return
     error = UnfitDays(
         f"the table {contract.name}",
-        f"{len(changing)} of {len(days)} days will change: {ranges(sorted(changing))}",
+        f"{len(changing)} of {len(days)} days will change: {ranges_text(sorted(changing))}",
         "Nothing was kept" if chosen == "refuse" else "They are kept all the same",
         "Run `backfill-assets catch-up`, see `backfill-assets status --why`; `--unfit take` keeps "
         "them as they are",
@@ -163,9 +165,13 @@ def differing_days(
         of_others
     ):  # who may have written them again since, with columns that are NULL in all of their rows
         files = lake.store.data_files(contract, None, [*of_others])
-        found = audit(lake, files, contract, sets_before(contract, of_others.values()))
+        found = audit_files(
+            lake, files, contract, earlier_column_sets(contract, of_others.values())
+        )
         again = {
-            d for d, e in of_others.items() if is_as_before(contract, e, found.get(d, DayProfile()))
+            d
+            for d, e in of_others.items()
+            if has_same_rows(contract, e, found.get(d, DayProfile()))
         }
         wrong = [d for d in wrong if d not in again]
     return sorted(wrong)
@@ -175,7 +181,7 @@ def input_days(states: States, wanted: Input, day: date) -> list[date]:
     """Return the days of an input that a day is made from; none of landed files."""
     if wanted.kind is InputKind.ARRIVALS:
         return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
-    return [] if wanted.kind is InputKind.FILES else list(days_of(wanted, day, states.view))
+    return [] if wanted.kind is InputKind.FILES else list(input_days_of(wanted, day, states.view))
 
 
 def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
@@ -184,7 +190,7 @@ def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
     for name, table in view.tables.items():
         days = [d for d, receipt in table.latest.items() if receipt.irreproducible]
         if days:
-            spans = ", ".join(map(str, contiguous(days)))
+            spans = ", ".join(map(str, contiguous_ranges(days)))
             yield (
                 name,
                 f"{name} {spans}: made again from the same inputs, code and settings, the rows "

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.log.log import versions
+from backfill_assets.kernel.log.log import commit_versions
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.data_files import (
-    files_of,
     files_of_days,
+    files_of_version,
     folder_of,
     live_files,
-    refuse_altered,
+    refuse_altered_files,
 )
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
@@ -44,9 +44,10 @@ def keep_files(
     for a file that is gone or altered."""
     table = lake.table_place(contract.name)
     files = sorted(
-        files_of_days(files_of(lake, contract, version), contract, days), key=lambda f: f.path
+        files_of_days(files_of_version(lake, contract, version), contract, days),
+        key=lambda f: f.path,
     )
-    refuse_altered(table, files)
+    refuse_altered_files(table, files)
     is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
     if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
         named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
@@ -65,7 +66,7 @@ def keep_files(
     return tuple(kept), False
 
 
-def fault_of(place: Place, kept: KeptFile, *, deep: bool) -> str:
+def file_fault(place: Place, kept: KeptFile, *, deep: bool) -> str:
     """Say what is wrong with a kept file, with `deep` by reading its bytes; empty if nothing is."""
     if (found := place.size(kept.path)) != kept.size:
         return (
@@ -77,7 +78,7 @@ def fault_of(place: Place, kept: KeptFile, *, deep: bool) -> str:
     return "has other bytes than those that were kept" if is_other else ""
 
 
-def pins(lake: Place) -> dict[str, set[str]] | None:
+def pinned_files(lake: Place) -> dict[str, set[str]] | None:
     """The pinned files by their names in the lake, each with the names of its snapshots. None: it
     may be any file, as a snapshot is being made, or its file is damaged.
 
@@ -97,17 +98,17 @@ def pins(lake: Place) -> dict[str, set[str]] | None:
     return found
 
 
-def snapshots_with(lake: Place, files: Collection[str]) -> set[str]:
+def snapshots_pinning(lake: Place, files: Collection[str]) -> set[str]:
     """The names of the snapshots that pin one of these files."""
-    pinned = pins(lake) or {}
+    pinned = pinned_files(lake) or {}
     return set().union(*(pinned.get(file, ()) for file in files))
 
 
 def bytes_pinned_by(lake: LakeFolder, name: str) -> int:
     """Bytes of the replaced files that only the snapshot of that name pins."""
-    pinned = [file for file, names in (pins(lake.place) or {}).items() if names == {name}]
+    pinned = [file for file, names in (pinned_files(lake.place) or {}).items() if names == {name}]
     tables = {table: lake.table_place(table) for table in {file.split("/")[1] for file in pinned}}
-    opened = {name: LOGS.opened(table) for name, table in tables.items() if versions(table)}
+    opened = {name: LOGS.opened(table) for name, table in tables.items() if commit_versions(table)}
     live = {
         f"{TABLES}/{name}/{f.path}" for name, table in opened.items() for f in live_files(table, "")
     }

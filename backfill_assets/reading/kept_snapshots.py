@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, SNAPSHOTS
-from backfill_assets.reading.kept_files import KeptFile, fault_of
+from backfill_assets.reading.kept_files import KeptFile, file_fault
 from backfill_assets.reading.whole import snapshots_of
 
 SCHEMA = 1
@@ -95,35 +95,35 @@ def snapshot_names(lake: Lake) -> list[str]:
 def find_snapshot(lake: Lake, name: str) -> Snapshot:
     """Return the snapshot of that name; raises BackfillError for an unknown name and for a changed
     file."""
-    place = _existing(lake, name, "read")
+    place = _existing_place(lake, name, "read")
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         body = place.read_json(SNAPSHOT_FILE)
         found = _parsed_snapshot(body)
         if body["digest"] == found.digest:
             return found
     fix = "Restore it from a backup, or drop the snapshot"
-    raise _refused(name, f"{place.uri(SNAPSHOT_FILE)} is not what was written", fix, "read")
+    raise _snapshot_error(name, f"{place.uri(SNAPSHOT_FILE)} is not what was written", fix, "read")
 
 
-def file_of(lake: Lake, name: str, table: KeptTable, kept: KeptFile) -> Path:
+def kept_file_path(lake: Lake, name: str, table: KeptTable, kept: KeptFile) -> Path:
     """Return the path of a file of the snapshot; raises BackfillError where it is gone or holds
     other bytes."""
-    place = place_of(lake, name, table)
-    if fault := fault_of(place, kept, deep=True):
+    place = place_of_files(lake, name, table)
+    if fault := file_fault(place, kept, deep=True):
         fix = "Restore it from a backup; the other files may be whole"
-        raise _refused(name, f"{place.uri(kept.path)} {fault}", fix, "read")
+        raise _snapshot_error(name, f"{place.uri(kept.path)} {fault}", fix, "read")
     return place.local(kept.path)
 
 
-def place_of(lake: Lake, name: str, table: KeptTable) -> Place:
+def place_of_files(lake: Lake, name: str, table: KeptTable) -> Place:
     """Return the place in which the files of a kept table have their paths."""
     return lake.place if table.pinned else lake.place.at(f"{SNAPSHOTS}/{name}")
 
 
-def _existing(lake: Lake, name: str, done: str) -> Place:
+def _existing_place(lake: Lake, name: str, done: str) -> Place:
     snapshots = snapshots_of(lake.place)
     if name not in (snapshots.names() if done == "read" else snapshots.place.names()):
-        raise _refused(
+        raise _snapshot_error(
             name, "this lake has no such snapshot", "See `backfill-assets snapshot list`", done
         )
     return snapshots.place.at(name)
@@ -150,5 +150,5 @@ def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _refused(name: str, culprit: str, fix: str, done: str = "kept") -> BackfillError:
+def _snapshot_error(name: str, culprit: str, fix: str, done: str = "kept") -> BackfillError:
     return BackfillError(f"the snapshot {name[:100]!r}", culprit, f"Nothing was {done}", fix)

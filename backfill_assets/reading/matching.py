@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.texts import shortened
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.core.texts import shortened_text
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,29 +62,29 @@ class ComparedColumn:
     @property
     def left(self) -> str:
         """Return the name of the left value in a pair of rows."""
-        return quoted(f"{self.name}@left")
+        return quoted_name(f"{self.name}@left")
 
     @property
     def right(self) -> str:
         """Return the name of the right value in a pair of rows."""
-        return quoted(f"{self.name}@right")
+        return quoted_name(f"{self.name}@right")
 
     @property
     def same_kind(self) -> bool:
         """Return whether both sides hold numbers, texts, dates, times, or the same other type."""
-        one, two = family(self.left_type), family(self.right_type)
+        one, two = type_family(self.left_type), type_family(self.right_type)
         return one == two and (one != OTHER or self.left_type == self.right_type)
 
     @property
     def beyond(self) -> str:
         """Return the condition on l and r under which the values differ beyond tolerance."""
-        return self._beyond(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
+        return self._beyond_condition(f"l.{quoted_name(self.name)}", f"r.{quoted_name(self.name)}")
 
     @property
     def differs(self) -> str:
         """Return the condition on l and r under which the values are not identical; 0.0 and -0.0
         are not."""
-        return self._differs(f"l.{quoted(self.name)}", f"r.{quoted(self.name)}")
+        return self._differs_condition(f"l.{quoted_name(self.name)}", f"r.{quoted_name(self.name)}")
 
     @property
     def is_floating(self) -> bool:
@@ -94,8 +94,8 @@ class ComparedColumn:
     def aggregates(self) -> list[str]:
         """Return aggregates over pairs of rows: values beyond tolerance, values within it, then
         values of each look."""
-        beyond = self._beyond(self.left, self.right)
-        differs = self._differs(self.left, self.right)
+        beyond = self._beyond_condition(self.left, self.right)
+        differs = self._differs_condition(self.left, self.right)
         conditions = [beyond, f"{differs} AND NOT ({beyond})"]
         for look in self.looks().values():
             conditions.append(f"{differs} AND ({look})")
@@ -103,7 +103,7 @@ class ComparedColumn:
 
     def looks(self) -> Mapping[str, str]:
         """Return conditions by what a difference looks like, within tolerance or beyond it."""
-        one, two, kind = self.left, self.right, family(self.type)
+        one, two, kind = self.left, self.right, type_family(self.type)
         conditions = {"NULL on one side": f"({one} IS NULL) <> ({two} IS NULL)"}
         if kind == TEXT:
             conditions["case"] = f"lower({one}) = lower({two})"
@@ -139,13 +139,13 @@ class ComparedColumn:
         looks["other sign"] = f"{left} = -{right} AND {left} <> 0"
         return looks
 
-    def _differs(self, one: str, two: str) -> str:
+    def _differs_condition(self, one: str, two: str) -> str:
         differ = f"{one} IS DISTINCT FROM {two}"
         if self.is_floating:
             differ += f" OR ({one} = 0 AND signbit({one}) <> signbit({two}))"
         return f"({differ})"
 
-    def _beyond(self, one: str, two: str) -> str:
+    def _beyond_condition(self, one: str, two: str) -> str:
         """Condition for a difference beyond tolerance: integers are subtracted as HUGEINT, and
         overflow, infinity and NaN count as beyond."""
         differ = f"{one} IS DISTINCT FROM {two}"
@@ -163,7 +163,7 @@ class ComparedColumn:
         return f"({differ} AND NOT coalesce({finite}TRY({apart} <= {bound}), false))"
 
 
-def family(kind: str) -> str:
+def type_family(kind: str) -> str:
     """Return the family of a type as DuckDB writes it: number, text, date, time or other."""
     return next((name for name, pattern in FAMILIES if re.fullmatch(pattern, kind)), OTHER)
 
@@ -193,7 +193,7 @@ def compared_columns(
 def _common_type(engine: "DuckDBPyConnection", left: str, right: str) -> str:
     import duckdb
 
-    is_one_known = (family(left) == OTHER) != (family(right) == OTHER)
+    is_one_known = (type_family(left) == OTHER) != (type_family(right) == OTHER)
     if is_one_known and "BOOLEAN" not in (left, right):
         return "VARCHAR"  # DuckDB names a type here to which it casts no number
     try:
@@ -217,7 +217,7 @@ def parse_tolerances(
 def _with_tolerance(column: ComparedColumn, text: str) -> ComparedColumn:
     parsed = TOLERANCE.fullmatch(text)
     fits = {"s": TIME, "": NUMBER, "%": NUMBER}
-    if parsed is None or fits[parsed[2]] != family(column.type):
+    if parsed is None or fits[parsed[2]] != type_family(column.type):
         raise BackfillError(
             f"the tolerance {column.name}={text}",
             f"it does not fit a column of type {column.type}",
@@ -235,7 +235,7 @@ def row_digest(columns: Sequence[ComparedColumn], rows: str, by: str = "") -> st
     Of its SHA-256 four pieces of 60 bits are summed over the rows; the digest is the SHA-256 of the
     number of rows and these sums.
     """
-    cells = ", ".join(_text(c) for c in sorted(columns, key=lambda c: c.name))
+    cells = ", ".join(_cell_text_sql(c) for c in sorted(columns, key=lambda c: c.name))
     pieces = (
         f"sum(CAST(concat('0x', substr(h, {1 + i * DIGITS}, {DIGITS})) AS BIGINT))"
         for i in range(PIECES)
@@ -247,9 +247,9 @@ def row_digest(columns: Sequence[ComparedColumn], rows: str, by: str = "") -> st
     return f"SELECT {digest} FROM {hashed}"
 
 
-def _text(column: ComparedColumn) -> str:
+def _cell_text_sql(column: ComparedColumn) -> str:
     """Return a cell's text; 0.0 and -0.0 have one."""
-    value = quoted(column.name)
+    value = quoted_name(column.name)
     plain = f"{value} + 0" if column.is_floating else value
     text = f"CAST({plain} AS VARCHAR)"
     return f"CASE WHEN {value} IS NULL THEN '-' ELSE concat(strlen({text}), ':', {text}) END"
@@ -305,7 +305,7 @@ class Matching:
     script: list[str] = field(default_factory=list)  # the statements that were run so far
 
     @property
-    def _values(self) -> tuple[ComparedColumn, ...]:
+    def _value_columns(self) -> tuple[ComparedColumn, ...]:
         """Return the compared columns that are not part of the key."""
         return tuple(c for c in self.columns if c.name not in self.key)
 
@@ -317,16 +317,16 @@ class Matching:
         # An engine of ours is in UTC from its start.
         self.script.extend(["SET TimeZone = 'UTC'", *setup])
         for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
-            self._run(f"CREATE TEMP VIEW {name} AS {self._normalized(side)}")
+            self._run_statement(f"CREATE TEMP VIEW {name} AS {self._normalized_side(side)}")
         nulls = self._count_null_keys(LEFT), self._count_null_keys(RIGHT)
         doubled = self._number_rows()
-        self._run(f"CREATE TEMP TABLE off AS {self._pairs()}")
+        self._run_statement(f"CREATE TEMP TABLE off AS {self._select_pairs()}")
         return nulls, doubled
 
     def _count_null_keys(self, name: str) -> int:
         """Count the rows of the side `name` with a NULL in the key."""
-        is_null = " OR ".join(f"{quoted(k)} IS NULL" for k in self.key)
-        [(count,)] = self._run(f"SELECT count(*) FROM {name} WHERE {is_null}")
+        is_null = " OR ".join(f"{quoted_name(k)} IS NULL" for k in self.key)
+        [(count,)] = self._run_statement(f"SELECT count(*) FROM {name} WHERE {is_null}")
         return int(count)
 
     def _number_rows(self) -> tuple[int, int]:
@@ -339,23 +339,23 @@ class Matching:
             rows = f'SELECT *, 1 AS "@n" FROM {name}'
             if repeating:
                 rows = self._numbered_rows(name, other)
-            self._run(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
+            self._run_statement(f"CREATE TEMP VIEW {name}_numbered AS {rows}")
         return repeating.get(LEFT, 0), repeating.get(RIGHT, 0)
 
     def _find_repeated_keys(self) -> dict[str, int]:
         """Keep the keys that repeat as the table `repeated`; returns their number by side, without
         sides that have none."""
-        keys = ", ".join(map(quoted, self.key))
+        keys = ", ".join(map(quoted_name, self.key))
         often = (
             f"SELECT '{n}' AS \"@side\", {keys} FROM {n} GROUP BY ALL HAVING count(*) > 1"
             for n in (LEFT, RIGHT)
         )
-        self._run(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
-        return dict(self._run('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
+        self._run_statement(f"CREATE TEMP TABLE repeated AS {' UNION ALL '.join(often)}")
+        return dict(self._run_statement('SELECT "@side", count(*) FROM repeated GROUP BY ALL'))
 
     def _cells(self) -> list[str]:
         """Return the compared columns of the row `t`."""
-        return [f"t.{quoted(c.name)}" for c in self.columns]
+        return [f"t.{quoted_name(c.name)}" for c in self.columns]
 
     def _join_repeated(self, name: str, kind: str) -> str:
         """Return the rows `t` of the side `name` whose key repeats (`kind` SEMI) or not (ANTI)."""
@@ -365,7 +365,7 @@ class Matching:
         """Keep the rows of the side `name` whose key repeats, equal ones among them numbered as
         `@copy`."""
         copy = f'row_number() OVER (PARTITION BY {", ".join(self._cells())}) AS "@copy"'
-        self._run(
+        self._run_statement(
             f"CREATE TEMP TABLE {name}_repeated AS SELECT *, {copy} "
             f"{self._join_repeated(name, 'SEMI')}"
         )
@@ -376,7 +376,7 @@ class Matching:
         cells = self._cells()
         equal = " AND ".join(f"{c} IS NOT DISTINCT FROM o{c[1:]}" for c in [*cells, 't."@copy"'])
         order = ", ".join(['o."@copy" IS NULL', *cells, 't."@copy"'])
-        keys = ", ".join(f"t.{quoted(k)}" for k in self.key)
+        keys = ", ".join(f"t.{quoted_name(k)}" for k in self.key)
         return (
             f'SELECT t.*, 1 AS "@n" {self._join_repeated(name, "ANTI")} UNION ALL SELECT t.* '
             f'EXCLUDE ("@copy"), row_number() OVER (PARTITION BY {keys} ORDER BY {order}) '
@@ -386,19 +386,20 @@ class Matching:
     def _same_key(self, one: str, two: str) -> str:
         """Return the condition that two rows have the same key. NULL counts as a value."""
         return " AND ".join(
-            f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted, self.key)
+            f"{one}.{k} IS NOT DISTINCT FROM {two}.{k}" for k in map(quoted_name, self.key)
         )
 
-    def _run(self, statement: str) -> list[tuple[Any, ...]]:
+    def _run_statement(self, statement: str) -> list[tuple[Any, ...]]:
         self.script.append(statement)
         return self.engine.execute(statement).fetchall()
 
-    def _normalized(self, side: str) -> str:
+    def _normalized_side(self, side: str) -> str:
         """Select the compared columns of a side in types that both sides share, of the wanted
         days."""
-        day = f"CAST({quoted(self.day)} AS DATE)" if self.day else "CAST(NULL AS DATE)"
+        day = f"CAST({quoted_name(self.day)} AS DATE)" if self.day else "CAST(NULL AS DATE)"
         names = ", ".join(
-            f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in self.columns
+            f"CAST({quoted_name(c.name)} AS {c.type}) AS {quoted_name(c.name)}"
+            for c in self.columns
         )
         selected = f'SELECT {names}, {day} AS "@day" FROM ({side})'
         if not self.within:
@@ -406,16 +407,18 @@ class Matching:
         first, last = self.within.start, self.within.last
         return f"{selected} WHERE {day} BETWEEN DATE '{first}' AND DATE '{last}'"
 
-    def _pairs(self, drawn: bool = False) -> str:
+    def _select_pairs(self, drawn: bool = False) -> str:
         """Select the pairs of rows that are not identical; with `drawn`, all pairs whose key was
         drawn."""
         source = f"SEMI JOIN drawn ON {self._same_key('t', 'drawn')}" if drawn else ""
         left, right = (f"(SELECT * FROM {n}_numbered AS t {source})" for n in (LEFT, RIGHT))
         same = f'{self._same_key("l", "r")} AND l."@n" = r."@n"'
         differs = self._any_differs()
-        shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted, self.key)]
-        for c in self._values:
-            shown.append(f"l.{quoted(c.name)} AS {c.left}, r.{quoted(c.name)} AS {c.right}")
+        shown = [f"coalesce(l.{k}, r.{k}) AS {k}" for k in map(quoted_name, self.key)]
+        for c in self._value_columns:
+            shown.append(
+                f"l.{quoted_name(c.name)} AS {c.left}, r.{quoted_name(c.name)} AS {c.right}"
+            )
         where = "" if drawn else f' WHERE l."@n" IS NULL OR r."@n" IS NULL OR {differs}'
         return (
             f'SELECT coalesce(l."@day", r."@day") AS "@day", {self._kind_of_pair()} AS "@kind", '
@@ -424,11 +427,11 @@ class Matching:
 
     def _any_differs(self) -> str:
         """Return the condition on l and r under which a value is not identical."""
-        return " OR ".join(c.differs for c in self._values) or "false"
+        return " OR ".join(c.differs for c in self._value_columns) or "false"
 
     def _kind_of_pair(self) -> str:
         """Return the expression on l and r that gives the kind of their difference."""
-        beyond = " OR ".join(c.beyond for c in self._values) or "false"
+        beyond = " OR ".join(c.beyond for c in self._value_columns) or "false"
         kinds = {
             'l."@n" IS NULL AND r."@n" > 1': DOUBLED_RIGHT,
             'l."@n" IS NULL': MISSING_LEFT,
@@ -444,7 +447,7 @@ class Matching:
         """Return the days with rows, ascending."""
         left, right = self._rows_by_day(LEFT), self._rows_by_day(RIGHT)
         kinds_of_day: dict[date | None, dict[str, int]] = {}
-        for day, kind, count in self._run(
+        for day, kind, count in self._run_statement(
             'SELECT "@day", "@kind", count(*) FROM off GROUP BY ALL ORDER BY ALL'
         ):
             kinds_of_day.setdefault(day, {})[kind] = count
@@ -455,11 +458,13 @@ class Matching:
 
     def _rows_by_day(self, name: str) -> dict[date | None, int]:
         """Count the rows of the side `name` by day."""
-        return dict(self._run(f'SELECT "@day", count(*) FROM {name} GROUP BY 1 ORDER BY 1'))
+        return dict(
+            self._run_statement(f'SELECT "@day", count(*) FROM {name} GROUP BY 1 ORDER BY 1')
+        )
 
     def column_differences(self) -> tuple[ColumnCount, ...]:
         """Return the compared columns with the values that differ."""
-        values = self._values
+        values = self._value_columns
         cells = iter(self._aggregate_pairs(values))
         counts = []
         for c in self.columns:
@@ -481,16 +486,18 @@ class Matching:
         if not aggregates:
             return ()
         in_both_sides = f"\"@kind\" IN ('{DIFFERS}', '{WITHIN}')"
-        return self._run(f"SELECT {', '.join(aggregates)} FROM off WHERE {in_both_sides}")[0]
+        return self._run_statement(
+            f"SELECT {', '.join(aggregates)} FROM off WHERE {in_both_sides}"
+        )[0]
 
     def changed_by_day(self) -> dict[date | None, dict[str, int]]:
         """Return per day and column the values that differ beyond tolerance; columns without any
         are left out."""
-        counts = ['"@day"', *(c.aggregates()[0] for c in self._values)]
-        rows = self._run(
+        counts = ['"@day"', *(c.aggregates()[0] for c in self._value_columns)]
+        rows = self._run_statement(
             f"SELECT {', '.join(counts)} FROM off WHERE \"@kind\" = '{DIFFERS}' GROUP BY 1"
         )
-        names = [c.name for c in self._values]
+        names = [c.name for c in self._value_columns]
         changed: dict[date | None, dict[str, int]] = {}
         for day, *cells in rows:
             by_column = zip(names, cells, strict=True)
@@ -500,17 +507,17 @@ class Matching:
     def examples(self) -> tuple[MatchedRow, ...]:
         """Return rows of each kind that differ, the same ones for the same seed, whatever the order
         of rows."""
-        numbered = f'row_number() OVER (PARTITION BY "@kind" ORDER BY {self._order})'
-        return self._rows(
-            f"SELECT {self._shown()} FROM off QUALIFY {numbered} <= {SAMPLES} ORDER BY ALL"
+        numbered = f'row_number() OVER (PARTITION BY "@kind" ORDER BY {self._order_by_seed})'
+        return self._matched_rows(
+            f"SELECT {self._shown_columns()} FROM off QUALIFY {numbered} <= {SAMPLES} ORDER BY ALL"
         )
 
-    def _shown(self) -> str:
+    def _shown_columns(self) -> str:
         """Select kind, key and cells as text."""
         shown = ['"@kind"']
         for name in self.key:
-            shown.append(f"CAST({quoted(name)} AS VARCHAR)")
-        for c in self._values:
+            shown.append(f"CAST({quoted_name(name)} AS VARCHAR)")
+        for c in self._value_columns:
             shown += [f"CAST({c.left} AS VARCHAR)", f"CAST({c.right} AS VARCHAR)"]
         return ", ".join(shown)
 
@@ -519,25 +526,28 @@ class Matching:
         ones too."""
         if not keys_drawn:
             return ()
-        keys = ", ".join(quoted(k) for k in self.key)
+        keys = ", ".join(quoted_name(k) for k in self.key)
         all_keys = f"(SELECT {keys} FROM {LEFT} UNION SELECT {keys} FROM {RIGHT})"
-        self._run(
-            f"CREATE TEMP TABLE drawn AS FROM {all_keys} ORDER BY {self._order} LIMIT {keys_drawn}"
+        self._run_statement(
+            f"CREATE TEMP TABLE drawn AS FROM {all_keys} ORDER BY {self._order_by_seed} LIMIT "
+            f"{keys_drawn}"
         )
-        return self._rows(f"SELECT {self._shown()} FROM ({self._pairs(drawn=True)}) ORDER BY ALL")
+        return self._matched_rows(
+            f"SELECT {self._shown_columns()} FROM ({self._select_pairs(drawn=True)}) ORDER BY ALL"
+        )
 
     @property
-    def _order(self) -> str:
+    def _order_by_seed(self) -> str:
         """Return an order of keys that the seed decides and the order of rows does not."""
-        return f"md5(concat_ws('|', {self.seed}, {', '.join(quoted(k) for k in self.key)}))"
+        return f"md5(concat_ws('|', {self.seed}, {', '.join(quoted_name(k) for k in self.key)}))"
 
-    def _rows(self, query: str) -> tuple[MatchedRow, ...]:
-        return tuple(self._matched_row(kind, cells) for kind, *cells in self._run(query))
+    def _matched_rows(self, query: str) -> tuple[MatchedRow, ...]:
+        return tuple(self._matched_row(kind, cells) for kind, *cells in self._run_statement(query))
 
     def _matched_row(self, kind: str, cells: Sequence[Any]) -> MatchedRow:
-        """Return the row of one pair; `cells` are those of `_shown` behind the kind."""
-        texts = [None if cell is None else shortened(str(cell), CELL_CHARS) for cell in cells]
-        width, names = len(self.key), [c.name for c in self._values]
+        """Return the row of one pair; `cells` are those of `_shown_columns` behind the kind."""
+        texts = [None if cell is None else shortened_text(str(cell), CELL_CHARS) for cell in cells]
+        width, names = len(self.key), [c.name for c in self._value_columns]
         key = dict(zip(self.key, texts[:width], strict=True))
         left = dict(zip(names, texts[width::2], strict=True))
         right = dict(zip(names, texts[width + 1 :: 2], strict=True))
@@ -555,5 +565,5 @@ class Matching:
         """Return, of each side, a row with a SHA-256 of the key and the compared columns, whatever
         the order of its rows, or such a row for each value of the expression `by`, behind that
         value."""
-        left, right = (self._run(row_digest(self.columns, n, by)) for n in (LEFT, RIGHT))
+        left, right = (self._run_statement(row_digest(self.columns, n, by)) for n in (LEFT, RIGHT))
         return left, right

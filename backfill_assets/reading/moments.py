@@ -74,7 +74,7 @@ class Moment:
 
 
 @contextmanager
-def whole_files(contract: Contract, undone: str) -> Iterator[None]:
+def errors_of_files(contract: Contract, undone: str) -> Iterator[None]:
     """Turn DuckDB's errors about the files of a table into a BackfillError of one line."""
     import duckdb
 

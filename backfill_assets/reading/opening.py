@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.kernel.core.process import lake_folder
-from backfill_assets.kernel.core.rooms import offered
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.core.rooms import offered_function
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.versions import versions_seen, why_readers_wait
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reading.moments import Moment
@@ -43,7 +43,7 @@ def open_lake(
     if newest and at is not None:
         raise ValueError("name one of at and newest")
     root = lake_folder(None if folder is None else str(folder))
-    lake = look_at(root)
+    lake = read_lake(root)
     moment = None if at is None else Moment(lake, at=at if isinstance(at, int) else instant_of(at))
     seen = None if newest or moment else versions_seen(lake)
     if seen is not None and (why := why_readers_wait(lake)):
@@ -55,6 +55,6 @@ def _note_read(name: str) -> None:
     """Let the step of Dagster that runs now remember what it reads here: no receipt of its days can
     name that."""
     if "dagster" in sys.modules:  # else no step runs, and a reader would wait for the import
-        note_read: Callable[[str], None] | None = offered("note_read")
+        note_read: Callable[[str], None] | None = offered_function("note_read")
         if note_read is not None:
             note_read(f"{name} by open_lake or LakeResource")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.records import json_of, record_of
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
@@ -64,20 +64,22 @@ def last_outcomes(lake: Lake) -> list[ControlOutcome]:
     return [outcome for outcome in outcomes if outcome.name in controls_of(lake.settings)]
 
 
-def all_outcomes(lake: Lake, pipeline: Pipeline) -> Sequence[ControlOutcome]:
-    """Judge all controls now. Raises as `judged_by`."""
-    return judged_by(offered("judge_controls"), lake, pipeline)
+def judge_all_controls(lake: Lake, pipeline: Pipeline) -> Sequence[ControlOutcome]:
+    """Judge all controls now. Raises as `judge_declared_controls`."""
+    return judge_declared_controls(offered_function("judge_controls"), lake, pipeline)
 
 
-def outcomes_over(
+def judge_controls_of(
     lake: Lake, pipeline: Pipeline, tables: Collection[str]
 ) -> Sequence[ControlOutcome]:
     """Judge now the controls that read one of these tables, or a table made from them. Raises as
-    `judged_by`."""
-    return judged_by(offered("judge_controls_over"), lake, pipeline, tables)
+    `judge_declared_controls`."""
+    return judge_declared_controls(offered_function("judge_controls_over"), lake, pipeline, tables)
 
 
-def judged_by(judge: Judge | None, lake: Lake, *asked: Any) -> Sequence[ControlOutcome]:
+def judge_declared_controls(
+    judge: Judge | None, lake: Lake, *asked: Any
+) -> Sequence[ControlOutcome]:
     """What `judge` says of a lake; nothing of one without controls. Raises SettingsError where
     there are controls and no judge: a gate that is not there is not passed."""
     if not controls_of(lake.settings):
@@ -145,7 +147,7 @@ def checked_controls(look: "LakeLook") -> Iterator["CheckedDay"]:
         yield CheckedDay("", f"control {o.name}", None, "pass" if o.holds else "fail", o.message)
 
 
-def kept_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
+def recorded_mismatches(lake: Lake, most: int = 100) -> dict[str, int]:
     """Return the mismatches of the newest record of each pair of sides, by both sides; reads the
     newest `most`."""
     names = sorted(n for n in lake.place.names(RECONCILED) if REPORT.fullmatch(n))[-most:]

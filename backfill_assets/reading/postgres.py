@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.texts import scrub
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.core.texts import scrub_secrets
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,7 +32,7 @@ Refusal = Callable[
 
 
 @contextmanager
-def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
+def postgres_connection(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
     """Connect to `postgresql://…#WHAT`; gives the address in words without its password, the
     connection, and WHAT.
 
@@ -68,7 +68,7 @@ def connected(text: str, refused: Refusal) -> Iterator[tuple[str, Any, str]]:
     except dbapi.Error as error:
         fix = "Check the address, the rights, and the table or query"
         raise refused(
-            name, scrub(" ".join(str(error).split()), *_passwords(address)), fix
+            name, scrub_secrets(" ".join(str(error).split()), *_passwords_in(address)), fix
         ) from None
 
 
@@ -76,12 +76,12 @@ def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -
     """Which text of the rows holds the sign NUL, which no text of PostgreSQL can hold; empty
     without one. The driver names neither column nor day."""
     day, texts = (
-        quoted(contract.day_column),
+        quoted_name(contract.day_column),
         [c.name for c in contract.columns if c.kind.kind == "STRING"],
     )
     for name in texts:
         found = engine.execute(
-            f"SELECT min({day}), count(*) FROM ({rows}) WHERE contains({quoted(name)}, chr(0))"
+            f"SELECT min({day}), count(*) FROM ({rows}) WHERE contains({quoted_name(name)}, chr(0))"
         )
         [(first, times)] = found.fetchall()
         if times:
@@ -92,7 +92,7 @@ def text_with_nul(engine: "DuckDBPyConnection", rows: str, contract: Contract) -
     return ""
 
 
-def _passwords(address: str) -> list[str]:
+def _passwords_in(address: str) -> list[str]:
     """The passwords in an address, as they are written there and as they are meant."""
     parts = urlsplit(address)
     given = [parts.password or "", *(v for k, v in parse_qsl(parts.query) if "pass" in k.lower())]

@@ -53,7 +53,7 @@ class Proof:
         )
 
 
-def proofs(lake: Lake) -> list[Proof]:
+def recorded_proofs(lake: Lake) -> list[Proof]:
     """Return the proofs that are kept, oldest first; reads one small file."""
     return [
         record_of(Proof, p)
@@ -61,9 +61,9 @@ def proofs(lake: Lake) -> list[Proof]:
     ]
 
 
-def unproven(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
+def failed_proofs(lake: Lake, pipeline: Pipeline) -> dict[str, list[Proof]]:
     """Return, by table, the newest proofs that failed, of days that were not written since."""
-    newest = {(p.table, p.day): p for p in proofs(lake) if p.outcome != PASSED_OVER}
+    newest = {(p.table, p.day): p for p in recorded_proofs(lake) if p.outcome != PASSED_OVER}
     found: dict[str, list[Proof]] = {}
     for (table, day), p in newest.items():
         if p.outcome != EQUAL and p.write_id == newest_writes(lake, pipeline, table).get(
@@ -87,7 +87,9 @@ def newest_writes(lake: Lake, pipeline: Pipeline, table: str) -> Mapping[date, s
 def proof_alarms(lake: Lake, pipeline: Pipeline) -> dict[str, str]:
     """Return the lines for a person about days that differ or cannot be computed, by name."""
     return {
-        f"proof {p.table} {p.day}": p.alarm for of in unproven(lake, pipeline).values() for p in of
+        f"proof {p.table} {p.day}": p.alarm
+        for of in failed_proofs(lake, pipeline).values()
+        for p in of
     }
 
 
@@ -98,7 +100,7 @@ def proof_lines(lake: Lake, pipeline: Pipeline) -> Iterable[str]:
 
 def keep_proofs(lake: Lake, found: list[Proof]) -> None:
     """Add proofs to the history."""
-    kept = [*proofs(lake), *found][-KEPT:]
+    kept = [*recorded_proofs(lake), *found][-KEPT:]
     lake.place.write_json(f"{RECONCILED}/{PROOFS}", {"proofs": json_of(kept)})
 
 
@@ -107,9 +109,11 @@ def checked_proofs(look: "LakeLook") -> Iterator["CheckedDay"]:
     failed and still stand."""
     from backfill_assets.reading.system_tables import CheckedDay
 
-    newest = {(p.table, p.day): p for p in proofs(look.lake) if p.outcome != PASSED_OVER}
+    newest = {(p.table, p.day): p for p in recorded_proofs(look.lake) if p.outcome != PASSED_OVER}
     failed = {
-        (p.table, p.day) for found in unproven(look.lake, look.pipeline).values() for p in found
+        (p.table, p.day)
+        for found in failed_proofs(look.lake, look.pipeline).values()
+        for p in found
     }
     for key, proof in newest.items():
         if proof.outcome == EQUAL or key in failed:

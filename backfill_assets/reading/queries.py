@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.embedded import new_engine, selection
-from backfill_assets.kernel.tables.fingerprints import on_days, quoted
+from backfill_assets.kernel.tables.embedded import new_engine, rows_query
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 
@@ -39,7 +39,7 @@ READING = re.compile(
 )
 
 
-def refuse_others(engine: "DuckDBPyConnection", query: str) -> None:
+def refuse_other_statements(engine: "DuckDBPyConnection", query: str) -> None:
     """Raise BackfillError for anything but a single SELECT."""
     statements = engine.extract_statements(query)
     if len(statements) != 1 or statements[0].type.name != "SELECT":
@@ -125,7 +125,7 @@ def refused_query(culprit: str, fix: str) -> BackfillError:
     return BackfillError("the query", culprit, "Nothing was read", fix)
 
 
-def unanswered(
+def failed_reads(
     lake: Lake,
     contracts: Sequence[Contract],
     reads: Collection[str],
@@ -143,14 +143,14 @@ def unanswered(
         named = named_tables(query)
         with new_engine(lake.root) as engine:
             try:
-                refuse_others(engine, query)
+                refuse_other_statements(engine, query)
                 for contract in contracts:
                     if named is None or contract.name in named:
                         rows = rows_as_published(lake, contract)
                         if written is not None and contract.name == written.name:
                             rows = _with_days(rows, written, staged, days)
                         engine.execute(
-                            f"CREATE OR REPLACE TEMP VIEW {quoted(contract.name)} AS {rows}"
+                            f"CREATE OR REPLACE TEMP VIEW {quoted_name(contract.name)} AS {rows}"
                         )
                 refuse_writing(engine, query)
                 for _ in engine.sql(query).to_arrow_reader():
@@ -161,7 +161,7 @@ def unanswered(
     return failures
 
 
-def unanswered_reads(
+def failed_staged_reads(
     lake: Lake,
     contracts: Sequence[Contract],
     written: Contract,
@@ -169,9 +169,9 @@ def unanswered_reads(
     days: Collection[date],
 ) -> list[str]:
     """The check of staged rows (`kernel.write.rebuild.StagedCheck`): the SELECTs of consumers that
-    name the written table are tried as `unanswered` does."""
+    name the written table are tried as `failed_reads` does."""
     reads = written.consumer_queries
-    return unanswered(lake, contracts, reads, written, staged.paths, days) if reads else []
+    return failed_reads(lake, contracts, reads, written, staged.paths, days) if reads else []
 
 
 def rows_as_published(lake: Lake, contract: Contract) -> str:
@@ -179,7 +179,7 @@ def rows_as_published(lake: Lake, contract: Contract) -> str:
     replace the lake's."""
     files = lake.store.data_files(contract) if lake.store.exists(contract.name) else []
     if (standing := lake.base_lake) is None or not lake.writes(contract.name):
-        return selection(files, contract)
+        return rows_query(files, contract)
     built = lake.store.view(contract.name, contract.day_column).latest
     return _with_days(rows_as_published(standing, contract), contract, files, built)
 
@@ -187,4 +187,4 @@ def rows_as_published(lake: Lake, contract: Contract) -> str:
 def _with_days(rows: str, contract: Contract, files: Sequence[str], days: Collection[date]) -> str:
     """The rows, with these days taken from the files."""
     others = f"WHERE NOT ({on_days(contract.day_column, sorted(days))})" if days else ""
-    return f"SELECT * FROM ({rows}) {others} UNION ALL BY NAME {selection(files, contract)}"
+    return f"SELECT * FROM ({rows}) {others} UNION ALL BY NAME {rows_query(files, contract)}"

@@ -17,7 +17,7 @@ from backfill_assets.kernel.write.model import Pipeline
 Unread = Mapping[str, BackfillError]
 
 
-def readable(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
+def readable_tables(lake: Lake, pipeline: Pipeline) -> tuple[Pipeline, Unread]:
     """The pipeline without the tables whose state cannot be known, and why, by table: those of
     others whose log cannot be read, and what is made from them. Looks at the newest commits, as
     reading a view does; a table that only this lake writes is not looked at. Raises TransientError
@@ -49,9 +49,9 @@ def without_tables(pipeline: Pipeline, names: Collection[str]) -> Pipeline:
 
 
 def readable_with(lake: Lake, pipeline: Pipeline, tables: Iterable[str]) -> Pipeline:
-    """The pipeline without the tables whose state cannot be known, as `readable` tells them. Raises
-    the BackfillError of the first of `tables` that is one of them."""
-    known, unread = readable(lake, pipeline)
+    """The pipeline without the tables whose state cannot be known, as `readable_tables` tells them.
+    Raises the BackfillError of the first of `tables` that is one of them."""
+    known, unread = readable_tables(lake, pipeline)
     if failed := next((unread[name] for name in tables if name in unread), None):
         raise failed
     return known

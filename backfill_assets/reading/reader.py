@@ -14,18 +14,28 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, contiguous, day_range
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, day_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of
-from backfill_assets.kernel.tables.embedded import new_engine, selection
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import new_engine, rows_query
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.fitness import Unfit, settle, unfit_days_now, unfit_days_then
-from backfill_assets.reading.kept_snapshots import KeptTable, Snapshot, file_of, find_snapshot
-from backfill_assets.reading.moments import Moment, whole_files
+from backfill_assets.reading.fitness import (
+    Unfit,
+    settle_unfit_days,
+    unfit_days_now,
+    unfit_days_then,
+)
+from backfill_assets.reading.kept_snapshots import (
+    KeptTable,
+    Snapshot,
+    find_snapshot,
+    kept_file_path,
+)
+from backfill_assets.reading.moments import Moment, errors_of_files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -48,11 +58,12 @@ class PinnedRows:
     @property
     def query(self) -> str:
         """Return DuckDB's query for the rows, unordered."""
-        chosen = ", ".join(map(quoted, self.columns)) or "*"
-        rows = selection(self.files, self.contract)
+        chosen = ", ".join(map(quoted_name, self.columns)) or "*"
+        rows = rows_query(self.files, self.contract)
         listed = ", ".join(f"DATE '{d}'" for d in sorted(self.days)) or "NULL"
         return (
-            f"SELECT {chosen} FROM ({rows}) WHERE {quoted(self.contract.day_column)} IN ({listed})"
+            f"SELECT {chosen} FROM ({rows}) WHERE {quoted_name(self.contract.day_column)} IN "
+            f"({listed})"
         )
 
 
@@ -73,7 +84,7 @@ class Readable:
 
     def arrow(self) -> Any:
         """Return a `pyarrow.Table`, ordered by day and key; times are microseconds in UTC."""
-        return self._arrow(self.pinned())
+        return self._arrow_table(self.pinned())
 
     def pandas(self) -> Any:
         """Return a `pandas.DataFrame`, ordered by day and key; nullable integers are `Int64` or
@@ -81,7 +92,7 @@ class Readable:
         import pandas as pd
 
         pinned = self.pinned()
-        table = self._arrow(pinned)
+        table = self._arrow_table(pinned)
         frame = table.to_pandas()
         for column in (c for c in pinned.contract.columns if c.name in frame.columns):
             if column.nullable and column.type in WHOLE_NUMBERS:
@@ -101,13 +112,13 @@ class Readable:
                 NOTHING,
                 "Run `pip install polars`, or ask for arrow()",
             ) from None
-        return polars.from_arrow(self._arrow(self.pinned()))
+        return polars.from_arrow(self._arrow_table(self.pinned()))
 
     def duckdb(self, connection: "DuckDBPyConnection | None" = None) -> "DuckDBPyRelation":
         """Return an unordered DuckDB relation that reads when used; of `connection`, or of an
         engine of its own."""
         pinned = self.pinned()
-        with whole_files(pinned.contract, NOTHING):
+        with errors_of_files(pinned.contract, NOTHING):
             return (connection or new_engine(self.lake.root)).sql(pinned.query)
 
     def spark(self, session: Any = None) -> Any:
@@ -119,10 +130,12 @@ class Readable:
             pinned,
         )
 
-    def _arrow(self, pinned: PinnedRows) -> Any:
+    def _arrow_table(self, pinned: PinnedRows) -> Any:
         contract = pinned.contract
-        order = ", ".join(quoted(c) for c in dict.fromkeys((contract.day_column, *contract.key)))
-        with whole_files(contract, NOTHING), new_engine(self.lake.root) as engine:
+        order = ", ".join(
+            quoted_name(c) for c in dict.fromkeys((contract.day_column, *contract.key))
+        )
+        with errors_of_files(contract, NOTHING), new_engine(self.lake.root) as engine:
             return engine.sql(f"{pinned.query} ORDER BY {order}").to_arrow_table()
 
 
@@ -233,7 +246,7 @@ class TableReader(Readable):
             if states
             else unfit_days_then(view, contract, days)
         )
-        settle(contract, unfit, self.unfit)
+        settle_unfit_days(contract, unfit, self.unfit)
         files = store.data_files(contract, view.version, days) if view.version >= 0 else []
         return PinnedRows(contract, view.version, files, days)
 
@@ -314,7 +327,7 @@ class KeptTableReader(Readable):
         )
         lacking = [d for d in days if d not in self.kept.days]
         if lacking:
-            known = contiguous(self.kept.days)[:SHOWN_RANGES]
+            known = contiguous_ranges(self.kept.days)[:SHOWN_RANGES]
             raise BackfillError(
                 f"the snapshot {self.name!r}",
                 f"of {contract.name} it keeps no {lacking[0]}",
@@ -325,7 +338,10 @@ class KeptTableReader(Readable):
         by_day = contract.is_by_day
         wanted = [f for f in self.kept.files if not by_day or folder_of(f.path) in folders]
         return PinnedRows(
-            contract, None, [str(file_of(self.lake, self.name, self.kept, f)) for f in wanted], days
+            contract,
+            None,
+            [str(kept_file_path(self.lake, self.name, self.kept, f)) for f in wanted],
+            days,
         )
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple
 
-from backfill_assets.intake.column_kinds import changed_kinds, columns_told_as_text
-from backfill_assets.intake.forgotten import erasures
+from backfill_assets.intake.column_kinds import changed_kinds, columns_made_text
+from backfill_assets.intake.forgotten import all_erasures
 from backfill_assets.intake.ledger import (
     ARRIVALS,
     FILES,
     QUARANTINE,
     FileRecord,
-    of_source,
+    ledger_of_source,
     read_arrivals,
     read_files,
 )
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.errors import section_of
-from backfill_assets.kernel.core.ledgers import LOAD_LEDGERS, TOO_LATE, named
-from backfill_assets.kernel.core.scans import shown
-from backfill_assets.kernel.core.texts import plain, shortened
+from backfill_assets.kernel.core.errors import source_section
+from backfill_assets.kernel.core.ledgers import LOAD_LEDGERS, TOO_LATE, source_table_name
+from backfill_assets.kernel.core.scans import path_with_source
+from backfill_assets.kernel.core.texts import printable_text, shortened_text
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.folder import TABLES
 from backfill_assets.kernel.tables.home import Lake
@@ -65,25 +65,31 @@ def ledger_contracts(raw: Contract) -> tuple[Contract, ...]:
     """Return the contracts of the ledgers that a load of `raw` writes: quarantine, `too_late`,
     arrivals."""
     return (
-        of_source(QUARANTINE, raw.source),
+        ledger_of_source(QUARANTINE, raw.source),
         too_late_contract(raw),
-        of_source(ARRIVALS, raw.source),
+        ledger_of_source(ARRIVALS, raw.source),
     )
 
 
 def ledgers_of(contracts: Iterable[Contract]) -> list[Contract]:
     """Return the ledgers of each source that the landed tables among `contracts` load."""
     sources = dict.fromkeys(c.source for c in contracts if c.is_landed)
-    return [of_source(ledger, name) for name in sources for ledger in (QUARANTINE, ARRIVALS, FILES)]
+    return [
+        ledger_of_source(ledger, name)
+        for name in sources
+        for ledger in (QUARANTINE, ARRIVALS, FILES)
+    ]
 
 
-def undeclared(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
+def undeclared_tables(lake: Lake, contracts: Iterable[Contract]) -> list[str]:
     """Return the tables in the lake's folder that are neither among `contracts` (of all tables) nor
     their ledgers, such as tables of a source that was renamed."""
     known = set[str]()
     for contract in contracts:
         known.add(contract.name)
-        known.update(named(ledger, contract.source) for ledger in (*LOAD_LEDGERS, FILES.name))
+        known.update(
+            source_table_name(ledger, contract.source) for ledger in (*LOAD_LEDGERS, FILES.name)
+        )
     others = sorted({*lake.place.names(TABLES)} - known)
     return [name for name in others if lake.store.exists(name)]
 
@@ -103,7 +109,7 @@ def ledger_counts(
 
 
 def _count_of_ledger(lake: Lake, raw: Contract, contract: Contract, view: TableView) -> LedgerCount:
-    days: Mapping[date, int] = _with_rows(view)
+    days: Mapping[date, int] = _days_with_rows(view)
     reasons: Sequence[Reason] = ()
     if contract.columns == ARRIVALS.columns:
         found = read_arrivals(lake.store, view.version, raw.source).values()
@@ -136,11 +142,13 @@ def refused_rows(lake: Lake, source: str, day: date | None = None) -> dict[str, 
     """Count the rows in quarantine (None: of all arrival days) by reason, the most frequent
     first."""
     where = f"arrival_date = DATE '{day}'" if day else "true"
-    rows = lake.store.rows(named(QUARANTINE.name, source), columns=("reason",), where=where)
+    rows = lake.store.rows(
+        source_table_name(QUARANTINE.name, source), columns=("reason",), where=where
+    )
     return dict(Counter(row["reason"] for row in rows).most_common())
 
 
-def _with_rows(view: TableView) -> dict[date, int]:
+def _days_with_rows(view: TableView) -> dict[date, int]:
     return {day: receipt.entry.rows for day, receipt in view.latest.items() if receipt.entry.rows}
 
 
@@ -195,11 +203,11 @@ class Unusable:
     def _listed_reasons(self) -> str:
         """Return the first reasons behind a colon, and how many more there are; empty where none is
         known."""
-        refused, of_rows = self.reasons_of_files, kinds(self.reasons_of_rows, MOST_SAID)
+        refused, of_rows = self.reasons_of_files, reason_kinds(self.reasons_of_rows, MOST_SAID)
         named = [*[*refused.items()][:MOST_FILES], *of_rows.shown]
         if not named:
             return ""
-        why = "; ".join(f"{rows:,} x {shortened(text, EXAMPLE_CHARS)}" for text, rows in named)
+        why = "; ".join(f"{rows:,} x {shortened_text(text, EXAMPLE_CHARS)}" for text, rows in named)
         if len(refused) > MOST_FILES:
             why += f"; and {len(refused) - MOST_FILES} more file(s)"
         if of_rows.more_kinds:
@@ -226,7 +234,7 @@ class Unusable:
         }
 
 
-def unusable(
+def unusable_rows(
     lake: Lake, days: Collection[date] | None = None, *, read_rows: bool = True
 ) -> Unusable:
     """Count the unusable rows of all sources on these arrival days (None: all), loaded or not.
@@ -248,11 +256,11 @@ def unusable(
         sum(part.as_declared for part in sources),
         sum((part.contradicted for part in sources), ()),
         sum((part.fruitless for part in sources), ()),
-        tuple(retyped(lake)) if days is None else (),
+        tuple(retyped_columns(lake)) if days is None else (),
     )
 
 
-def retyped(lake: Lake) -> Iterator[str]:
+def retyped_columns(lake: Lake) -> Iterator[str]:
     """Yield a line per landed column that becomes a text and has another type in some files, whose
     texts may differ."""
     for each in lake.by_source():
@@ -261,7 +269,7 @@ def retyped(lake: Lake) -> Iterator[str]:
             from backfill_assets.intake.mapping import delivery_types
 
             source = each.settings.source
-            as_text = columns_told_as_text(source.select, delivery_types(source.payload_columns))
+            as_text = columns_made_text(source.select, delivery_types(source.payload_columns))
             for name in changed:
                 if name in as_text:
                     yield _line_of_retyped(each, name, changed[name])
@@ -270,33 +278,41 @@ def retyped(lake: Lake) -> Iterator[str]:
 def _line_of_retyped(lake: Lake, name: str, kinds_seen: Mapping[str, str]) -> str:
     """Return the line of a column; `kinds_seen` are its types, each with a file that has it."""
     places = " and ".join(
-        f"{kind} in {plain(shown(path, lake.source))}" for kind, path in kinds_seen.items()
+        f"{kind} in {printable_text(path_with_source(path, lake.source))}"
+        for kind, path in kinds_seen.items()
     )
     return (
-        f"types: {plain(name)} is {places}; texts of one value may differ (1, 1.0): cast it in "
+        f"types: {printable_text(name)} is {places}; texts of one value may differ (1, 1.0): cast "
+        "it in "
         "select"
     )
 
 
 def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
-    ledger = named(QUARANTINE.name, lake.source)
+    ledger = source_table_name(QUARANTINE.name, lake.source)
     view = lake.store.view(ledger, QUARANTINE.day_column)
-    loaded = _on_days(_with_rows(view), days)
+    loaded = _on_days(_days_with_rows(view), days)
     live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
     counted, refused = _bad_rows_of_files(live, days)
     # A day that is not loaded is known by its files only, one that is by its load, which also finds
     # repeated numbers.
     rows = sum(max(loaded.get(day, 0), counted.get(day, 0)) for day in {*loaded, *counted})
     reasons = {
-        f"{plain(shown(path, lake.source))}: {plain(why)}": 1
+        f"{printable_text(path_with_source(path, lake.source))}: {printable_text(why)}": 1
         for path, why in sorted(refused.items())
     }
     if loaded and read_rows:
         whole = {why[:REASON_CHARS] for why in refused.values()}
         newest = newest_reasons(lake, (ledger, view.version), loaded)
-        reasons.update({plain(r.text): r.rows for r in newest if r.text not in whole})
-    where = ledger if view.version >= 0 else f"{named(FILES.name, lake.source)} WHERE bad_rows > 0"
-    late = _with_rows(lake.store.view(named(TOO_LATE, lake.source), QUARANTINE.day_column))
+        reasons.update({printable_text(r.text): r.rows for r in newest if r.text not in whole})
+    where = (
+        ledger
+        if view.version >= 0
+        else f"{source_table_name(FILES.name, lake.source)} WHERE bad_rows > 0"
+    )
+    late = _days_with_rows(
+        lake.store.view(source_table_name(TOO_LATE, lake.source), QUARANTINE.day_column)
+    )
     is_fruitless = rows > 0 and _gives_no_usable_row(lake, live)
     return Unusable(
         rows,
@@ -305,8 +321,8 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
         (f"SELECT * FROM {where}",),
         sum(_on_days(late, days).values()),
         sum(r.is_as_declared for r in live),
-        tuple(_contradicted(lake, live)),
-        (section_of(lake.source),) if is_fruitless else (),
+        tuple(_contradicted_lines(lake, live)),
+        (source_section(lake.source),) if is_fruitless else (),
     )
 
 
@@ -333,21 +349,21 @@ def _gives_no_usable_row(lake: Lake, live: Sequence[FileRecord]) -> bool:
     """Whether files are there, none of them has a usable row, and no erasure took one away."""
     if not live or any(record.usable_rows for record in live):
         return False
-    return not erasures(lake)
+    return not all_erasures(lake)
 
 
-def _contradicted(lake: Lake, live: Iterable[FileRecord]) -> Iterator[str]:
+def _contradicted_lines(lake: Lake, live: Iterable[FileRecord]) -> Iterator[str]:
     until = (
         'its manifest is mended or `backfill-assets landing accept --note "why"` sets the file '
         "aside"
     )
     for record in live:
         if why := record.contradicted:
-            path = plain(shown(record.path, lake.source))
+            path = printable_text(path_with_source(record.path, lake.source))
             yield f"{path}: loaded, but {why}; its days are not rebuilt until {until}"
 
 
-class Kinds(NamedTuple):
+class ReasonKinds(NamedTuple):
     """The most frequent kinds of reasons as (text, rows), and the number of kinds and rows beyond
     these."""
 
@@ -356,7 +372,7 @@ class Kinds(NamedTuple):
     more_rows: int
 
 
-def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
+def reason_kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> ReasonKinds:
     """Group reasons (reason: rows) that differ only in numbers and quoted values; `…` stands in
     their places.
 
@@ -368,7 +384,7 @@ def kinds(reasons: Mapping[str, int], most: int = MOST_KINDS) -> Kinds:
     counted = []
     for kind, found in grouped.items():
         text = kind if len(found) > 1 else next(iter(found))
-        counted.append((shortened(text, MOST_CHARS), sum(found.values())))
+        counted.append((shortened_text(text, MOST_CHARS), sum(found.values())))
     ordered = sorted(counted, key=lambda item: (-item[1], item[0]))
     hidden = ordered[most:]
-    return Kinds(ordered[:most], len(hidden), sum(rows for _, rows in hidden))
+    return ReasonKinds(ordered[:most], len(hidden), sum(rows for _, rows in hidden))

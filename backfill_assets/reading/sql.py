@@ -19,9 +19,9 @@ from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.texts import known_names
+from backfill_assets.kernel.core.texts import known_names_advice
 from backfill_assets.kernel.tables.columns import arrow_type
-from backfill_assets.kernel.tables.embedded import SPILL, literal, new_engine
+from backfill_assets.kernel.tables.embedded import SPILL, new_engine, sql_literal
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import versions_seen
 from backfill_assets.kernel.tables.view import read_view
@@ -31,12 +31,12 @@ from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import (
     named_tables,
-    refuse_others,
+    refuse_other_statements,
     refuse_writing,
     refused_query,
     with_system_tables,
 )
-from backfill_assets.reading.readable import readable
+from backfill_assets.reading.readable import readable_tables
 from backfill_assets.reading.reader import SnapshotReader
 from backfill_assets.reading.rejected import ledgers_of
 
@@ -55,7 +55,7 @@ class Answer:
     unfit: Mapping[str, str]
 
 
-def ask(
+def answer_query(
     lake: Lake,
     pipeline: Pipeline,
     query: str,
@@ -73,33 +73,35 @@ def ask(
 
     with own_engine(lake) as engine:
         try:
-            refuse_others(engine, query)
+            refuse_other_statements(engine, query)
             wanted, is_past = named_tables(query), at is not None or bool(snapshot)
-            known, unread = readable(lake, pipeline) if not is_past else (pipeline, {})
+            known, unread = readable_tables(lake, pipeline) if not is_past else (pipeline, {})
             if failed := [
                 error for name, error in unread.items() if wanted is None or name in wanted
             ]:
                 raise failed[0]
-            states = None if is_past else _states(lake, known, newest)
+            states = None if is_past else _states_now(lake, known, newest)
             if "system" in query.lower():
                 query = _with_system_tables(engine, lake, known, query, states)
-            tables, unfit = _tables(lake, known, named_tables(query), states, snapshot or at)
+            tables, unfit = _tables_of_query(
+                lake, known, named_tables(query), states, snapshot or at
+            )
             for contract, files in tables:
-                engine.register(contract.name, dataset(files, contract))
+                engine.register(contract.name, arrow_dataset(files, contract))
             engine.execute("SET enable_external_access = false")
             refuse_writing(engine, query)
-            return Answer(whole(engine.sql(query).to_arrow_reader()), unfit)
+            return Answer(bounded_table(engine.sql(query).to_arrow_reader()), unfit)
         except duckdb.Error as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             names, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
             if lacking:  # DuckDB would name a table of its own as near
                 raise refused_query(
-                    f"there is no table {lacking[1]}", known_names(lacking[1], names)
+                    f"there is no table {lacking[1]}", known_names_advice(lacking[1], names)
                 ) from None
             raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(names)}") from None
 
 
-def whole(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
+def bounded_table(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
     """The rows of an Arrow reader as a table. Raises BackfillError for more than so many bytes:
     DuckDB keeps to its memory, and what it answers is this process's own."""
     import pyarrow as pa
@@ -123,7 +125,7 @@ def own_engine(lake: Lake) -> "Iterator[DuckDBPyConnection]":
         with suppress(OSError):  # who may not write there cannot spill
             spill.parent.mkdir(parents=True, exist_ok=True)  # which DuckDB does not
         with new_engine(lake.root) as engine:
-            engine.execute(f"SET temp_directory = {literal(str(spill))}")
+            engine.execute(f"SET temp_directory = {sql_literal(str(spill))}")
             yield engine
     finally:
         shutil.rmtree(spill, ignore_errors=True)
@@ -137,7 +139,7 @@ def known_tables(lake: Lake, pipeline: Pipeline) -> dict[str, Contract]:
     return {c.name: c for c in (*contracts, *ledgers_of(contracts), *late)}
 
 
-def _states(lake: Lake, pipeline: Pipeline, newest: bool) -> States:
+def _states_now(lake: Lake, pipeline: Pipeline, newest: bool) -> States:
     return pipeline.states(
         read_view(lake, pipeline.contracts, None if newest else versions_seen(lake))
     )
@@ -164,7 +166,7 @@ def _with_system_tables(
     return query
 
 
-def _tables(
+def _tables_of_query(
     lake: Lake,
     pipeline: Pipeline,
     named: frozenset[str] | None,
@@ -210,7 +212,7 @@ def _tables(
     return tables, unfit
 
 
-def dataset(files: Sequence[str], contract: Contract) -> Any:
+def arrow_dataset(files: Sequence[str], contract: Contract) -> Any:
     """Return the files as an Arrow dataset in the contract's columns and types: a column that a
     file lacks is NULL, and a column that the contract lacks is left out."""
     import pyarrow as pa

@@ -14,8 +14,8 @@ from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, source_table_name
+from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -94,17 +94,17 @@ class DescribedColumn:
     about: Annotated[str, "what it holds"]
 
 
-def _checks(look: LakeLook) -> Iterator[CheckedDay]:
-    for room in rooms():
+def _standing_checks(look: LakeLook) -> Iterator[CheckedDay]:
+    for room in installed_rooms():
         for checked in room.checks:
-            yield from resolve(checked)(look)
+            yield from resolve_reference(checked)(look)
 
 
-def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
+def _rejected_rows(look: LakeLook) -> Iterator[RejectedRows]:
     late = "'it came too late'"
     for source in look.states.view.sources.values():
         for ledger, reason in ((QUARANTINE, "reason"), (TOO_LATE, late)):
-            name = named(ledger, source.name)
+            name = source_table_name(ledger, source.name)
             version = look.states.view.table(name).version
             query = (
                 f"SELECT arrival_date, source_file, {reason} AS why, count(*) AS n FROM t GROUP "
@@ -117,7 +117,7 @@ def _rejected(look: LakeLook) -> Iterator[RejectedRows]:
                     yield RejectedRows(source.name, ledger, *row)
 
 
-def _landed(look: LakeLook) -> Iterator[LandedRows]:
+def _landed_rows(look: LakeLook) -> Iterator[LandedRows]:
     for source in look.states.view.sources.values():
         for r in read_files(look.lake.store, source.name):
             for day, (rows, bad_rows, *_) in r.days.items():
@@ -125,29 +125,31 @@ def _landed(look: LakeLook) -> Iterator[LandedRows]:
                 yield LandedRows(source.name, r.path, r.sha256, *counts)
 
 
-def _columns(_: LakeLook) -> Iterator[DescribedColumn]:
+def _described_columns(_: LakeLook) -> Iterator[DescribedColumn]:
     for name, table in system_tables().items():
         for column, (type_, about) in columns_of(table.kind).items():
             yield DescribedColumn(name, column, str(type_), about)
 
 
-CHECKS = SystemTable(CheckedDay, _checks)
-REJECTED = SystemTable(RejectedRows, _rejected)
-LANDED = SystemTable(LandedRows, _landed)
-COLUMNS = SystemTable(DescribedColumn, _columns)
+CHECKS = SystemTable(CheckedDay, _standing_checks)
+REJECTED = SystemTable(RejectedRows, _rejected_rows)
+LANDED = SystemTable(LandedRows, _landed_rows)
+COLUMNS = SystemTable(DescribedColumn, _described_columns)
 
 
 def system_tables() -> dict[str, SystemTable]:
     """Return the system tables of all rooms by their names, without `system.`."""
-    named = {name: reference for room in rooms() for name, reference in room.tables.items()}
-    return {name: resolve(reference) for name, reference in named.items()}
+    named = {
+        name: reference for room in installed_rooms() for name, reference in room.tables.items()
+    }
+    return {name: resolve_reference(reference) for name, reference in named.items()}
 
 
 def system_table(look: LakeLook, name: str) -> Any:
     """Return the system table of that name as a `pyarrow.Table`. Raises KeyError for an unknown
     name."""
     table = system_tables()[name]
-    return arrow_of(table.kind, table.rows(look))
+    return arrow_table(table.kind, table.rows(look))
 
 
 def columns_of(kind: type) -> dict[str, tuple[Any, str]]:
@@ -162,7 +164,7 @@ def columns_of(kind: type) -> dict[str, tuple[Any, str]]:
     return {name: (_arrow_type(hint), about) for name, (hint, about, *_) in described.items()}
 
 
-def arrow_of(kind: type, rows: Iterable[Any]) -> Any:
+def arrow_table(kind: type, rows: Iterable[Any]) -> Any:
     """Return records of one kind as a `pyarrow.Table`: enumerations and ranges of days as text,
     instants in UTC."""
     import pyarrow as pa
@@ -171,7 +173,7 @@ def arrow_of(kind: type, rows: Iterable[Any]) -> Any:
         pa.schema([(name, type_) for name, (type_, _) in columns_of(kind).items()]),
         list(rows),
     )
-    columns = [[_value(getattr(record, name)) for record in records] for name in schema.names]
+    columns = [[_arrow_value(getattr(record, name)) for record in records] for name in schema.names]
     return pa.Table.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
     )
@@ -182,7 +184,7 @@ def write_parquet(kind: type, rows: Iterable[Any], file: Path) -> int:
     OSError where that fails."""
     import pyarrow.parquet as pq
 
-    table = arrow_of(kind, rows)
+    table = arrow_table(kind, rows)
     pq.write_table(table, file)
     return int(table.num_rows)
 
@@ -199,7 +201,7 @@ def _arrow_type(hint: Any) -> Any:
     return kinds.get(hint) or (pa.timestamp("us", "UTC") if hint is datetime else pa.string())
 
 
-def _value(value: Any) -> Any:
+def _arrow_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [str(v) for v in value]
     return value.value if isinstance(value, Enum) else value

@@ -54,7 +54,7 @@ class WholeFolders:
 
     def names(self) -> list[str]:
         """The names of the folders that count, ascending; also of one whose file is damaged."""
-        return sorted(n for n in self.place.names() if n[0] != "." and self._counts(n))
+        return sorted(n for n in self.place.names() if n[0] != "." and self._is_whole(n))
 
     def leftovers(self) -> list[str]:
         """The names of all that does not count, ascending; beside the unfinished ones, folders
@@ -64,13 +64,13 @@ class WholeFolders:
     def unfinished(self) -> list[str]:
         """The names of what a command makes or deletes, or was stopped at; `.NAME` is by an earlier
         version of this package."""
-        return [n for n in self.leftovers() if n[0] == "." or self._at(n).exists(self.file)]
+        return [n for n in self.leftovers() if n[0] == "." or self._place_of(n).exists(self.file)]
 
-    def _at(self, name: str) -> Place:
+    def _place_of(self, name: str) -> Place:
         return self.place.at(name)
 
-    def _counts(self, name: str) -> bool:
-        place = self._at(name)
+    def _is_whole(self, name: str) -> bool:
+        place = self._place_of(name)
         try:
             with place.open(self.file) as opened:
                 return opened.read(len(MARK)) != MARK
@@ -95,10 +95,10 @@ class WholeFolders:
         Raises AlreadyThere if a folder of that name has a file; the call raises Changed if the
         folder was swept.
         """
-        place = self._at(name)
+        place = self._place_of(name)
         if place.below():
             raise AlreadyThere(name)
-        begun = place.write(self.file, _unfinished(MAKING), if_absent=True)
+        begun = place.write(self.file, _unfinished_mark(MAKING), if_absent=True)
 
         def finish(content: bytes) -> None:
             """Let the folder count."""
@@ -114,27 +114,27 @@ class WholeFolders:
     def _give_up(self, name: str, begun: Token) -> None:
         """Delete a folder that does not count, unless it does meanwhile."""
         with suppress(Changed):
-            self._at(name).write(self.file, _unfinished("swept"), if_unchanged=begun)
+            self._place_of(name).write(self.file, _unfinished_mark("swept"), if_unchanged=begun)
             self._delete_files(name)
 
     def delete(self, name: str) -> None:
         """Delete a folder. Killed meanwhile, it counts no more, and `sweep` deletes the rest."""
-        self._at(name).write(self.file, _unfinished("being deleted"))
+        self._place_of(name).write(self.file, _unfinished_mark("being deleted"))
         self._delete_files(name)
 
     def sweep(self) -> None:
         """Delete what is unfinished; a command that still makes such a folder gets Changed at its
         end. A folder without its file stays: no command leaves one."""
         for name in self.unfinished():
-            begun = self._at(name).token(self.file)  # before the look that follows
+            begun = self._place_of(name).token(self.file)  # before the look that follows
             if name[0] == ".":
                 self.place.delete_below(name)
-            elif begun is not None and not self._counts(name):
+            elif begun is not None and not self._is_whole(name):
                 self._give_up(name, begun)
 
     def _delete_files(self, name: str) -> None:
         """Delete all files of a folder, the one that says whether it counts last."""
-        place = self._at(name)
+        place = self._place_of(name)
         for other in (n for n in place.names() if n != self.file):
             place.delete_below(other)
         for other in (n for n in place.below() if n != self.file):
@@ -143,7 +143,7 @@ class WholeFolders:
         self.place.delete_below(name)
 
 
-def _unfinished(state: str) -> bytes:
+def _unfinished_mark(state: str) -> bytes:
     nonce = uuid.uuid4().hex  # stores tell contents apart by their digests
     return json.dumps({UNFINISHED: state, "id": nonce}).encode()
 

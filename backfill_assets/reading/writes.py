@@ -9,11 +9,11 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -46,7 +46,7 @@ class TableWrite:
     )
 
 
-def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
+def table_writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
     """Return every commit with a receipt that names days, of every table of the pipeline, newest
     first."""
     listed = []
@@ -55,7 +55,7 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
             receipt = commit.receipt
             if receipt is not None and receipt.days:
                 days, rows = (
-                    tuple(contiguous(receipt.days)),
+                    tuple(contiguous_ranges(receipt.days)),
                     sum(entry.rows for entry in receipt.days.values()),
                 )
                 listed.append(
@@ -78,7 +78,7 @@ def writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
 
 @dataclass(frozen=True)
 class DayAudit:
-    """One write of one day: a row of `audit` and of `system.day_writes`."""
+    """One write of one day: a row of `day_audits` and of `system.day_writes`."""
 
     table: Annotated[str, "the table"]
     day: Annotated[date | None, "the day; NULL for a commit without a receipt"]
@@ -103,7 +103,7 @@ class DayAudit:
     changed: Annotated[bool, "its rows differ, or nobody knows that they are the same"] = True
 
 
-def audit(
+def day_audits(
     lake: Lake,
     pipeline: Pipeline,
     table: str = "",
@@ -132,7 +132,7 @@ def audit(
 
 def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
     table, commits = contract.name, list(lake.store.commits(contract.name))
-    inspect_log: Callable[[Lake, Contract], Any] | None = offered("inspect_log")
+    inspect_log: Callable[[Lake, Contract], Any] | None = offered_function("inspect_log")
     is_touched = any(c.receipt is None for c in commits)
     foreign = inspect_log(lake, contract).foreign if inspect_log is not None and is_touched else ()
     last: dict[date, DayEntry] = {}

@@ -24,6 +24,6 @@ ROOM = Room(
     dagster="reconcile.in_dagster:definitions",
     offers={
         "judge_controls": "reconcile.reconcile:judge_controls",
-        "judge_controls_over": "reconcile.reconcile:judge_controls_over",
+        "judge_controls_over": "reconcile.reconcile:judge_affected_controls",
     },
 )

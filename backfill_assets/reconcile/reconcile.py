@@ -16,15 +16,15 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.kernel.core.addresses import with_addresses
+from backfill_assets.kernel.core.addresses import with_bucket_addresses
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown
+from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.folder import RECONCILED
-from backfill_assets.kernel.tables.home import Lake, fetched, unwritable_folder
+from backfill_assets.kernel.tables.home import Lake, fetched_path, unwritable_folder
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.matching import (
     DOUBLED_LEFT,
@@ -47,11 +47,11 @@ from backfill_assets.reconcile.reconcile_sides import (
     LAKE,
     NOTHING,
     Side,
-    by_grain,
-    columns_of,
     open_side,
-    refuse_lacking,
-    unreadable,
+    refuse_lacking_columns,
+    side_columns,
+    totals_by_grain,
+    translated_side_errors,
 )
 
 if TYPE_CHECKING:
@@ -173,31 +173,31 @@ def _match_sides(
 ) -> ReconcileReport:
     """Match the rows of two sides, or their totals where the request asks for these."""
     if request.grain:
-        left = by_grain(engine, left, request.grain, request.columns)
-        right = by_grain(engine, right, request.grain, request.columns)
+        left = totals_by_grain(engine, left, request.grain, request.columns)
+        right = totals_by_grain(engine, right, request.grain, request.columns)
         request = replace(request, key=(request.grain,))
-    matching, unmatched = _matching(engine, left, right, request)
+    matching, unmatched = _side_matching(engine, left, right, request)
     fix = "Leave the column out (--ignore), or cast it in a query"
-    with unreadable(f"{left.name} or {right.name}", fix):
-        return _report(matching, (left, right), unmatched, request)
+    with translated_side_errors(f"{left.name} or {right.name}", fix):
+        return _matching_report(matching, (left, right), unmatched, request)
 
 
 Unmatched = tuple[tuple[str, ...], tuple[str, ...]]  # the columns of each side that the other lacks
 
 
-def _matching(
+def _side_matching(
     engine: "DuckDBPyConnection", left: Side, right: Side, request: ReconcileRequest
 ) -> tuple[Matching, Unmatched]:
     """Decide key, day and compared columns; raises BackfillError where a side lacks one."""
     contract = left.contract or right.contract
     key = _matching_key(contract, request)
     day = request.day_column or (contract.day_column if contract else None)
-    types = [columns_of(engine, side) for side in (left, right)]
+    types = [side_columns(engine, side) for side in (left, right)]
     key_and_day = [*key, day] if day else key
     for side, present in zip((left, right), types, strict=True):
-        refuse_lacking(side, key_and_day, present, "of --key or the day")
+        refuse_lacking_columns(side, key_and_day, present, "of --key or the day")
         compared = [*request.columns, *request.tolerance]
-        refuse_lacking(side, compared, present, "of --columns or --tolerance")
+        refuse_lacking_columns(side, compared, present, "of --columns or --tolerance")
     if request.days and not day:
         raise BackfillError(
             "the reconciliation",
@@ -238,7 +238,7 @@ def _unmatched_columns(types: Sequence[Collection[str]], request: ReconcileReque
     return only_left, only_right
 
 
-def _report(
+def _matching_report(
     matching: Matching, sides: tuple[Side, Side], unmatched: Unmatched, request: ReconcileRequest
 ) -> ReconcileReport:
     """Match the rows, and gather what was found."""
@@ -262,7 +262,7 @@ def _report(
         examples,
         drawn,
         digests,
-        with_addresses(";\n".join([*matching.script, ""])),
+        with_bucket_addresses(";\n".join([*matching.script, ""])),
         by_day,
     )
 
@@ -291,7 +291,7 @@ def judge_controls(
     Raises UnknownName for an unknown name only.
     """
     settings = controls_of(lake.settings)
-    refuse_unknown("control", names, settings, "Nothing was judged")
+    refuse_unknown_names("control", names, settings, "Nothing was judged")
     chosen = [name for name in settings if name in names] if names else [*settings]
     outcomes = [_judge_control(lake, pipeline, name, settings[name]) for name in chosen]
     if unwritable_folder(lake) is None:
@@ -299,15 +299,15 @@ def judge_controls(
     return outcomes
 
 
-def judge_controls_over(
+def judge_affected_controls(
     lake: Lake, pipeline: Pipeline, written: Collection[str]
 ) -> list[ControlOutcome]:
-    """Judge now the controls that read one of these tables (`controls_over`)."""
-    names = controls_over(lake, pipeline, written)
+    """Judge now the controls that read one of these tables (`affected_controls`)."""
+    names = affected_controls(lake, pipeline, written)
     return judge_controls(lake, pipeline, names) if names else []
 
 
-def controls_over(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
+def affected_controls(lake: Lake, pipeline: Pipeline, written: Collection[str]) -> list[str]:
     """Names of the controls that read one of these tables or a table made from them; and of the
     controls whose tables are unknown."""
     known = {*known_tables(lake, pipeline), *(c.name for c in pipeline.followers)}
@@ -343,17 +343,19 @@ def _judge_control(
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))
     except BackfillError as error:
-        words = _unwritten(pipeline, str(error)) or str(error)
+        words = _unwritten_table_error(pipeline, str(error)) or str(error)
         return ControlOutcome(name, False, error=words, at=at)
     queried, expected = report.rows
     if not queried:
         return ControlOutcome(name, False, expected, error=f"the query {NO_ROWS}", at=at)
     if not expected:
         return ControlOutcome(name, False, 0, error=f"what is expected {NO_ROWS}", at=at)
-    return ControlOutcome(name, not report.mismatches, report.mismatches, _words(report), at=at)
+    return ControlOutcome(
+        name, not report.mismatches, report.mismatches, _difference_words(report), at=at
+    )
 
 
-def _unwritten(pipeline: Pipeline, error: str) -> str:
+def _unwritten_table_error(pipeline: Pipeline, error: str) -> str:
     """The error in words where the query reads a table without any write; else empty."""
     for table in pipeline.tables:
         if f"Table with name {table.name} does not exist" in error:
@@ -366,13 +368,13 @@ def control_request(lake: Lake, pipeline: Pipeline, control: ControlSettings) ->
     """Return the request that holds the control's query against the expected values; paths start at
     the lake."""
     tolerance = {VALUE: control.tolerance} if control.tolerance else {}
-    right = _expected(lake, pipeline, control.expected)
+    right = _expected_side(lake, pipeline, control.expected)
     return ReconcileRequest(
         f"{QUERY}{control.query}", right, columns=(VALUE,), tolerance=tolerance, grain=control.grain
     )
 
 
-def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
+def _expected_side(lake: Lake, pipeline: Pipeline, expected: str) -> str:
     """The side that gives the expected values; a number is one value."""
     if NUMBER.fullmatch(expected):
         return f"{QUERY}SELECT {expected} AS {VALUE}"
@@ -387,11 +389,11 @@ def _expected(lake: Lake, pipeline: Pipeline, expected: str) -> str:
 def _path_from_base_lake(lake: Lake, path: str) -> Path:
     """The path below the lake; of a candidate below its base lake, from which its lake.toml was
     copied, unless the candidate has the file itself."""
-    own = fetched(lake.root, path)
-    return own if lake.shared is None or own.exists() else fetched(lake.shared, path)
+    own = fetched_path(lake.root, path)
+    return own if lake.shared is None or own.exists() else fetched_path(lake.shared, path)
 
 
-def _words(report: ReconcileReport) -> str:
+def _difference_words(report: ReconcileReport) -> str:
     """The first values that differ, or that the values are of another type."""
     texts = [
         f"{VALUE} is {c.left_type}, expected {c.right_type}"

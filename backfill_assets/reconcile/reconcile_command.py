@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import TEXT, Parsed, days_options, names_of, opened
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, remark, write_page
-from backfill_assets.cli.output import Output, reporting
-from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.cli.common import TEXT, Parsed, days_options, opened_lake, split_names
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    number_text,
+    remark,
+    write_page,
+)
+from backfill_assets.cli.output import Output, reporting_command
+from backfill_assets.kernel.core.texts import shortened_text
 from backfill_assets.reading.matching import KINDS, MatchedRow
 from backfill_assets.reconcile.reconcile import ReconcileReport, ReconcileRequest, keep_report
 from backfill_assets.reconcile.reconcile import reconcile as reconcile_of
@@ -25,7 +32,7 @@ NAME_CHARS = 60  # a side may be a long query
 SIDES = "left", "right"
 
 
-def _tolerance(text: str) -> tuple[str, str]:
+def _parse_tolerance(text: str) -> tuple[str, str]:
     column, is_pair, value = text.partition("=")
     if not (column and is_pair and value):
         raise ValueError(f"{text!r} is no COLUMN=VALUE")
@@ -49,7 +56,7 @@ def _tolerance(text: str) -> tuple[str, str]:
 @click.option("--ignore", help="Columns that are not compared, e.g. id,loaded_at.")
 @click.option(
     "--tolerance",
-    type=Parsed("COLUMN=VALUE", _tolerance),
+    type=Parsed("COLUMN=VALUE", _parse_tolerance),
     multiple=True,
     help="total=0.01, total=1%, at=5s.",
 )
@@ -68,7 +75,7 @@ def _tolerance(text: str) -> tuple[str, str]:
     help="Digest key and compared columns of both sides, whatever the order of rows.",
 )
 @click.option("--by-day", is_flag=True, help="Count and digest the rows of each day, too.")
-@reporting("html")
+@reporting_command("html")
 def reconcile(layers: bool, **options: Any) -> Output:
     """Match the rows of LEFT and RIGHT by key: missing, doubled and differing rows, per day and
     column.
@@ -85,18 +92,21 @@ def reconcile(layers: bool, **options: Any) -> Output:
         raise click.UsageError("name both sides: reconcile LEFT --with RIGHT.")
     by_day = options.pop("by_day")
     options["sha256"] = options["sha256"] or by_day
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     report: LayersReport | ReconcileReport
     if layers:
         from backfill_assets.reconcile.reconcile_layers import reconcile_layers
 
         report = reconcile_layers(lake, pipeline, options["days"])
-        title, lines, sections, failed = "Layers", [], _balances(report), bool(report.wrong)
+        title, lines, sections, failed = "Layers", [], _balance_sections(report), bool(report.wrong)
     else:
-        report = reconcile_of(lake, pipeline, _request(options))
-        title = f"{shortened(report.left, NAME_CHARS)} and {shortened(report.right, NAME_CHARS)}"
+        report = reconcile_of(lake, pipeline, _reconcile_request(options))
+        title = (
+            f"{shortened_text(report.left, NAME_CHARS)} and "
+            f"{shortened_text(report.right, NAME_CHARS)}"
+        )
         lines = [_verdict_line(report)]
-        sections = [*(_partitions(report) if by_day else ()), *_sections(report)]
+        sections = [*(_day_sections(report) if by_day else ()), *_report_sections(report)]
         failed = bool(report.mismatches)
         remark(f"kept {keep_report(lake, report)} and its .sql")
     page = Page("reconcile", title, lake.address, sections, lines)
@@ -107,24 +117,24 @@ def _verdict_line(report: "ReconcileReport") -> str:
     """What came out, as one line."""
     left, right = report.rows
     count = report.mismatches
-    verdict = f"{number(count)} mismatch(es)" if count else "no mismatch"
+    verdict = f"{number_text(count)} mismatch(es)" if count else "no mismatch"
     return (
-        f"{report.left} against {report.right}: {verdict}; {number(left)} row(s) left, "
-        f"{number(right)} right, by {', '.join(report.key)}"
+        f"{report.left} against {report.right}: {verdict}; {number_text(left)} row(s) left, "
+        f"{number_text(right)} right, by {', '.join(report.key)}"
     )
 
 
-def _request(options: dict[str, Any]) -> "ReconcileRequest":
-    lists = {name: names_of(options[name]) or () for name in ("key", "columns", "ignore")}
+def _reconcile_request(options: dict[str, Any]) -> "ReconcileRequest":
+    lists = {name: split_names(options[name]) or () for name in ("key", "columns", "ignore")}
     return ReconcileRequest(**{**options, **lists, "tolerance": dict(options["tolerance"])})
 
 
-def _balances(report: "LayersReport") -> list[PageSection]:
+def _balance_sections(report: "LayersReport") -> list[PageSection]:
     """The sums of all balances, and the days of balances that do not hold."""
     lines = []
     for name in dict.fromkeys(b.name for b in report.balances):
         own = [b for b in report.balances if b.name == name]
-        one, other = (" + ".join(_sums(own, side)) for side in ("one", "other"))
+        one, other = (" + ".join(_side_sums(own, side)) for side in ("one", "other"))
         lines.append(f"{name}: {one} = {other}, {len(own)} day(s)")
     sections = [PageSection("Balances", lines=lines)]
     for title, found in (
@@ -140,28 +150,29 @@ def _balance_table(title: str, balances: "Iterable[Balance]") -> TextTable:
     """A row for each balance, with both of its sides."""
     columns = ("balance", "day", "state", "one side", "other side")
     rows = [
-        (b.name, b.day, b.state.value, _sums([b], "one"), _sums([b], "other")) for b in balances
+        (b.name, b.day, b.state.value, _side_sums([b], "one"), _side_sums([b], "other"))
+        for b in balances
     ]
     return TextTable(columns, rows, title)
 
 
-def _sums(balances: "Iterable[Balance]", side: str) -> list[str]:
+def _side_sums(balances: "Iterable[Balance]", side: str) -> list[str]:
     """The sums of one side over all days, each with its name."""
     total: dict[str, int] = {}
     for balance in balances:
         for name, rows in getattr(balance, side).items():
             total[name] = total.get(name, 0) + rows
-    return [f"{number(rows)} {name}" for name, rows in total.items()]
+    return [f"{number_text(rows)} {name}" for name, rows in total.items()]
 
 
-def _sections(report: "ReconcileReport") -> list[PageSection]:
+def _report_sections(report: "ReconcileReport") -> list[PageSection]:
     """The parts of the report that have content."""
     days, columns = _day_table(report), _column_table(report)
     cells = ("kind", "key", "left", "right")
-    examples = TextTable(cells, _cells(report.examples), "rows that differ, drawn by --seed")
-    drawn = TextTable(cells, _cells(report.spot_check), "keys drawn by --seed")
+    examples = TextTable(cells, _row_cells(report.examples), "rows that differ, drawn by --seed")
+    drawn = TextTable(cells, _row_cells(report.spot_check), "keys drawn by --seed")
     sections = [
-        PageSection("Days that differ", [days] if days.rows else [], _remarks(report)),
+        PageSection("Days that differ", [days] if days.rows else [], _report_remarks(report)),
         PageSection("Columns", [columns] if columns.rows else []),
         PageSection("Rows that differ", [examples]),
         PageSection("Spot check", [drawn]),
@@ -189,7 +200,7 @@ def _column_table(report: "ReconcileReport") -> TextTable:
     return TextTable(names, rows)
 
 
-def _partitions(report: "ReconcileReport") -> list[PageSection]:
+def _day_sections(report: "ReconcileReport") -> list[PageSection]:
     """Rows and SHA-256 of each day on both sides, also of days that do not differ."""
     rows_of = {d.day: (d.left, d.right) for d in report.days}
     rows = []
@@ -200,7 +211,7 @@ def _partitions(report: "ReconcileReport") -> list[PageSection]:
     return [PageSection("Each day", [TextTable(columns, rows)])]
 
 
-def _remarks(report: "ReconcileReport") -> list[str]:
+def _report_remarks(report: "ReconcileReport") -> list[str]:
     """What tables do not show: keys that are no keys, columns that were not compared, digests."""
     remarks = []
     for title, (left, right) in (
@@ -208,7 +219,7 @@ def _remarks(report: "ReconcileReport") -> list[str]:
         ("keys that repeat", report.doubled_keys),
     ):
         if left or right:
-            remarks.append(f"{title}: {number(left)} left, {number(right)} right")
+            remarks.append(f"{title}: {number_text(left)} left, {number_text(right)} right")
     for side, names in zip(SIDES, report.unmatched_columns, strict=True):
         if names:
             remarks.append(
@@ -223,7 +234,7 @@ def _remarks(report: "ReconcileReport") -> list[str]:
     return remarks
 
 
-def _cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
+def _row_cells(rows: "Iterable[MatchedRow]") -> list[tuple[object, ...]]:
     return [
         (row.kind, _cell_texts(row.key), _cell_texts(row.left), _cell_texts(row.right))
         for row in rows

@@ -16,13 +16,18 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.contracts import Contract, InputKind, reads, versions_of
+from backfill_assets.kernel.core.contracts import (
+    Contract,
+    InputKind,
+    has_input_kind,
+    landed_by_versions,
+)
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.ledgers import QUARANTINE, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.tables.embedded import selection
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.embedded import rows_query
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
@@ -45,7 +50,7 @@ def learning_tables(pipeline: Pipeline) -> LearningTables | None:
     known now have the same columns and read the same days of the same inputs, by content in place
     of the cut."""
     contracts = pipeline.contracts
-    as_known = _first_of(c for c in contracts if reads(c.inputs, InputKind.KNOWN_AT_CUT))
+    as_known = _first_of(c for c in contracts if has_input_kind(c.inputs, InputKind.KNOWN_AT_CUT))
     if as_known is None:
         return None
     others = [c for c in contracts if c is not as_known]
@@ -167,14 +172,19 @@ class _Counting:
         writes."""
         for raw in (c for c in self.pipeline.contracts if c.is_landed):
             latest = self.states.view.table(raw.name).latest
-            parts = {raw.name: self._rows(raw.name)}
-            parts |= {n: self._rows(named(n, raw.source)) for n in (QUARANTINE, TOO_LATE)}
+            parts = {raw.name: self._table_rows(raw.name)}
+            parts |= {
+                n: self._table_rows(source_table_name(n, raw.source))
+                for n in (QUARANTINE, TOO_LATE)
+            }
             parts["duplicates"] = {d: r.entry.counts.get(DUPLICATES, 0) for d, r in latest.items()}
             landed = {"landed": landed_rows(read_files(self.lake.store, raw.source))}
             if vanished := vanished_keys({d: r.entry for d, r in latest.items()}):
                 landed["vanished from dumps"] = vanished
             source = self.states.view.source(raw.name)
-            for balance in self._balances(f"landed rows of {raw.name}", raw.name, landed, parts):
+            for balance in self._daily_balances(
+                f"landed rows of {raw.name}", raw.name, landed, parts
+            ):
                 if is_whole(source, balance.day):
                     yield balance
                 else:
@@ -183,14 +193,14 @@ class _Counting:
     def current(self) -> Iterator[Balance]:
         """Yield balances per event day and source: current events by raw's deliveries against
         current rows of staging."""
-        for staging, raw in versions_of(self.pipeline.contracts).items():
-            by_raw = self._count(CURRENT.format(raw=self._table(raw)))
-            rows = self._table(staging)
-            by_staging = self._count(
+        for staging, raw in landed_by_versions(self.pipeline.contracts).items():
+            by_raw = self._count_days(CURRENT.format(raw=self._table_select(raw)))
+            rows = self._table_select(staging)
+            by_staging = self._count_days(
                 f"SELECT event_date AS d FROM {rows} WHERE known_until IS NULL"
             )
             one, other = {f"current by {raw}": by_raw}, {f"current in {staging}": by_staging}
-            yield from self._balances(f"current events of {staging}", staging, one, other)
+            yield from self._daily_balances(f"current events of {staging}", staging, one, other)
 
     def in_window(self) -> Iterator[Balance]:
         """Yield per feature day: entities with an event in the window against rows of both tables
@@ -209,18 +219,18 @@ class _Counting:
         if not made:
             return
         staging = features.inputs[0]
-        entity = [f"s.{quoted(k)}" for k in features.key if k != features.day_column]
+        entity = [f"s.{quoted_name(k)}" for k in features.key if k != features.day_column]
         query = IN_WINDOW.format(
             entity=", ".join(entity),
             days=", ".join(f"(DATE '{d}')" for d in made),
-            staging=self._table(staging.table),
+            staging=self._table_select(staging.table),
             before=staging.before,
             known=known,
             named=" AND ".join(f"{column} IS NOT NULL" for column in entity),
         )
-        one = {f"entities with events in {staging.table}": self._count(query)}
-        rows = {features.name: self._rows(features.name)}
-        yield from self._balances(f"rows of {features.name}", features.name, one, rows)
+        one = {f"entities with events in {staging.table}": self._count_days(query)}
+        rows = {features.name: self._table_rows(features.name)}
+        yield from self._daily_balances(f"rows of {features.name}", features.name, one, rows)
 
     def learnt(self) -> Iterator[Balance]:
         """Yield per feature day: rows as known against rows with a mature label and rows without
@@ -229,21 +239,29 @@ class _Counting:
         if tables is None:
             return
         features, labels, learnt = tables.as_known, tables.labels, tables.learnt
-        same = " AND ".join(f"f.{quoted(k)} = l.{quoted(k)}" for k in features.key)
+        same = " AND ".join(f"f.{quoted_name(k)} = l.{quoted_name(k)}" for k in features.key)
         days = {
-            "day": quoted(features.day_column),
-            "label_day": quoted(labels.day_column),
+            "day": quoted_name(features.day_column),
+            "label_day": quoted_name(labels.day_column),
             "same": same,
         }
         query = UNLABELLED.format(
-            features=self._table(features.name), labels=self._table(labels.name), **days
+            features=self._table_select(features.name),
+            labels=self._table_select(labels.name),
+            **days,
         )
-        parts = {learnt.name: self._rows(learnt.name), "without a mature label": self._count(query)}
-        yield from self._balances(
-            "features and labels", learnt.name, {features.name: self._rows(features.name)}, parts
+        parts = {
+            learnt.name: self._table_rows(learnt.name),
+            "without a mature label": self._count_days(query),
+        }
+        yield from self._daily_balances(
+            "features and labels",
+            learnt.name,
+            {features.name: self._table_rows(features.name)},
+            parts,
         )
 
-    def _balances(
+    def _daily_balances(
         self, name: str, table: str, one: Mapping[str, Counts], other: Mapping[str, Counts]
     ) -> Iterator[Balance]:
         days = set[date]().union(*one.values(), *other.values())
@@ -251,21 +269,21 @@ class _Counting:
             left, right = _counts_on(day, one), _counts_on(day, other)
             yield Balance(name, day, left, right, self.states.of(table, day))
 
-    def _table(self, name: str) -> str:
-        contract = self._contract(name)
+    def _table_select(self, name: str) -> str:
+        contract = self._known_contract(name)
         files = self.lake.store.data_files(contract) if self.lake.store.exists(name) else []
-        return f"({selection(files, contract)})"
+        return f"({rows_query(files, contract)})"
 
-    def _contract(self, name: str) -> Contract:
+    def _known_contract(self, name: str) -> Contract:
         return known_tables(self.lake, self.pipeline)[name]
 
-    def _rows(self, name: str) -> Counts:
+    def _table_rows(self, name: str) -> Counts:
         if not self.lake.store.exists(name):
             return {}
-        day = quoted(self._contract(name).day_column)
-        return self._count(f"SELECT {day} AS d FROM {self._table(name)}")
+        day = quoted_name(self._known_contract(name).day_column)
+        return self._count_days(f"SELECT {day} AS d FROM {self._table_select(name)}")
 
-    def _count(self, query: str) -> Counts:
+    def _count_days(self, query: str) -> Counts:
         return dict(self.engine.execute(f"SELECT d, count(*) FROM ({query}) GROUP BY 1").fetchall())
 
 

@@ -16,25 +16,25 @@ from backfill_assets.kernel.core.addresses import SCHEMES
 from backfill_assets.kernel.core.column_types import GREATEST_PRECISION
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.choice import prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.embedded import (
     data_files_at,
     delta_rows,
     is_delta,
-    literal,
-    selection,
+    rows_query,
+    sql_literal,
 )
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets.reading.moments import Moment
-from backfill_assets.reading.postgres import DATABASE, connected
+from backfill_assets.reading.postgres import DATABASE, postgres_connection
 from backfill_assets.reading.queries import (
     QUERY,
     named_tables,
-    refuse_others,
+    refuse_other_statements,
     refuse_writing,
     rows_as_published,
 )
@@ -75,7 +75,7 @@ class Side:
             return
         gone = {*paths} - {path for path, *_ in now}
         culprit = f"{min(gone)} is gone" if gone else "a file of it changed while it was read"
-        raise _refused(self.name, culprit, "Compare again once nothing writes there")
+        raise _unreadable_side_error(self.name, culprit, "Compare again once nothing writes there")
 
 
 def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text: str) -> Side:
@@ -86,60 +86,70 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
     """
     if text.startswith(QUERY):
         known = {**known_tables(lake, pipeline), **{c.name: c for c in pipeline.followers}}
-        return _query(engine, text.removeprefix(QUERY).strip(), lake, known)
+        return _query_side(engine, text.removeprefix(QUERY).strip(), lake, known)
     if text.startswith(LAKE):
         root, _, table = text.removeprefix(LAKE).partition("#")
-        return _table_of(engine, open_lake(root, is_further=True), *table.partition("@")[::2])
+        return _foreign_table_side(
+            engine, open_lake(root, is_further=True), *table.partition("@")[::2]
+        )
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):
-        return _table(lake, contract, moment)
-    return open_elsewhere(engine, text, f"table ({', '.join(known)})")
+        return _table_side(lake, contract, moment)
+    return open_outside_lake(engine, text, f"table ({', '.join(known)})")
 
 
-def open_elsewhere(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
+def open_outside_lake(engine: "DuckDBPyConnection", text: str, no: str = "database") -> Side:
     """Open a Parquet, CSV or Delta location, a query of DuckDB's over files, or a PostgreSQL table
     or query, as `open_side` does; `no`: what `text` is not either where it is none of them."""
     if text.startswith(QUERY):
-        return _query(engine, text.removeprefix(QUERY).strip())
-    side = _database(engine, text) if text.startswith(DATABASE) else _location(engine, text)
+        return _query_side(engine, text.removeprefix(QUERY).strip())
+    side = (
+        _database_side(engine, text) if text.startswith(DATABASE) else _location_side(engine, text)
+    )
     if side is None:
-        raise _refused(text, f"it is no {no}, and {Path.cwd() / text} is no file or folder", FORMS)
+        raise _unreadable_side_error(
+            text, f"it is no {no}, and {Path.cwd() / text} is no file or folder", FORMS
+        )
     return side
 
 
-def _table(lake: Lake, contract: Contract, moment: str) -> Side:
+def _table_side(lake: Lake, contract: Contract, moment: str) -> Side:
     """A table now (moment ""), at a version, a time, a write, or in a snapshot."""
     if moment.startswith(SNAPSHOT):
-        return _snapshot(lake, contract.name, moment)
-    version = _moment(lake, contract.name, moment).of(contract.name)
+        return _snapshot_side(lake, contract.name, moment)
+    version = _side_moment(lake, contract.name, moment).of(contract.name)
     files = lake.store.data_files(contract, version)
     return Side(
-        f"{contract.name} version {version} of {lake.address}", selection(files, contract), contract
+        f"{contract.name} version {version} of {lake.address}",
+        rows_query(files, contract),
+        contract,
     )
 
 
-def _table_of(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str) -> Side:
+def _foreign_table_side(engine: "DuckDBPyConnection", lake: Lake, table: str, moment: str) -> Side:
     """A table of another lake, as its log describes it: the other lake's code does not run."""
     if moment.startswith(SNAPSHOT):
-        return _snapshot(lake, table, moment)
+        return _snapshot_side(lake, table, moment)
     if not (table and lake.store.exists(table)):
-        raise _refused(f"{LAKE}{lake.address}#{table}", "the lake has no such table", FORMS)
-    version = _moment(lake, table, moment).of(table)
+        raise _unreadable_side_error(
+            f"{LAKE}{lake.address}#{table}", "the lake has no such table", FORMS
+        )
+    version = _side_moment(lake, table, moment).of(table)
     return Side(
         f"{table} version {version} of {lake.address}",
         lake.store.logged_rows(engine, table, version),
     )
 
 
-def _snapshot(lake: Lake, table: str, moment: str) -> Side:
+def _snapshot_side(lake: Lake, table: str, moment: str) -> Side:
     snapshot = find_snapshot(lake, moment.removeprefix(SNAPSHOT))
     kept = SnapshotReader(lake, snapshot).table(table).pinned()
-    rows = selection(kept.files, kept.contract)
+    rows = rows_query(kept.files, kept.contract)
     return Side(f"{table}@{moment} of {lake.address}", rows, kept.contract)
 
 
-def _moment(lake: Lake, table: str, text: str) -> Moment:
+def _side_moment(lake: Lake, table: str, text: str) -> Moment:
     if not text:
         return Moment(lake)
     if text.isdigit():
@@ -149,13 +159,13 @@ def _moment(lake: Lake, table: str, text: str) -> Moment:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise _refused(
+        raise _unreadable_side_error(
             f"{table}@{text}", "what follows @ is no version, time, write or snapshot", FORMS
         ) from None
     return Moment(lake, at=at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
-def _query(
+def _query_side(
     engine: "DuckDBPyConnection",
     query: str,
     lake: Lake | None = None,
@@ -163,18 +173,18 @@ def _query(
 ) -> Side:
     """The rows of a query over `known` tables of the lake and files, under a candidate as they will
     be published. The query is refused if it could write."""
-    with unreadable(query, CORRECT):
-        refuse_others(engine, query)
+    with translated_side_errors(query, CORRECT):
+        refuse_other_statements(engine, query)
     tables = {} if lake is None else _queried_tables(query, lake, known or {})
-    setup = [f"CREATE TEMP VIEW {quoted(name)} AS {rows}" for name, rows in tables.items()]
-    with unreadable(query, "`backfill-assets verify` names damaged files"):
+    setup = [f"CREATE TEMP VIEW {quoted_name(name)} AS {rows}" for name, rows in tables.items()]
+    with translated_side_errors(query, "`backfill-assets verify` names damaged files"):
         for statement in setup:
             engine.execute(statement)
-    with unreadable(query, CORRECT):
+    with translated_side_errors(query, CORRECT):
         refuse_writing(engine, query)
-        name, keeping = _materialized(engine, query.rstrip().rstrip(";"))
+        name, keeping = _materialize_query(engine, query.rstrip().rstrip(";"))
     # Their names are free for the other side's.
-    cleanup = [f"DROP VIEW {quoted(table)}" for table in tables]
+    cleanup = [f"DROP VIEW {quoted_name(table)}" for table in tables]
     for statement in cleanup:
         engine.execute(statement)
     title = QUERY + " ".join(query.split())
@@ -194,7 +204,7 @@ def _queried_tables(query: str, lake: Lake, known: Mapping[str, Contract]) -> di
     return tables
 
 
-def _materialized(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
+def _materialize_query(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
     """Keep the rows of a query as they are now; returns the temporary table and the statement that
     made it."""
     [(count,)] = engine.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
@@ -204,12 +214,12 @@ def _materialized(engine: "DuckDBPyConnection", query: str) -> tuple[str, str]:
     return name, statement
 
 
-def _database(engine: "DuckDBPyConnection", text: str) -> Side:
+def _database_side(engine: "DuckDBPyConnection", text: str) -> Side:
     """The rows of a table, or of a SELECT, in PostgreSQL; the address keeps its password out of the
     side's name."""
     with (
-        connected(text, _refused) as (name, connection, what),
-        unreadable(name),
+        postgres_connection(text, _unreadable_side_error) as (name, connection, what),
+        translated_side_errors(name),
         connection.cursor() as cursor,
     ):
         query = (
@@ -219,30 +229,30 @@ def _database(engine: "DuckDBPyConnection", text: str) -> Side:
         cursor.execute(query)
         batches = cursor.fetch_record_batch()
         engine.register("from_database", batches)
-        table, _ = _materialized(engine, "SELECT * FROM from_database")
+        table, _ = _materialize_query(engine, "SELECT * FROM from_database")
         numbers = [f.name for f in batches.schema if getattr(f.type, "type_name", "") == "numeric"]
-        by_hand = _from_csv(engine, table, f"psql {name.partition('#')[0]} -c", query)
+        by_hand = _csv_statement(engine, table, f"psql {name.partition('#')[0]} -c", query)
         return Side(
-            name, _with_numbers(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,)
+            name, _with_decimals(engine, f"SELECT * FROM {table}", numbers), setup=(by_hand,)
         )
 
 
-def _with_numbers(engine: "DuckDBPyConnection", select: str, numbers: Collection[str]) -> str:
+def _with_decimals(engine: "DuckDBPyConnection", select: str, numbers: Collection[str]) -> str:
     """The SELECT with these texts as decimals: ADBC gives PostgreSQL's NUMERIC, which has no bound,
     as text."""
     casts = []
-    for column in map(quoted, numbers):
+    for column in map(quoted_name, numbers):
         digits = f"SELECT coalesce(max(strlen(split_part({column}, '.', 2))), 0) FROM ({select})"
         [(scale,)] = engine.execute(digits).fetchall()
         casts.append(f"CAST({column} AS DECIMAL({GREATEST_PRECISION}, {scale})) AS {column}")
     return f"SELECT * REPLACE ({', '.join(casts)}) FROM ({select})" if casts else select
 
 
-def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -> str:
+def _csv_statement(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -> str:
     """The statement that reads, by hand, the rows of a database from a file that its own client
     writes first."""
     kinds = engine.execute(f"DESCRIBE {table}").fetchall()
-    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind, *_ in kinds)
+    columns = ", ".join(f"{sql_literal(name)}: {sql_literal(kind)}" for name, kind, *_ in kinds)
     line = " ".join(query.split())
     return (
         f"-- first: {psql} \"\\copy ({line}) TO '{table}.csv' CSV HEADER\"\nCREATE TEMP TABLE "
@@ -252,21 +262,21 @@ def _from_csv(engine: "DuckDBPyConnection", table: str, psql: str, query: str) -
     )
 
 
-def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
+def _location_side(engine: "DuckDBPyConnection", text: str) -> Side | None:
     """The rows of a Delta table, or of files of one kind; None if nothing lies there. In a bucket
     of a table alone."""
-    place = prefix_at(text) if text.partition("://")[0] in SCHEMES else Folder(text)
+    place = bucket_prefix_at(text) if text.partition("://")[0] in SCHEMES else Folder(text)
     if is_delta(place):
         version, select = delta_rows(engine, place)
         return Side(f"{text} version {version}", select)
     if place.is_store:
-        raise _refused(
+        raise _unreadable_side_error(
             text, "no Delta table lies there", "Copy files out of the bucket, and name their folder"
         )
     files = data_files_at(str(Path(text).absolute()))  # the kept SQL runs anywhere
     if not files:
         return None
-    listed = f"[{', '.join(map(literal, files))}]"
+    listed = f"[{', '.join(map(sql_literal, files))}]"
     if all(f.endswith(".parquet") for f in files):
         rows = f"read_parquet({listed}, can_have_nan = true, union_by_name = true)"
     else:
@@ -274,20 +284,20 @@ def _location(engine: "DuckDBPyConnection", text: str) -> Side | None:
     return Side(text, f"SELECT * FROM {rows}", None, _file_stamps(files))
 
 
-def by_grain(
+def totals_by_grain(
     engine: "DuckDBPyConnection", side: Side, grain: str, columns: Collection[str]
 ) -> Side:
     """Return totals of a side, by the first day of their `day` or `month`, or of `all`; NULL totals
     are left out. A day is a date or text that begins with one, a month also `2024-03`."""
     wanted = [*columns] if grain == ALL else [*columns, grain]
-    refuse_lacking(side, wanted, columns_of(engine, side), "of the total")
-    any_value = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in columns)
-    first = f"CAST(rpad(CAST({quoted(grain)} AS VARCHAR), 10, '-01') AS DATE)"
+    refuse_lacking_columns(side, wanted, side_columns(engine, side), "of the total")
+    any_value = " OR ".join(f"{quoted_name(c)} IS NOT NULL" for c in columns)
+    first = f"CAST(rpad(CAST({quoted_name(grain)} AS VARCHAR), 10, '-01') AS DATE)"
     cells = {
-        ALL: f"1 AS {quoted(ALL)}, *",
+        ALL: f"1 AS {quoted_name(ALL)}, *",
         "month": f"* REPLACE (CAST(date_trunc('month', {first}) AS DATE) AS month)",
     }
-    chosen = cells.get(grain, f"* REPLACE ({first} AS {quoted(grain)})")
+    chosen = cells.get(grain, f"* REPLACE ({first} AS {quoted_name(grain)})")
     return replace(side, select=f"SELECT {chosen} FROM ({side.select}) WHERE {any_value}")
 
 
@@ -297,7 +307,7 @@ def _file_stamps(files: Iterable[str]) -> FileStamps:
 
 
 @contextmanager
-def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
+def translated_side_errors(name: str, fix: str = FORMS) -> Iterator[None]:
     """Turn errors of DuckDB inside the block into BackfillError that names the side."""
     import duckdb
 
@@ -309,25 +319,27 @@ def unreadable(name: str, fix: str = FORMS) -> Iterator[None]:
         first = next(line for line in lines if line)
         if "extension" in first:
             fix = "DuckDB fetches no extension here: convert it to Parquet or CSV first"
-        raise _refused(name, first.rstrip(".! "), fix) from error
+        raise _unreadable_side_error(name, first.rstrip(".! "), fix) from error
 
 
-def columns_of(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
+def side_columns(engine: "DuckDBPyConnection", side: Side) -> dict[str, str]:
     """The types of the side's columns by name, as DuckDB writes them."""
-    with unreadable(side.name):
+    with translated_side_errors(side.name):
         described = engine.execute(f"DESCRIBE {side.select}").fetchall()
     return {name: kind for name, kind, *_ in described}
 
 
-def refuse_lacking(side: Side, wanted: Collection[str], known: Collection[str], what: str) -> None:
+def refuse_lacking_columns(
+    side: Side, wanted: Collection[str], known: Collection[str], what: str
+) -> None:
     """Raise BackfillError if the side lacks a column that the request names."""
     if lacking := sorted(set(wanted) - set(known)):
-        raise _refused(
+        raise _unreadable_side_error(
             side.name,
             f"it has no column {', '.join(lacking)} ({what})",
             f"Its columns: {', '.join(known)}",
         )
 
 
-def _refused(side: str, culprit: str, fix: str) -> BackfillError:
+def _unreadable_side_error(side: str, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the side {side}", culprit, NOTHING, fix)

@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from backfill_assets.intake.select import names_of
+from backfill_assets.intake.select import selected_names
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.contracts import Input, versions_of
-from backfill_assets.kernel.core.days import contiguous, ranges
+from backfill_assets.kernel.core.contracts import Input, landed_by_versions
+from backfill_assets.kernel.core.days import contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import Source
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import unfinished
+from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.account import Repeats, accounts, repeats_of, sum_of_accounts
-from backfill_assets.reading.proofs import EQUAL, proofs, unproven
-from backfill_assets.reading.readable import Unread, readable
+from backfill_assets.reading.account import Repeats, accounts_by_table, repeats_of, sum_of_accounts
+from backfill_assets.reading.proofs import EQUAL, failed_proofs, recorded_proofs
+from backfill_assets.reading.readable import Unread, readable_tables
 from backfill_assets.reading.rejected import NEWEST_DAYS
-from backfill_assets.reports.lateness import LatenessScope, lateness_of
+from backfill_assets.reports.lateness import LatenessScope, lateness_of_states
 from backfill_assets.reports.status import known_days
 
 LOAD, PLAN = "loads", "newest plan"
@@ -56,16 +56,16 @@ class _LakeState:
     unread: Unread
 
 
-def checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
+def judge_checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     """Judge the six items of loads that can be recovered, and the six of the newest plan; changes
     nothing."""
-    known, unread = readable(lake, pipeline)
+    known, unread = readable_tables(lake, pipeline)
     states = known.states(read_view(lake, known.contracts))
     seen = _LakeState(lake, known, states, unread)
-    loads = (_item(LOAD, name, judge(seen)) for name, judge in LOADS.items())
-    plan_items: PlanItems | None = offered("plan_items")
+    loads = (_item_of(LOAD, name, judge(seen)) for name, judge in LOADS.items())
+    plan_items: PlanItems | None = offered_function("plan_items")
     planned = plan_items(lake, pipeline) if plan_items is not None else ()
-    return (*loads, *(_item(PLAN, name, answer) for name, answer in planned))
+    return (*loads, *(_item_of(PLAN, name, answer) for name, answer in planned))
 
 
 Answer = tuple[bool, str, str]  # whether it holds, the evidence, and what mends it
@@ -73,21 +73,21 @@ PlanItems = Callable[[Lake, Pipeline], Iterable[tuple[str, Answer]]]  # each by 
 CountShares = Callable[..., Sequence[Any]]  # `plans.skew.key_shares`
 
 
-def _item(about: str, name: str, answer: Answer) -> Item:
+def _item_of(about: str, name: str, answer: Answer) -> Item:
     holds, evidence, fix = answer
     return Item(about, name, holds, evidence, "" if holds else fix)
 
 
-def _idempotent(seen: _LakeState) -> Answer:
+def _judge_reruns(seen: _LakeState) -> Answer:
     """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no
     receipt refuted."""
     wrong = []
     for name, table in seen.states.view.tables.items():
         if days := [day for day, receipt in table.latest.items() if receipt.irreproducible]:
-            wrong.append(f"{name} {ranges(days)}")
-    for failed in unproven(seen.lake, seen.pipeline).values():
+            wrong.append(f"{name} {ranges_text(days)}")
+    for failed in failed_proofs(seen.lake, seen.pipeline).values():
         wrong += map(str, failed)
-    equal = sum(proof.outcome == EQUAL for proof in proofs(seen.lake))
+    equal = sum(proof.outcome == EQUAL for proof in recorded_proofs(seen.lake))
     if wrong:
         evidence = f"the same inputs gave other rows: {'; '.join(wrong[:3])}"
     elif equal:
@@ -97,13 +97,13 @@ def _idempotent(seen: _LakeState) -> Answer:
     return equal > 0 and not wrong, evidence, "backfill-assets prove --random 3"
 
 
-def _atomic(seen: _LakeState) -> Answer:
+def _judge_atomicity(seen: _LakeState) -> Answer:
     """Every day is one commit of ours, and no switch of several tables stopped halfway."""
     tables = seen.states.view.tables
-    foreign = [f"{n} {ranges(t.foreign)}" for n, t in tables.items() if t.foreign]
+    foreign = [f"{n} {ranges_text(t.foreign)}" for n, t in tables.items() if t.foreign]
     days = sum(len(t.latest) for t in tables.values())
     wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
-    wrong += map(str, unfinished(seen.lake))
+    wrong += map(str, unfinished_switches(seen.lake))
     wrong += map(str, seen.unread.values())
     well = (
         f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
@@ -112,7 +112,7 @@ def _atomic(seen: _LakeState) -> Answer:
     return days > 0 and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
 
 
-def _one_path(seen: _LakeState) -> Answer:
+def _judge_load_path(seen: _LakeState) -> Answer:
     """Daily loads, late data and backfills are the same function: the newest receipts carry one
     code per table."""
     outdated = _days_of_other_code(seen)
@@ -152,13 +152,15 @@ def _days_of_other_code(seen: _LakeState) -> dict[str, int]:
     return counted
 
 
-def _event_time(seen: _LakeState) -> Answer:
+def _judge_event_time(seen: _LakeState) -> Answer:
     """Late rows reach the day they happened on: no day is stale, however late its rows came."""
     fix = "backfill-assets catch-up"
     share = seen.lake.settings.lateness.watermark_share
-    wrong = [f"{name} {ranges(days)} lack rows that arrived" for name, days in _stale_days(seen)]
+    wrong = [
+        f"{name} {ranges_text(days)} lack rows that arrived" for name, days in _stale_days(seen)
+    ]
     try:
-        late = lateness_of(seen.lake, seen.states, LatenessScope(share=share), utc_now())
+        late = lateness_of_states(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
         return False, "nothing is loaded", fix
     well = (
@@ -176,23 +178,23 @@ def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
             yield name, stale
 
 
-def _deduplicated(seen: _LakeState) -> Answer:
+def _judge_duplicates(seen: _LakeState) -> Answer:
     """Every landed row is accounted for, no hash decides which row of a key wins, and no key is
     current twice."""
     view = seen.states.view
-    landed = sum_of_accounts(accounts(seen.lake, view).values())
+    landed = sum_of_accounts(accounts_by_table(seen.lake, view).values())
     if wrong := sum(landed.wrong.values()):
-        spans = ", ".join(map(str, contiguous(landed.wrong)))
+        spans = ", ".join(map(str, contiguous_ranges(landed.wrong)))
         evidence = f"{wrong:,} landed row(s) are in no table: {spans}"
         return False, evidence, "backfill-assets doctor"
-    if undecided := sum(_undecided(seen, source) for source in view.sources.values()):
+    if undecided := sum(_undecided_keys(seen, source) for source in view.sources.values()):
         evidence = (
             f"{undecided:,} keys came on one day in several files, with other content and one "
             f"version_ts: a hash decides which counts (of the newest {NEWEST_DAYS} days)"
         )
         return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
     versions = _tables_of_versions(seen)
-    repeats = {name: _current_twice(seen, name) for name in versions}
+    repeats = {name: _repeated_current_keys(seen, name) for name in versions}
     if twice := {name: rows for name, rows in repeats.items() if rows}:
         return (
             False,
@@ -214,10 +216,12 @@ def _tables_of_versions(seen: _LakeState) -> list[str]:
     """Return the tables that keep the versions of a key, of which one is current."""
     contracts = seen.states.contracts
     needed = {"event_key", "known_until"}
-    return [n for n in versions_of(contracts.values()) if needed <= {*contracts[n].column_names}]
+    return [
+        n for n in landed_by_versions(contracts.values()) if needed <= {*contracts[n].column_names}
+    ]
 
 
-def _current_twice(seen: _LakeState, name: str) -> int:
+def _repeated_current_keys(seen: _LakeState, name: str) -> int:
     """Count the rows of a table of versions that are current and whose key another current row
     has."""
     if (version := seen.states.view.table(name).version) < 0:
@@ -229,18 +233,20 @@ def _current_twice(seen: _LakeState, name: str) -> int:
     )
 
 
-def _undecided(seen: _LakeState, source: Source) -> int:
+def _undecided_keys(seen: _LakeState, source: Source) -> int:
     """Count the keys of the source's newest days whose rows in several files only the default of
     `seq` orders."""
     days = sorted(source.loaded.latest)[-NEWEST_DAYS:]
     if not days:
         return 0
     delivered = seen.lake.settings.delivered[source.name]
-    if delivered.table or "seq" in names_of(delivered.select):  # a table's log orders its rows
+    if delivered.table or "seq" in selected_names(
+        delivered.select
+    ):  # a table's log orders its rows
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
     columns = seen.states.contracts[source.table].columns
-    own = [quoted(c.name) for c in columns if c.name not in ("seq", "source_file")]
+    own = [quoted_name(c.name) for c in columns if c.name not in ("seq", "source_file")]
     contents = (
         f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t "
         f"WHERE arrival_date >= DATE '{days[0]}' GROUP BY {', '.join(own)}"
@@ -254,11 +260,11 @@ def _undecided(seen: _LakeState, source: Source) -> int:
     return sum(batch.columns[0][0].as_py() for batch in batches)
 
 
-def _skew(seen: _LakeState) -> Answer:
+def _judge_skew(seen: _LakeState) -> Answer:
     """The most frequent key of each table that others group or join is known, and bounded."""
     shares = _shares_of_keys(seen)
     beyond = [
-        f"{s.table} {ranges(s.beyond)} exceed max_key_share = {s.bound:g}"
+        f"{s.table} {ranges_text(s.beyond)} exceed max_key_share = {s.bound:g}"
         for s in shares
         if s.bound and s.beyond
     ]
@@ -286,7 +292,7 @@ def _keyed_inputs(seen: _LakeState) -> list[Input]:
 def _shares_of_keys(seen: _LakeState) -> Sequence[Any]:
     """Return the shares of the most frequent keys, over all known days, of each input that names
     its key; none where no room counts them."""
-    count_shares: CountShares | None = offered("key_shares")
+    count_shares: CountShares | None = offered_function("key_shares")
     if count_shares is None:
         return ()
     days = known_days(seen.states.view)
@@ -297,10 +303,10 @@ def _shares_of_keys(seen: _LakeState) -> Sequence[Any]:
 
 
 LOADS: dict[str, Callable[[_LakeState], Answer]] = {
-    "a rerun changes nothing": _idempotent,
-    "a load is seen whole or not at all": _atomic,
-    "one load path": _one_path,
-    "event time, however late a row comes": _event_time,
-    "one row per key, the latest wins": _deduplicated,
-    "skew is known and bounded": _skew,
+    "a rerun changes nothing": _judge_reruns,
+    "a load is seen whole or not at all": _judge_atomicity,
+    "one load path": _judge_load_path,
+    "event time, however late a row comes": _judge_event_time,
+    "one row per key, the latest wins": _judge_duplicates,
+    "skew is known and bounded": _judge_skew,
 }

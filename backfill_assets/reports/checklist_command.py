@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import (
-    opened,
+    opened_lake,
 )
 from backfill_assets.cli.drawing import say
-from backfill_assets.cli.output import Output, reporting
+from backfill_assets.cli.output import Output, reporting_command
 
 if TYPE_CHECKING:
     from backfill_assets.reports.checklist import Item
 
 
 @click.command()
-@reporting()
+@reporting_command()
 def checklist() -> Output:
     """Compute the checklist of a lake that can be trusted: six items of its loads, six of its
     newest plan.
@@ -29,9 +29,9 @@ def checklist() -> Output:
     Each comes with its evidence and, where it does not hold, with what mends it. Exit code 0,
     whatever holds.
     """
-    from backfill_assets.reports.checklist import checklist as judged
+    from backfill_assets.reports.checklist import judge_checklist as judged
 
-    items = judged(*opened())
+    items = judged(*opened_lake())
     return Output({"items": items}, [partial(_draw_items, items)])
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import days_options, opened
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, number, write_page
-from backfill_assets.cli.output import Output, reporting
-from backfill_assets.kernel.core.days import DayRange, contiguous
+from backfill_assets.cli.common import days_options, opened_lake
+from backfill_assets.cli.drawing import Page, PageSection, TextTable, number_text, write_page
+from backfill_assets.cli.output import Output, reporting_command
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.reading.check_history import ColumnDrift, DriftReport, measure_drift
 from backfill_assets.reports.plots import drift_figures
 
@@ -24,7 +24,7 @@ SHOWN = 20
 @click.option("--table", help="Which table. [default: all]")
 @click.option("--column", help="Which column. [default: all that receipts count]")
 @days_options(default="all that were made")
-@reporting("html")
+@reporting_command("html")
 def drift(table: str | None, column: str | None, days: "DayRange | None") -> Output:
     """Rank the days whose values differ from the 28 days before, the same weekday, or what the day
     held before.
@@ -33,7 +33,7 @@ def drift(table: str | None, column: str | None, days: "DayRange | None") -> Out
     measure is the population stability index; a day is off where the first two, or the third,
     exceed 0.25 plus chance. Exit code 0, whatever was found.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     report = measure_drift(lake, pipeline, [table] if table else (), column, days)
 
     def write_drifts(file: Path) -> None:
@@ -45,17 +45,27 @@ def drift(table: str | None, column: str | None, days: "DayRange | None") -> Out
 def drift_section(report: "DriftReport", count: int | None = None) -> PageSection:
     """Return how many columns of days are off, and the `count` (None: all) that are off most."""
     off = report.off
-    headline = f"{number(len(off))} of {number(len(report.found))} column(s) of days are off"
+    headline = (
+        f"{number_text(len(off))} of {number_text(len(report.found))} column(s) of days are off"
+    )
     if report.unjudged:
         headline += (
-            f"; {number(report.unjudged)} could not be judged: too few earlier days, or too few "
+            f"; {number_text(report.unjudged)} could not be judged: too few earlier days, or too "
+            "few "
             "rows"
         )
     if count is not None and len(off) > count:
         headline += f"; the {count} that are off most are shown, --json has all"
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
     cells = [
-        (d.table, d.column, d.day, d.rows, *map(_index, (d.trailing, d.weekday, d.before)), d.moved)
+        (
+            d.table,
+            d.column,
+            d.day,
+            d.rows,
+            *map(_index_text, (d.trailing, d.weekday, d.before)),
+            d.moved,
+        )
         for d in off[:count]
     ]
     title = (
@@ -73,7 +83,7 @@ def drift_sections(report: "DriftReport") -> list[PageSection]:
     if not every.tables:
         return [plots]
     spans = {
-        (t, c): contiguous(d.day for d in report.off if (d.table, d.column) == (t, c))
+        (t, c): contiguous_ranges(d.day for d in report.off if (d.table, d.column) == (t, c))
         for t, c in dict.fromkeys((d.table, d.column) for d in report.off)
     }
     rows = []
@@ -82,7 +92,7 @@ def drift_sections(report: "DriftReport") -> list[PageSection]:
             off = [
                 d for d in report.off if (d.table, d.column) == (table, column) and d.day in span
             ]
-            least, most = (_index(pick(map(_greatest, off))) for pick in (min, max))
+            least, most = (_index_text(pick(map(_greatest_index, off))) for pick in (min, max))
             index = most if least == most else f"{least}..{most}"
             rows.append((index, f"{table}.{column}", f"{span} ({len(span)})", off[0].moved))
     title = (
@@ -94,9 +104,9 @@ def drift_sections(report: "DriftReport") -> list[PageSection]:
     return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
 
 
-def _greatest(drift: "ColumnDrift") -> float:
+def _greatest_index(drift: "ColumnDrift") -> float:
     return max(v for v in (drift.trailing, drift.weekday, drift.before) if v is not None)
 
 
-def _index(value: float | None) -> str:
+def _index_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"

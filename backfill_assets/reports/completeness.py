@@ -14,7 +14,7 @@ from itertools import accumulate
 from statistics import NormalDist
 
 from backfill_assets.kernel.core.contracts import Contract, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of, newest_over
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of_day, newest_day_over
 
 AGES_DAYS = (
     0,
@@ -84,7 +84,7 @@ def rows_by_age(cells: Iterable[Cell]) -> dict[int, int]:
     return dict(sorted(counted.items()))
 
 
-def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson_interval(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return the score interval of the share `hits / rows`, ends included; 0..1 where there are no
     rows.
 
@@ -102,7 +102,7 @@ def wilson(hits: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float,
     return min(max(centre - reach, 0.0), share), max(min(centre + reach, 1.0), share)
 
 
-def advise(
+def look_back_advice(
     ages: Mapping[int, int], longest_days: int = LONGEST_LOOK_BACK_DAYS
 ) -> tuple[Advice, ...]:
     """Return what look-backs of 1 .. `longest_days` days would have missed of the rows counted in
@@ -114,7 +114,9 @@ def advise(
     rows = sum(ages.values())
     missed, found = rows - ages.get(0, 0), []
     for days in range(1, longest_days + 1):
-        found.append(Advice(days, missed, missed / rows if rows else 0.0, *wilson(missed, rows)))
+        found.append(
+            Advice(days, missed, missed / rows if rows else 0.0, *wilson_interval(missed, rows))
+        )
         missed -= ages.get(days, 0)
     return tuple(found)
 
@@ -125,7 +127,7 @@ def look_back_for(share: float, advice: Sequence[Advice]) -> int | None:
     return next((a.days for a in advice if 1 - a.missed_share >= share), None)
 
 
-def completeness(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
+def completeness_by_age(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged, ...]:
     """Return the share of an event day's rows that has arrived by age 0, 1, 2 .. days; 1 at the
     last age by definition.
 
@@ -162,10 +164,10 @@ def age_for(share: float, shares: Iterable[Aged]) -> int | None:
 def watermark_day(frontier: datetime, age_days: int) -> date:
     """Return the greatest day with midnight(day + 1 + age) <= frontier: its rows up to that age are
     loaded."""
-    return newest_over(frontier) - ONE_DAY * age_days
+    return newest_day_over(frontier) - ONE_DAY * age_days
 
 
-def watermarks(
+def table_watermarks(
     contracts: Iterable[Contract],
     newest: Mapping[str, date],
     measured: Mapping[str, date | None],
@@ -194,7 +196,7 @@ def watermarks(
         known = [b for b in bounds if b is not None]
         day, loaded = min(known) if len(known) == len(bounds) else None, frontier(table)
         lags = [
-            (moment - end_of(day)) / ONE_DAY if day and loaded else None
+            (moment - end_of_day(day)) / ONE_DAY if day and loaded else None
             for moment in (loaded or now, now)
         ]
         marks[table] = Watermark(table, newest.get(table), day, *lags)

@@ -197,20 +197,25 @@ class LatenessReport(Lateness):
         return values
 
 
-def lateness(lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime) -> LatenessReport:
+def lateness_report(
+    lake: Lake, pipeline: Pipeline, scope: LatenessScope, now: datetime
+) -> LatenessReport:
     """Return the report; `now` is the clock (aware). Raises BackfillError where nothing is loaded.
 
     Reads raw in the version that the ledger `arrivals` names, as all readers do.
     """
     known = readable_with(lake, pipeline, [c.name for c in pipeline.contracts if c.is_landed])
-    return lateness_of(lake, known.states(read_view(lake, known.contracts)), scope, now)
+    return lateness_of_states(lake, known.states(read_view(lake, known.contracts)), scope, now)
 
 
-def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime) -> LatenessReport:
-    """Return `lateness` of a lake with known states."""
-    view, source = states.view, _source(lake, states.view, scope.source)
+def lateness_of_states(
+    lake: Lake, states: States, scope: LatenessScope, now: datetime
+) -> LatenessReport:
+    """Return `lateness_report` of a lake with known states."""
+    view, source = states.view, _chosen_source(lake, states.view, scope.source)
     measured = {
-        table: _measure(lake, states, each, scope.days) for table, each in view.sources.items()
+        table: _measure_source(lake, states, each, scope.days)
+        for table, each in view.sources.items()
     }
     own = measured[source.table]
     if own is None:
@@ -238,14 +243,14 @@ def lateness_of(lake: Lake, states: States, scope: LatenessScope, now: datetime)
         watched=watched,
         ages=tuple(ages.items()),
         completeness=shares,
-        look_backs=measures.advise(ages) if ages else (),
-        watermarks=measures.watermarks(
-            states.contracts.values(), _newest(view), reached, states.frontier, now
+        look_backs=measures.look_back_advice(ages) if ages else (),
+        watermarks=measures.table_watermarks(
+            states.contracts.values(), _newest_days(view), reached, states.frontier, now
         ),
     )
 
 
-def _source(lake: Lake, view: LakeView, name: str) -> Source:
+def _chosen_source(lake: Lake, view: LakeView, name: str) -> Source:
     """Return the source of a report; raises BackfillError for an unknown name."""
     known = {s.name: s for s in view.sources.values()}
     usual = name or lake.settings.features.source or ""
@@ -258,7 +263,7 @@ def _source(lake: Lake, view: LakeView, name: str) -> Source:
     return known[wanted]
 
 
-def _measure(
+def _measure_source(
     lake: Lake, states: States, source: Source, days: DayRange | None
 ) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
     """Return a source's rows, the arrival days that can be judged, and completeness; None where
@@ -280,11 +285,11 @@ def _measure(
     return (
         measured,
         DayRange(first, stop),
-        measures.completeness(measured.cells, DayRange(first, stop)),
+        measures.completeness_by_age(measured.cells, DayRange(first, stop)),
     )
 
 
-def _newest(view: LakeView) -> dict[str, date]:
+def _newest_days(view: LakeView) -> dict[str, date]:
     """Return the newest day of each table with a receipt that is not pending."""
     latest = ((name, table.latest.items()) for name, table in view.tables.items())
     built = {

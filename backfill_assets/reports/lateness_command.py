@@ -9,23 +9,23 @@ from pathlib import Path
 
 import click
 
-from backfill_assets.cli.common import days_options, opened
+from backfill_assets.cli.common import days_options, opened_lake
 from backfill_assets.cli.drawing import (
     Page,
     PageSection,
     TextTable,
-    number,
-    percent,
+    duration_text,
+    number_text,
     percent_as_typed,
-    span,
+    percent_text,
     write_page,
 )
-from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
+from backfill_assets.cli.output import Gauge, Output, reporting_command, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of_day
 from backfill_assets.reports.completeness import AGES_DAYS, Aged, Watermark
 from backfill_assets.reports.lateness import DayLateness, LatenessReport, LatenessScope
-from backfill_assets.reports.lateness import lateness as report_of
+from backfill_assets.reports.lateness import lateness_report as report_of
 from backfill_assets.reports.plots import lateness_figures
 
 WORST_DAYS = 10  # what fits beside the other tables; --json and the page have every day
@@ -52,17 +52,20 @@ WATERMARK = (
 @click.command()
 @days_options(default="all")
 @click.option("--source", default="", help="Of which source, where the lake has several.")
-@reporting("html", "prometheus")
+@reporting_command("html", "prometheus")
 def lateness(days: "DayRange | None", source: str) -> Output:
     """How late rows arrive, what a look-back of N days would miss, and up to which day tables may
     be believed.
 
     --from and --to are days of arrival. Reads raw and receipts only: no JVM starts.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     scope = LatenessScope(days, lake.settings.lateness.watermark_share, source)
     report = report_of(lake, pipeline, scope, utc_now())
-    parts = [*_head(report), *(part for section in _sections(report) for part in ("", section))]
+    parts = [
+        *_head_lines(report),
+        *(part for section in _page_sections(report) for part in ("", section)),
+    ]
 
     def write_gauges(file: Path) -> None:
         write_metrics(file, lateness_gauges(report))
@@ -70,15 +73,18 @@ def lateness(days: "DayRange | None", source: str) -> Output:
     return Output(
         report,
         parts,
-        files={"html": lambda f: write_page(f, page(report)), "prometheus": write_gauges},
+        files={
+            "html": lambda f: write_page(f, page_of_lateness(report)),
+            "prometheus": write_gauges,
+        },
     )
 
 
-def page(report: LatenessReport) -> Page:
+def page_of_lateness(report: LatenessReport) -> Page:
     """Return the report as a page, with plots and every day."""
     every = [
-        _days("every arrival day", report.by_arrival),
-        _days("every event day", report.by_event),
+        _day_table("every arrival day", report.by_arrival),
+        _day_table("every event day", report.by_event),
     ]
     plots = PageSection(
         "Plots", figures=lateness_figures(report), folded=[table for table in every if table.rows]
@@ -87,12 +93,12 @@ def page(report: LatenessReport) -> Page:
         "lateness",
         "How late rows arrive",
         report.lake,
-        [plots, *_sections(report)],
-        [LATE, *_head(report)],
+        [plots, *_page_sections(report)],
+        [LATE, *_head_lines(report)],
     )
 
 
-def _head(report: LatenessReport) -> list[str]:
+def _head_lines(report: LatenessReport) -> list[str]:
     frontier = (
         f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
     )
@@ -102,33 +108,42 @@ def _head(report: LatenessReport) -> list[str]:
         if report.scope.source
         else ""
     )
-    first = f"{number(report.rows)} upserts{of}{arrived}; {number(report.deletes)} deletes apart"
+    first = (
+        f"{number_text(report.rows)} upserts{of}{arrived}; {number_text(report.deletes)} deletes "
+        "apart"
+    )
     if report.overall is None:
         return [first, frontier, NOTHING]
-    shown = ", ".join(f"{name} {span(days)}" for name, days in report.overall.in_days().items())
+    shown = ", ".join(
+        f"{name} {duration_text(days)}" for name, days in report.overall.in_days().items()
+    )
     return [
         first,
         frontier,
-        f"late (a later day than the event's): {number(report.late)}, "
-        f"{percent(report.late / report.rows)}",
-        f"early (before the event's time): {number(report.early)}",
+        f"late (a later day than the event's): {number_text(report.late)}, "
+        f"{percent_text(report.late / report.rows)}",
+        f"early (before the event's time): {number_text(report.early)}",
         f"lateness: {shown}",
     ]
 
 
-def _sections(report: LatenessReport) -> list[PageSection]:
-    measured = [completeness(report), _look_backs(report)] if report.overall else []
+def _page_sections(report: LatenessReport) -> list[PageSection]:
+    measured = [completeness_section(report), _look_back_section(report)] if report.overall else []
     worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50, d.day))[:WORST_DAYS]
     last = PageSection(
-        "The latest days", [_days("arrival days with the greatest median lateness", worst)]
+        "The latest days", [_day_table("arrival days with the greatest median lateness", worst)]
     )
-    return [section for section in [*measured, watermarks(report), last] if section.tables[0].rows]
+    return [
+        section
+        for section in [*measured, watermark_section(report), last]
+        if section.tables[0].rows
+    ]
 
 
-def completeness(report: LatenessReport) -> PageSection:
+def completeness_section(report: LatenessReport) -> PageSection:
     """Return the share of an event day's rows that has arrived by each age."""
     rows = [
-        (f"{a.age_days} d", percent(a.share), a.event_days)
+        (f"{a.age_days} d", percent_text(a.share), a.event_days)
         for a in _ages_shown(report.completeness)
     ]
     title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
@@ -145,9 +160,14 @@ def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
     return [a for a in shares if a.age_days in AGES_DAYS]
 
 
-def _look_backs(report: LatenessReport) -> PageSection:
+def _look_back_section(report: LatenessReport) -> PageSection:
     rows = [
-        (a.days, a.missed, percent(a.missed_share), f"{percent(a.low)} .. {percent(a.high)}")
+        (
+            a.days,
+            a.missed,
+            percent_text(a.missed_share),
+            f"{percent_text(a.low)} .. {percent_text(a.high)}",
+        )
         for a in report.look_backs
         if a.days in (*SHOWN_LOOK_BACKS, report.look_back_days)
     ]
@@ -160,11 +180,11 @@ def _look_backs(report: LatenessReport) -> PageSection:
     return PageSection("Look-backs", [table], [line], [LOOK_BACK])
 
 
-def watermarks(report: LatenessReport) -> PageSection:
+def watermark_section(report: LatenessReport) -> PageSection:
     """Return the newest day of each table, and the day up to which its rows are expected to be
     in."""
     rows = [
-        (w.table, w.newest_day, w.day, span(w.lag_days), span(w.clock_lag_days))
+        (w.table, w.newest_day, w.day, duration_text(w.lag_days), duration_text(w.clock_lag_days))
         for w in report.watermarks
     ]
     title = (
@@ -180,13 +200,18 @@ def watermarks(report: LatenessReport) -> PageSection:
     )
 
 
-def _days(title: str, days: Iterable[DayLateness]) -> TextTable:
+def _day_table(title: str, days: Iterable[DayLateness]) -> TextTable:
     rows = []
     for d in days:
         shown = d.spread.in_days()
-        late = percent(d.late / d.spread.rows)
+        late = percent_text(d.late / d.spread.rows)
         rows.append(
-            (d.day, d.spread.rows, late, *(span(shown[name]) for name in ("p50", "p90", "max")))
+            (
+                d.day,
+                d.spread.rows,
+                late,
+                *(duration_text(shown[name]) for name in ("p50", "p90", "max")),
+            )
         )
     return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
 
@@ -233,10 +258,10 @@ def _share_gauges(report: LatenessReport) -> "Iterator[Gauge]":
 
 def _watermark_gauges(marks: Sequence[Watermark]) -> "Iterator[Gauge]":
     """Yield the newest day, the watermark day and its lags per table of `marks`."""
-    newest = {w.table: end_of(w.newest_day).timestamp() for w in marks if w.newest_day}
+    newest = {w.table: end_of_day(w.newest_day).timestamp() for w in marks if w.newest_day}
     meaning = "End of the newest day that is built and not pending."
     yield "newest_day_timestamp_seconds", meaning, "table", newest
-    days = {w.table: end_of(w.day).timestamp() for w in marks if w.day}
+    days = {w.table: end_of_day(w.day).timestamp() for w in marks if w.day}
     yield "watermark_timestamp_seconds", "End of the watermark day.", "table", days
     lags = {w.table: w.lag_days * DAY_S for w in marks if w.lag_days is not None}
     yield "watermark_lag_seconds", "Frontier minus the end of the watermark day.", "table", lags

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.drawing import Figure
-from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT
 from backfill_assets.reading.check_history import CheckHistory, ColumnDrift, DriftReport
@@ -60,7 +60,7 @@ def lateness_figures(report: LatenessReport) -> list[Figure]:
     """Return the figure of completeness by age; none where too few days were watched."""
     if not report.completeness:
         return []
-    drawn = svg("completeness", partial(_draw_completeness, report=report))
+    drawn = svg_figure("completeness", partial(_draw_completeness, report=report))
     caption = (
         "Each step from one age to the next counts only event days that are old enough to have "
         "been watched that long."
@@ -75,7 +75,7 @@ def drift_figures(report: "DriftReport") -> list[Figure]:
         found = sorted(
             (d for d in report.found if (d.table, d.column) == (table, column)), key=lambda d: d.day
         )
-        drawn = svg(f"drift-{len(figures)}", partial(_draw_drift, found=found))
+        drawn = svg_figure(f"drift-{len(figures)}", partial(_draw_drift, found=found))
         caption = (
             f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that "
             "are off. "
@@ -98,13 +98,15 @@ def check_figure(histories: Sequence["CheckHistory"]) -> Figure | None:
     mark = "week with such a day" if step > 1 else "day"
     caption = f"A mark is a {mark}: thin where a check warns, full where the gates of today refuse."
     height = 0.8 + 0.24 * len(shown)
-    drawn = svg("checks", partial(_draw_checks, shown=shown, step=step), height)
+    drawn = svg_figure("checks", partial(_draw_checks, shown=shown, step=step), height)
     return Figure("checks", "Days on which a check does not pass", caption, drawn)
 
 
-def svg(name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT_INCHES) -> str:
-    """Return the SVG element (see `inline`) of the figure that `draw` draws. Raises BackfillError
-    where the package matplotlib is missing."""
+def svg_figure(
+    name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT_INCHES
+) -> str:
+    """Return the SVG element (see `inline_svg`) of the figure that `draw` draws. Raises
+    BackfillError where the package matplotlib is missing."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure as Canvas
@@ -123,10 +125,10 @@ def svg(name: str, draw: "Callable[[Axes], None]", height_inches: float = HEIGHT
         figure.savefig(
             drawn, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    return inline(name, drawn.getvalue())
+    return inline_svg(name, drawn.getvalue())
 
 
-def inline(name: str, svg: str) -> str:
+def inline_svg(name: str, svg: str) -> str:
     """Return an SVG document as an element of a page: without prolog, namespaces and metadata; ids
     begin with `name`.
 
@@ -192,7 +194,7 @@ def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:
     off = [(d.day, max(d.trailing or 0.0, d.before or 0.0)) for d in found if d.excess]
     axes.plot(*zip(*off, strict=True), "o", color=SECOND, ms=4, clip_on=False)
     axes.set_title("population stability index", loc="left", color=MUTED)
-    _by_month(axes)
+    _label_months(axes)
 
 
 def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> None:
@@ -202,15 +204,15 @@ def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> No
     for place, h in enumerate(reversed(shown)):
         for refuses, height, colour in ((False, 0.35, SECOND), (True, 0.8, INK)):
             starts = {f.day.toordinal() // step * step for f in h.found if f.refuses == refuses}
-            spans = contiguous(date.fromordinal(n + i) for n in starts for i in range(step))
+            spans = contiguous_ranges(date.fromordinal(n + i) for n in starts for i in range(step))
             marks = [(float(date2num(s.start)), float(len(s))) for s in spans]  # type: ignore[no-untyped-call]
             axes.broken_barh(marks, (place - height / 2, height), color=colour, lw=0)
     axes.set_yticks(range(len(shown)), [f"{h.table} {h.check}" for h in reversed(shown)])
     axes.grid(visible=False, axis="y")
-    _by_month(axes)
+    _label_months(axes)
 
 
-def _by_month(axes: "Axes") -> None:
+def _label_months(axes: "Axes") -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator: Any = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]

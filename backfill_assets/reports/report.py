@@ -22,18 +22,18 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.account import (
     Account,
     Repeats,
-    accounts,
+    accounts_by_table,
     repeats_of,
     sum_of_accounts,
 )
 from backfill_assets.reading.check_history import CheckHistory, check_history
 from backfill_assets.reading.outcomes import ControlOutcome, last_outcomes
-from backfill_assets.reading.proofs import Proof, proofs
-from backfill_assets.reading.readable import readable
+from backfill_assets.reading.proofs import Proof, recorded_proofs
+from backfill_assets.reading.readable import readable_tables
 from backfill_assets.reading.rejected import NEWEST_DAYS, refused_rows
-from backfill_assets.reading.writes import TableWrite, writes
-from backfill_assets.reports.lateness import LatenessReport, LatenessScope, lateness_of
-from backfill_assets.reports.status import StatusReport, status_of, with_unread
+from backfill_assets.reading.writes import TableWrite, table_writes
+from backfill_assets.reports.lateness import LatenessReport, LatenessScope, lateness_of_states
+from backfill_assets.reports.status import StatusReport, status_of_states, with_unread
 
 # Enough that one slow write does not decide, few enough that a change shows within days.
 NEWEST_WRITES = 10
@@ -55,7 +55,9 @@ class Durations:
     trend: float | None = None
 
 
-def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[Durations, ...]:
+def table_durations(
+    all_writes: Iterable[TableWrite], tables: Sequence[str]
+) -> tuple[Durations, ...]:
     """Return the durations of measured writes per table, in their order; tables without one are
     left out.
 
@@ -72,10 +74,13 @@ def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[
                 seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive"
             )
             newest, before = own[:NEWEST_WRITES], own[NEWEST_WRITES : 2 * NEWEST_WRITES]
-            rows, past = _rate((w.rows, w) for w in newest), _rate((w.rows, w) for w in before)
+            rows, past = (
+                _rate_per_second((w.rows, w) for w in newest),
+                _rate_per_second((w.rows, w) for w in before),
+            )
             rates = (
                 rows,
-                _rate((w.bytes, w) for w in newest),
+                _rate_per_second((w.bytes, w) for w in newest),
                 rows / past if rows is not None and past else None,
             )
             of_all = (cuts[49], cuts[94], max(seconds), sum(seconds) / days)
@@ -83,7 +88,7 @@ def durations(all_writes: Iterable[TableWrite], tables: Sequence[str]) -> tuple[
     return tuple(counted)
 
 
-def _rate(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
+def _rate_per_second(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
     """Amounts per second of work; None where neither was measured."""
     known = [(n, w.work_seconds) for n, w in amounts if n is not None and w.work_seconds]
     return sum(n for n, _ in known) / sum(s for _, s in known) if known else None
@@ -121,7 +126,7 @@ class LakeReport:
     proofs: tuple[Proof, ...] = ()
 
 
-def report(
+def report_of_lake(
     lake: Lake, pipeline: Pipeline, now: datetime, *, with_checks: bool = True
 ) -> LakeReport:
     """Return the report of the lake; `now` is the clock (aware). All parts share one state of the
@@ -129,28 +134,28 @@ def report(
 
     `with_checks`: judge every written day again, too.
     """
-    known, unread = readable(lake, pipeline)
+    known, unread = readable_tables(lake, pipeline)
     states = known.states(read_view(lake, known.contracts))
     try:
-        late = lateness_of(
+        late = lateness_of_states(
             lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now
         )
     except BackfillError:
         late = None  # nothing is loaded, which the rest of the report says
-    written = writes(lake, known)
-    took = durations(written, [t.name for t in known.tables])
+    written = table_writes(lake, known)
+    took = table_durations(written, [t.name for t in known.tables])
     checks = check_history(lake, states) if with_checks else ()
-    status = with_unread(status_of(lake, states), unread)
-    landed, controls = delivered(lake, states), tuple(last_outcomes(lake))
+    status = with_unread(status_of_states(lake, states), unread)
+    landed, controls = delivered_rows(lake, states), tuple(last_outcomes(lake))
     return LakeReport(
-        now, status, landed, late, took, written, controls, checks, tuple(proofs(lake))
+        now, status, landed, late, took, written, controls, checks, tuple(recorded_proofs(lake))
     )
 
 
-def delivered(lake: Lake, states: States) -> Delivered:
+def delivered_rows(lake: Lake, states: States) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine;
     per source, too."""
-    account_of = accounts(lake, states.view)
+    account_of = accounts_by_table(lake, states.view)
     each = {
         s.name: Delivered(
             account_of[s.table],

@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.common import DAY, opened, wants_json
+from backfill_assets.cli.common import DAY, opened_lake, wants_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
-from backfill_assets.cli.output import Gauge, Output, reporting, write_metrics
+from backfill_assets.cli.output import Gauge, Output, reporting_command, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import contiguous
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.days import contiguous_ranges
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.check_history import measure_drift
-from backfill_assets.reading.outcomes import kept_mismatches
-from backfill_assets.reading.rejected import kinds
+from backfill_assets.reading.outcomes import recorded_mismatches
+from backfill_assets.reading.rejected import reason_kinds
 from backfill_assets.reading.system_tables import write_parquet
 from backfill_assets.reading.writes import DayAudit
-from backfill_assets.reading.writes import audit as audit_of
+from backfill_assets.reading.writes import day_audits as audit_of
 from backfill_assets.reports.checks_command import drift_sections
 from backfill_assets.reports.lateness_command import lateness_gauges
 from backfill_assets.reports.report import Delivered, Durations, LakeReport
-from backfill_assets.reports.report import report as report_of
+from backfill_assets.reports.report import report_of_lake as report_of
 
 if TYPE_CHECKING:
     from backfill_assets.dagster.adapter.history import PastRun
@@ -61,19 +61,22 @@ SHOWN = 200  # writes on a screen; --json, --html and --parquet have all
     "--plan", default="", metavar="ID", help="Only what this plan wrote, put back or released."
 )
 @click.option("--since", type=DAY, help="Only what was committed on this day (UTC) or later.")
-@reporting("html", "parquet")
+@reporting_command("html", "parquet")
 def audit(**options: Any) -> Output:
     """Every write: who, when, why, plan and chunk, code, input versions, rows and fingerprints
     before and after.
 
     Read from the logs at every call. No JVM.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     found = audit_of(lake, pipeline, **options)
-    find_plan: Callable[[Lake, str], object] | None = offered("find_plan")
+    find_plan: Callable[[Lake, str], object] | None = offered_function("find_plan")
     if options["plan"] and not found and find_plan is not None:
         find_plan(lake, options["plan"])  # raises for a mistyped one; that of a writer may be gone
-    rows = [_row(list(days)) for _, days in groupby(found, lambda w: (w.at, w.table, w.version))]
+    rows = [
+        _commit_cells(list(days))
+        for _, days in groupby(found, lambda w: (w.at, w.table, w.version))
+    ]
     more = f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan"
     shown = PageSection(
         "Writes", [TextTable(COLUMNS, rows[:SHOWN])], [more] if len(rows) > SHOWN else []
@@ -94,10 +97,10 @@ def _write_parquet(file: Path, found: Sequence[DayAudit]) -> None:
     remark(f"wrote {file}: {write_parquet(DayAudit, found, file)} rows")
 
 
-def _row(days: list[DayAudit]) -> tuple[object, ...]:
+def _commit_cells(days: list[DayAudit]) -> tuple[object, ...]:
     """Return the cells of one commit."""
     first = days[0]
-    spans = contiguous(d.day for d in days if d.day is not None)
+    spans = contiguous_ranges(d.day for d in days if d.day is not None)
     changed, before, rows = (
         sum(getattr(d, name) or 0 for d in days) for name in ("changed", "rows_before", "rows")
     )
@@ -107,34 +110,38 @@ def _row(days: list[DayAudit]) -> tuple[object, ...]:
 
 
 @click.command()
-@reporting("html", "prometheus")
+@reporting_command("html", "prometheus")
 def report() -> Output:
     """States of all days, what landed, lateness, durations, checks, runs and writes; by default
     metrics, as a table.
 
     No JVM starts.
     """
-    (lake, pipeline), is_page = opened(), click.get_current_context().params["html"] is not None
+    (lake, pipeline), is_page = (
+        opened_lake(),
+        click.get_current_context().params["html"] is not None,
+    )
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)
 
-    from backfill_assets.cli.dagster_home import instance_of, silenced
-    from backfill_assets.dagster.adapter.history import runs_of
+    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
+    from backfill_assets.dagster.adapter.history import newest_runs
 
-    with silenced(), instance_of(lake) as instance:
-        runs = runs_of(instance, lake.address)
+    with silence_dagster(), instance_of(lake) as instance:
+        runs = newest_runs(instance, lake.address)
 
     found = list(report_gauges(lake, lake_report, runs))
     every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
     section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
 
     def write_report(file: Path) -> None:
-        from backfill_assets.reports.report_page import page
+        from backfill_assets.reports.report_page import lake_page
 
         folded = replace(
             section, tables=(), folded=[replace(t, title="every metric") for t in section.tables]
         )
         write_page(
-            file, page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded)
+            file,
+            lake_page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded),
         )
 
     metrics = {"dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}}
@@ -202,14 +209,14 @@ def _delivery_gauges(delivered: Delivered) -> Iterator[Gauge]:
     late = {name: source.account.too_late for name, source in sources.items()}
     meaning = "Rows that came too late and wait for replay-late."
     yield "late_rows_in_quarantine", meaning, "source", late
-    shown, _, more_rows = kinds(delivered.quarantine)
+    shown, _, more_rows = reason_kinds(delivered.quarantine)
     reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
     yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
 
 
 def _agreement_gauges(lake: Lake, report: LakeReport) -> Iterator[Gauge]:
     """Yield the mismatches that `lake` has on record, and which controls of `report` fail."""
-    mismatches = kept_mismatches(lake)
+    mismatches = recorded_mismatches(lake)
     yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", mismatches
     broken = {c.name: int(not c.holds) for c in report.controls}
     meaning = "1 for a control that did not hold or could not be judged."
@@ -226,9 +233,9 @@ def _run_gauges(runs: "Sequence[PastRun]") -> Iterator[Gauge]:
         if run.queued_seconds is not None:
             queued.append(run.queued_seconds)
     meaning = "95th percentile of the newest runs, from start to end."
-    yield "run_p95_seconds", meaning, "", _p95(took)
+    yield "run_p95_seconds", meaning, "", _p95_by_label(took)
     meaning = "95th percentile of their time in the queue, before the start."
-    yield "run_queue_p95_seconds", meaning, "", _p95(queued)
+    yield "run_queue_p95_seconds", meaning, "", _p95_by_label(queued)
 
 
 def _write_gauges(durations: Iterable[Durations]) -> Iterator[Gauge]:
@@ -238,7 +245,7 @@ def _write_gauges(durations: Iterable[Durations]) -> Iterator[Gauge]:
         yield metric, meaning, "table", {name: getattr(d, attribute) for name, d in each.items()}
 
 
-def _p95(seconds: list[float]) -> dict[str, float | None]:
+def _p95_by_label(seconds: list[float]) -> dict[str, float | None]:
     cuts = (
         quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=20, method="inclusive")
         if seconds

@@ -12,12 +12,19 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from backfill_assets.cli.drawing import Page, PageSection, TextTable, environment, number, percent
+from backfill_assets.cli.drawing import (
+    Page,
+    PageSection,
+    TextTable,
+    number_text,
+    page_templates,
+    percent_text,
+)
 from backfill_assets.dagster.adapter.history import PastRun
-from backfill_assets.kernel.core.days import ONE_DAY, from_inclusive, ranges
+from backfill_assets.kernel.core.days import ONE_DAY, inclusive_range, ranges_text
 from backfill_assets.kernel.core.states import State
-from backfill_assets.reading.rejected import NEWEST_DAYS, kinds
-from backfill_assets.reports.lateness_command import completeness, watermarks
+from backfill_assets.reading.rejected import NEWEST_DAYS, reason_kinds
+from backfill_assets.reports.lateness_command import completeness_section, watermark_section
 from backfill_assets.reports.plots import check_figure, lateness_figures
 from backfill_assets.reports.report import Delivered, LakeReport
 from backfill_assets.reports.status import DayStatus, StatusReport
@@ -41,18 +48,18 @@ MEANINGS = {
 }
 
 
-def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
+def lake_page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Page:
     """Return the page of a lake, with `more` sections at its end."""
     sections = [
-        _days(report.status),
-        *_landed(report.delivered),
-        _lateness(report),
-        _durations(report),
-        _checks(report),
-        *_controls(report),
-        *_proofs(report),
-        _runs(report, runs),
-        _writes(report),
+        _days_section(report.status),
+        *_landed_sections(report.delivered),
+        _lateness_section(report),
+        _durations_section(report),
+        _checks_section(report),
+        *_control_sections(report),
+        *_proof_sections(report),
+        _runs_section(report, runs),
+        _writes_section(report),
         *more,
     ]
     title = "What the lake holds, and how sure that is"
@@ -62,7 +69,7 @@ def page(report: LakeReport, runs: Sequence[PastRun], *more: PageSection) -> Pag
 def _head_lines(report: LakeReport) -> list[str]:
     """Return whether the lake is right, and of which moment the report is, as sentences."""
     status, landed = report.status, report.delivered.account
-    lines = [standing(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
+    lines = [standing_sentence(report), f"Made {report.made_at:%Y-%m-%d %H:%M} UTC."]
     if status.frontier:
         lines.append(f"The frontier is {status.frontier:%Y-%m-%d %H:%M} UTC.")
         is_all_loaded = not landed.waiting and not landed.surplus
@@ -73,14 +80,14 @@ def _head_lines(report: LakeReport) -> list[str]:
     return lines
 
 
-def standing(report: LakeReport) -> str:
+def standing_sentence(report: LakeReport) -> str:
     """Return whether the lake is right, as one sentence: its days by state, of all tables, and
     broken controls."""
     if not any(report.status.tables.values()):
         return "Nothing has landed or been written yet."
     counts = Counter(map(shown_state, report.status))
     states = [state for state in MEANINGS if state not in SETTLED]
-    wrong = [f"{number(counts[state])} {state}" for state in states if counts[state]]
+    wrong = [f"{number_text(counts[state])} {state}" for state in states if counts[state]]
     broken = sum(not outcome.holds for outcome in report.controls)
     sentences = []
     if wrong:
@@ -90,7 +97,7 @@ def standing(report: LakeReport) -> str:
     return " ".join(sentences) or "Every day that can be is up to date."
 
 
-def _section(
+def _table_section(
     title: str, table: TextTable, nothing: str, lines: Sequence[str] = (), html: str = ""
 ) -> PageSection:
     """Return the section of a table, or one that says `nothing` where it has no rows."""
@@ -99,20 +106,20 @@ def _section(
     return PageSection(title, [table], lines, html=html)
 
 
-def _days(status: StatusReport) -> PageSection:
-    drawn = grid(status)
-    found, left_out = needing(status, MOST_NEEDING)
+def _days_section(status: StatusReport) -> PageSection:
+    drawn = day_grid(status)
+    found, left_out = wanting_days(status, MOST_NEEDING)
     table = TextTable(("table", "days", "state", "because"), found, "What needs a look")
     nothing = "Nothing has landed or been written yet."
     if drawn:
         nothing = "Every day that can be is up to date."
     more = []
     if left_out:
-        more.append(f"And {number(left_out)} more: `backfill-assets status` has them all.")
-    return _section("Days", table, nothing, more, drawn)
+        more.append(f"And {number_text(left_out)} more: `backfill-assets status` has them all.")
+    return _table_section("Days", table, nothing, more, drawn)
 
 
-def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str, str]], int]:
+def wanting_days(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str, str]], int]:
     """Return days that are neither fresh nor pending or will change as (table, days, state, reason
     of the first), equal neighbours joined, and the number left out. Each table has its share of
     `limit`, so that none hides others."""
@@ -123,23 +130,24 @@ def needing(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str,
             same = list(group)
             if state not in SETTLED:
                 reason = BECAUSE if state == WILL_CHANGE else same[0].reason
-                found.append((name, str(from_inclusive(same[0].day, same[-1].day)), state, reason))
+                found.append((name, str(inclusive_range(same[0].day, same[-1].day)), state, reason))
         share = limit // len(report.tables)
         shown += found[:share]
         left_out += max(0, len(found) - share)
     return shown, left_out
 
 
-def _landed(delivered: Delivered) -> Iterator[PageSection]:
+def _landed_sections(delivered: Delivered) -> Iterator[PageSection]:
     """Yield the account of all rows, per source where a lake has several."""
     for name, landed in (delivered.sources or {"": delivered}).items():
-        found = kinds(landed.quarantine)
+        found = reason_kinds(landed.quarantine)
         rows = [(count, reason) for reason, count in found.shown]
         tables = [TextTable(("rows", "in quarantine because"), rows)] if rows else []
         lines = []
         if found.more_kinds:
             lines.append(
-                f"And {number(found.more_rows)} rows for {found.more_kinds} other reasons: see "
+                f"And {number_text(found.more_rows)} rows for {found.more_kinds} other reasons: "
+                "see "
                 "`report --json`."
             )
         title = f"What landed from {name}" if name else "What landed"
@@ -149,8 +157,8 @@ def _landed(delivered: Delivered) -> Iterator[PageSection]:
 def _account_lines(landed: Delivered) -> list[str]:
     """Return where the landed rows are, and whether the account adds up, as sentences."""
     account = landed.account
-    parts = ", ".join(f"{number(rows)} {what}" for rows, what in account.parts())
-    lines = [f"{number(account.rows)} rows in {number(account.files)} files: {parts}."]
+    parts = ", ".join(f"{number_text(rows)} {what}" for rows, what in account.parts())
+    lines = [f"{number_text(account.rows)} rows in {number_text(account.files)} files: {parts}."]
     if landed.repeats.rows:
         lines.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
     if account.wrong:
@@ -163,50 +171,54 @@ def _account_lines(landed: Delivered) -> list[str]:
     return lines
 
 
-def _controls(report: LakeReport) -> Iterator[PageSection]:
+def _control_sections(report: LakeReport) -> Iterator[PageSection]:
     """Yield the newest outcome of every control that was judged; nothing where a lake has none."""
     rows = [(o.name, "holds" if o.holds else "broken", o.at, o.message) for o in report.controls]
     if rows:
         yield PageSection("Known totals", [TextTable(("control", "", "judged", "outcome"), rows)])
 
 
-def _lateness(report: LakeReport) -> PageSection:
+def _lateness_section(report: LakeReport) -> PageSection:
     late = report.lateness
     if late is None or late.overall is None:
         return PageSection(
             "Lateness", about=["No upsert is loaded, so there is nothing to measure."]
         )
     source = f" from {late.scope.source}" if late.scope.source else ""
-    share = percent(late.late / late.rows)
+    share = percent_text(late.late / late.rows)
     about = (
-        f"{share} of {number(late.rows)} upserts{source} arrived on a later day than their event's."
+        f"{share} of {number_text(late.rows)} upserts{source} arrived on a later day than their "
+        "event's."
     )
-    marks, folded = watermarks(late), completeness(late).tables if late.completeness else ()
+    marks, folded = (
+        watermark_section(late),
+        completeness_section(late).tables if late.completeness else (),
+    )
     lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
     return PageSection(
         "Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded
     )
 
 
-def _durations(report: LakeReport) -> PageSection:
+def _durations_section(report: LakeReport) -> PageSection:
     columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
     rows = []
     for d in report.durations:
         seconds = (d.median_s, d.p95_s, d.greatest_s, d.seconds_per_day)
         rows.append((d.table, d.writes, *(f"{s:.2f} s" for s in seconds)))
     line = "A write is one commit of one table, whatever number of days it holds."
-    return _section(
+    return _table_section(
         "Durations", TextTable(columns, rows), "No write of this lake was measured.", [line]
     )
 
 
-def _checks(report: LakeReport) -> PageSection:
+def _checks_section(report: LakeReport) -> PageSection:
     """Return per table and check how many written days pass, and the days that do not."""
     rows = []
     for history in report.checks:
         if history.days:
             passed = history.days - len(history.found)
-            days = ranges([finding.day for finding in history.found], MOST_RANGES)
+            days = ranges_text([finding.day for finding in history.found], MOST_RANGES)
             counts = (passed, history.warned, history.failed)
             rows.append((history.table, history.check, *counts, days))
     columns = ("table", "check", "pass", "warn", "fail", "days that do not pass")
@@ -214,11 +226,11 @@ def _checks(report: LakeReport) -> PageSection:
         columns, rows, "written days, judged again by their receipts under the gates of today"
     )
     figure = check_figure(report.checks)
-    section = _section("Checks", table, "No day is written that a check could judge.")
+    section = _table_section("Checks", table, "No day is written that a check could judge.")
     return replace(section, figures=[figure] if figure else [])
 
 
-def _proofs(report: LakeReport) -> Iterator[PageSection]:
+def _proof_sections(report: LakeReport) -> Iterator[PageSection]:
     """Yield the days that were computed again, per table and newest first, where there are any."""
     if not report.proofs:
         return
@@ -237,13 +249,13 @@ def _proofs(report: LakeReport) -> Iterator[PageSection]:
     )
 
 
-def _runs(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
+def _runs_section(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
     rows = []
     for r in runs[:MOST_RUNS]:
-        made = (_tables_of_run(r, report), r.reason, r.status, _took(r.seconds))
+        made = (_tables_of_run(r, report), r.reason, r.status, _seconds_text(r.seconds))
         rows.append((r.began, r.days or "", *made, r.cause or "–", r.run_id[:8]))
     columns = ("began", "days", "tables", "why", "ended", "took", "cause", "run")
-    return _section(
+    return _table_section(
         "Runs",
         TextTable(columns, rows, "the newest runs"),
         "Dagster remembers no run on this lake.",
@@ -257,33 +269,36 @@ def _tables_of_run(run: PastRun, report: LakeReport) -> str:
     return ", ".join(run.tables) or "–"
 
 
-def _writes(report: LakeReport) -> PageSection:
+def _writes_section(report: LakeReport) -> PageSection:
     rows = []
     for w in report.writes[:MOST_WRITES]:
-        days = f"{from_inclusive(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
+        days = f"{inclusive_range(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
         table = f"{w.table} v{w.version}"
-        rows.append((w.at, table, days, w.rows, w.reason, w.note, _took(w.seconds), w.run_id[:8]))
+        rows.append(
+            (w.at, table, days, w.rows, w.reason, w.note, _seconds_text(w.seconds), w.run_id[:8])
+        )
     more = (
-        f"The newest {len(rows)} of {number(len(report.writes))}; `backfill-assets report --json` "
+        f"The newest {len(rows)} of {number_text(len(report.writes))}; `backfill-assets report "
+        "--json` "
         "has them all."
     )
     columns = ("committed", "table", "days", "rows", "why", "note", "took", "run")
     lines = [more] if len(report.writes) > len(rows) else []
-    return _section(
+    return _table_section(
         "Writes", TextTable(columns, rows, "the newest writes"), "Nothing was written yet.", lines
     )
 
 
-def _took(seconds: float | None) -> str:
+def _seconds_text(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.1f} s"
 
 
-def grid(report: StatusReport) -> str:
+def day_grid(report: StatusReport) -> str:
     """Return the grid as HTML, with a legend that counts each state; empty where the lake has no
     days."""
     lines = zip(*report.tables.values(), strict=True)
     months = [
-        (month, [strip(column) for column in zip(*group, strict=True)])
+        (month, [month_strip(column) for column in zip(*group, strict=True)])
         for month, group in groupby(lines, lambda line: f"{line[0].day:%Y-%m}")
     ]
     if not months:
@@ -291,16 +306,18 @@ def grid(report: StatusReport) -> str:
     counts = Counter(map(shown_state, report))
     legend = [(state, f"{meaning} ({counts[state]:,})") for state, meaning in MEANINGS.items()]
     return (
-        environment()
+        page_templates()
         .get_template("grid.html.j2")
         .render(tables=report.tables, months=months, legend=legend)
     )
 
 
-def strip(days: Sequence[DayStatus]) -> Markup:
+def month_strip(days: Sequence[DayStatus]) -> Markup:
     """Return the days of one month of one table as SVG; its label says the same in words."""
     counted = ", ".join(f"{n} {state}" for state, n in Counter(map(shown_state, days)).items())
-    drawn = Markup("").join(_rectangle(list(group)) for _, group in groupby(days, shown_state))
+    drawn = Markup("").join(
+        _state_rectangle(list(group)) for _, group in groupby(days, shown_state)
+    )
     return Markup(
         '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
         '<rect class="gaps" width="{w}" height="{h}"/></svg>'
@@ -312,12 +329,12 @@ def shown_state(day: DayStatus) -> str:
     return WILL_CHANGE if day.will_change else day.state.value
 
 
-def _rectangle(days: Sequence[DayStatus]) -> Markup:
+def _state_rectangle(days: Sequence[DayStatus]) -> Markup:
     """Draw days of one state as one rectangle; its title names the days and their rows."""
     first, last = days[0], days[-1]
     state = f"{first.state.value}, {WILL_CHANGE}" if first.will_change else first.state.value
-    rows = number(sum(d.rows or 0 for d in days))
-    title = f"{from_inclusive(first.day, last.day)}: {state}, {rows} rows"
+    rows = number_text(sum(d.rows or 0 for d in days))
+    title = f"{inclusive_range(first.day, last.day)}: {state}, {rows} rows"
     x = (first.day.day - 1) * DAY_PX
     width = ((last.day - first.day) // ONE_DAY + 1) * DAY_PX - GAP_PX
     drawn = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')

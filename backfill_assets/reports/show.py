@@ -13,14 +13,20 @@ from typing import Any
 
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads
-from backfill_assets.kernel.core.days import contiguous, cut_has_passed, cut_of, is_mature, ranges
+from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, has_input_kind
+from backfill_assets.kernel.core.days import (
+    contiguous_ranges,
+    cut_has_passed,
+    cut_of,
+    is_mature,
+    ranges_text,
+)
 from backfill_assets.kernel.core.digests import is_required
-from backfill_assets.kernel.core.downstream import following
+from backfill_assets.kernel.core.downstream import stale_after_rebuild
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.needs import first_unready, needed_days
+from backfill_assets.kernel.core.needs import first_unready_input, needed_days
 from backfill_assets.kernel.core.ownership import BY
-from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, target_of
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, restored_version
 from backfill_assets.kernel.core.receipts import KEPT, Built, Receipt
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
@@ -33,7 +39,7 @@ from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.rejected import refused_rows
 
 
-def brief(states: States, table: str, day: date, state: State) -> str:
+def brief_reason(states: States, table: str, day: date, state: State) -> str:
     """Return one short reason; empty for a fresh day."""
     reasons: dict[State, Callable[[States, str, date], str]] = {
         State.MISSING: _why_missing,
@@ -48,17 +54,17 @@ def brief(states: States, table: str, day: date, state: State) -> str:
     return "put back by a rollback" if state is State.HELD else ""
 
 
-def in_full(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
+def full_reasons(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
     """Return every known reason for the day's state; `receipt` is the newest that names the day."""
     state = states.of(table, day)
-    reasons = [r for r in (brief(states, table, day, state),) if r]
+    reasons = [r for r in (brief_reason(states, table, day, state),) if r]
     if receipt is None:
         return tuple(reasons)
     if state is State.HELD:
-        reasons += _of_rollback(table, day, receipt)
+        reasons += _rollback_reasons(table, day, receipt)
     if state is State.STALE:
         for wanted in states.digests.inputs_of(table, day):
-            reasons += _newer(states, wanted, day, receipt)
+            reasons += _newer_inputs(states, wanted, day, receipt)
         reasons += _time_passed(states, table, day, receipt)
     return tuple(reasons)
 
@@ -77,15 +83,15 @@ def _time_passed(states: States, table: str, day: date, receipt: Receipt) -> Ite
         yield "its label has become mature since"
 
 
-def _of_rollback(table: str, day: date, receipt: Receipt) -> Iterator[str]:
+def _rollback_reasons(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     """Name the version, person and plan of the rollback, and the command that ends the hold."""
     hold = Hold({table: (day,)}, receipt.tags.get(PLAN_TAG, ""), receipt.tags.get(CHUNK_TAG, ""))
     by = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
-    yield f"{hold.rollback}{by} gave it what it held at version {target_of(receipt, day)}"
+    yield f"{hold.rollback}{by} gave it what it held at version {restored_version(receipt, day)}"
     yield f"nothing makes it again until `{hold.release}`"
 
 
-def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
+def _newer_inputs(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
     """Name input days that were written after the versions in the receipt."""
     days = input_days(states, wanted, day)
     view, read = states.view.table(wanted.table), receipt.inputs.get(wanted.table)
@@ -93,11 +99,12 @@ def _newer(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterat
         written = [d for d in days if d in view.latest]
         if newer := [d for d in written if view.latest[d].version > read]:
             yield (
-                f"{wanted.table} {ranges(newer)} was written after version {read}, from which this "
+                f"{wanted.table} {ranges_text(newer)} was written after version {read}, from "
+                "which this "
                 "day was made"
             )
     if foreign := [d for d in days if d in view.foreign]:
-        yield f"{wanted.table} {ranges(foreign)} was touched by a commit that is not ours"
+        yield f"{wanted.table} {ranges_text(foreign)} was touched by a commit that is not ours"
 
 
 def _why_missing(states: States, table: str, day: date) -> str:
@@ -129,7 +136,7 @@ def _why_stale(states: States, table: str, day: date) -> str:
     receipt = states.latest(table, day)
     if states.contracts[table].is_landed and receipt is not None:
         return _why_load_is_stale(states, table, day, receipt.version)
-    if reads(states.contracts[table].inputs, InputKind.ARRIVALS):
+    if has_input_kind(states.contracts[table].inputs, InputKind.ARRIVALS):
         return "deliveries for it were loaded or taken back since"
     return "its inputs changed since"
 
@@ -186,12 +193,12 @@ def _why_incomplete(states: States, table: str, day: date) -> str:
     days_of: dict[str, list[date]] = {}
     for name, input_day in (*states.absent(table, day), *states.lacking(table, day)):
         days_of.setdefault(name, []).append(input_day)
-    listed = "; ".join(f"{name} {ranges(days)}" for name, days in days_of.items())
+    listed = "; ".join(f"{name} {ranges_text(days)}" for name, days in days_of.items())
     known = listed or "they exist now, or an input is incomplete itself"
     return f"input days are missing, or made without a column that is read: {known}"
 
 
-def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
+def rollback_holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
     """Group held days (per table) by their rollback. Reads only the commits that hold them."""
     of_plans: dict[tuple[str, str], dict[str, list[date]]] = {}
     of_tables: list[Hold] = []
@@ -205,7 +212,7 @@ def holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[H
                 of_plans.setdefault(key, {}).setdefault(table, []).extend(dates)
             else:
                 alone += dates
-        of_tables += [Hold({table: tuple(span)}) for span in contiguous(alone)]
+        of_tables += [Hold({table: tuple(span)}) for span in contiguous_ranges(alone)]
     planned = []
     for (plan, chunk), days_of in of_plans.items():
         sorted_days = {table: tuple(sorted(dates)) for table, dates in days_of.items()}
@@ -292,9 +299,9 @@ class DayReport:
         return values | {"receipt": history[0] if history else None}
 
 
-def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
-    """Return the report of a day; raises BackfillError as `find` does."""
-    contract = find(lake, pipeline, table, day)
+def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
+    """Return the report of a day; raises BackfillError as `find_contract` does."""
+    contract = find_contract(lake, pipeline, table, day)
     known = readable_with(lake, pipeline, [table])
     states = known.states(read_view(lake, known.contracts))
     commits = [c for c in lake.store.commits(table) if c.names(day)]
@@ -305,19 +312,19 @@ def show(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayReport:
         table,
         day,
         states.of(table, day),
-        in_full(states, table, day, history[0].receipt if history else None),
-        tuple(_inputs(states, contract, day)),
+        full_reasons(states, table, day, history[0].receipt if history else None),
+        tuple(_input_days(states, contract, day)),
         history,
     )
     if contract.is_landed:
         files = tuple(_landed_parts(lake, contract, day))
         return replace(found, files=files, quarantine=refused_rows(lake, contract.source, day))
     needed = needed_days(states)
-    changing = following(states, needed)
+    changing = stale_after_rebuild(states, needed)
     if day not in changing[table]:
         return found
     made_again = {name: days | changing[name] for name, days in needed.items()}
-    first = first_unready(states, table, day, made_again, {})
+    first = first_unready_input(states, table, day, made_again, {})
     return replace(found, will_change=True, changes_after=" ".join(map(str, first or ())))
 
 
@@ -332,7 +339,7 @@ def _landed_parts(lake: Lake, contract: Contract, day: date) -> Iterator[LandedP
             )
 
 
-def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
+def find_contract(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
     """Return the contract of a table; raises BackfillError for an unknown table or a day before the
     first."""
     contract = pipeline.contract(table, "There is nothing to show")
@@ -344,7 +351,7 @@ def find(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Contract:
     return contract
 
 
-def _inputs(states: States, contract: Contract, day: date) -> list[InputDay]:
+def _input_days(states: States, contract: Contract, day: date) -> list[InputDay]:
     frontier = states.frontier(contract.name)
     required_of: dict[tuple[str, date], bool] = {}
     for wanted in states.digests.inputs_of(contract.name, day):

@@ -17,30 +17,30 @@ from backfill_assets.engines.loss import failing_alone
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, from_inclusive, ranges
-from backfill_assets.kernel.core.downstream import will_change
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range, ranges_text
+from backfill_assets.kernel.core.downstream import stale_after_needed
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView
-from backfill_assets.kernel.tables.data_files import columns, refuse_altered_version
+from backfill_assets.kernel.tables.data_files import column_type_names, refuse_altered_version
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import unfinished
+from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.claims import Hold, days_of_active_plans
 from backfill_assets.reading.fitness import irreproducible_days
-from backfill_assets.reading.readable import Unread, readable
+from backfill_assets.reading.readable import Unread, readable_tables
 from backfill_assets.reading.rejected import ledgers_of
-from backfill_assets.reports.show import brief, holds, in_full
+from backfill_assets.reports.show import brief_reason, full_reasons, rollback_holds
 
 STUCK = "cannot be written: "  # the prefix of changes that only a new table can follow
 
 
 @dataclass(frozen=True)
-class InCell:
-    """The text of a column in a cell of `status`, which holds one day or several of equal
+class CellColumn:
+    """The text of a column in a cell of `lake_status`, which holds one day or several of equal
     states."""
 
     title: str  # as the line below the table names it
@@ -48,15 +48,15 @@ class InCell:
     text: Callable[[Sequence[Any]], str]
 
 
-def _span(versions: Sequence[int]) -> str:
+def _version_span(versions: Sequence[int]) -> str:
     return "v" + "..".join(map(str, sorted({min(versions), max(versions)})))
 
 
 @dataclass(frozen=True)
 class DayStatus:
-    """One day of one table: a row of `status` and of `system.days`. A field added here, with its
-    value in `day_rows`, is a column of both, of `--json`, and with `InCell` of the terminal's
-    table."""
+    """One day of one table: a row of `lake_status` and of `system.days`. A field added here, with
+    its value in `day_rows`, is a column of both, of `--json`, and with `CellColumn` of the
+    terminal's table."""
 
     table: Annotated[str, "the table"]
     day: Annotated[date, "the day, by the table's day column"]
@@ -66,12 +66,12 @@ class DayStatus:
     rows: Annotated[
         int | None,
         "rows by the newest receipt; NULL without one",
-        InCell("the rows", lambda n: f"{sum(n):,}"),
+        CellColumn("the rows", lambda n: f"{sum(n):,}"),
     ] = None
     version: Annotated[
         int | None,
         "the table's version that wrote the day; NULL without a receipt",
-        InCell("the table's version (v) that wrote them", _span),
+        CellColumn("the table's version (v) that wrote them", _version_span),
     ] = None
     reason: Annotated[str, "why it is in that state; empty where it is fresh"] = ""
     # Input days that made it stale, with `why`; no column of `system.days`.
@@ -149,17 +149,17 @@ class StatusReport:
 
 
 @cache
-def in_cells() -> Mapping[str, InCell]:
-    """Return the columns that a cell of `status` shows beside the state, by name."""
+def cell_columns() -> Mapping[str, CellColumn]:
+    """Return the columns that a cell of `lake_status` shows beside the state, by name."""
     found = {}
     for name, hint in get_type_hints(DayStatus, include_extras=True).items():
         for note in get_args(hint):
-            if isinstance(note, InCell):
+            if isinstance(note, CellColumn):
                 found[name] = note
     return found
 
 
-def status(
+def lake_status(
     lake: Lake, pipeline: Pipeline, days: DayRange | None = None, why: bool = False
 ) -> StatusReport:
     """Return the states of `days`, by default from the lake's first day to the last that a receipt
@@ -168,8 +168,8 @@ def status(
     With `why`, also read the receipts of stale days and name the input days that were written
     since. Tables that cannot be read have no days, and are `unread`.
     """
-    known, unread = readable(lake, pipeline)
-    found = status_of(lake, known.states(read_view(lake, known.contracts)), days, why)
+    known, unread = readable_tables(lake, pipeline)
+    found = status_of_states(lake, known.states(read_view(lake, known.contracts)), days, why)
     return with_unread(found, unread)
 
 
@@ -179,10 +179,10 @@ def with_unread(found: StatusReport, unread: Unread) -> StatusReport:
     return replace(found, unread=told, wrong=(*told.values(), *found.wrong))
 
 
-def status_of(
+def status_of_states(
     lake: Lake, states: States, days: DayRange | None = None, why: bool = False
 ) -> StatusReport:
-    """Return `status` of a lake with known states."""
+    """Return `lake_status` of a lake with known states."""
     view, frontiers = states.view, states.frontiers
     wanted = days or known_days(view)
     tables = day_rows(lake, states, wanted or (), why)
@@ -197,7 +197,7 @@ def status_of(
         tables=tables,
         columns=_changes_of_outdated(lake, states, tables),
         frontiers={name: frontiers.of_source[table] for name, table in sources},
-        holds=holds(lake, states, _days_in_state(tables, State.HELD)),
+        holds=rollback_holds(lake, states, _days_in_state(tables, State.HELD)),
         needed={table: days - planned.get(table, set()) for table, days in needed.items()},
         planned=planned,
         wrong=tuple(_damage_lines(lake, states)),
@@ -219,7 +219,7 @@ def _changes_of_outdated(
     for name, outdated in _days_in_state(tables, State.OUTDATED).items():
         if outdated:
             contract = states.contracts[name]
-            written = columns(lake, name, contract.day_column)
+            written = column_type_names(lake, name, contract.day_column)
             if found := column_changes(contract, written):
                 changes[name] = found
     return changes
@@ -227,25 +227,25 @@ def _changes_of_outdated(
 
 def _damage_lines(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line per damage for a person to mend."""
-    yield from _raised(states)
-    yield from map(str, unfinished(lake))
+    yield from _raised_start(states)
+    yield from map(str, unfinished_switches(lake))
     yield from (line for _, line in irreproducible_days(states.view))
-    yield from _altered(lake, states)
+    yield from _altered_tables(lake, states)
 
 
 def day_rows(
     lake: Lake, states: States, days: Collection[date], why: bool = False
 ) -> dict[str, tuple[DayStatus, ...]]:
-    """Return these days of every table, by table; `why` as for `status`."""
-    changing = will_change(states)
+    """Return these days of every table, by table; `why` as for `lake_status`."""
+    changing = stale_after_needed(states)
 
     def row(table: str, day: date) -> DayStatus:
         state, receipt = states.of(table, day), states.latest(table, day)
-        reason = brief(states, table, day, state)
+        reason = brief_reason(states, table, day, state)
         culprits: tuple[str, ...] = ()
         if why and receipt is not None and state is State.STALE:
             whole = lake.store.receipt(table, receipt.version)
-            culprits = tuple(r for r in in_full(states, table, day, whole) if r != reason)
+            culprits = tuple(r for r in full_reasons(states, table, day, whole) if r != reason)
         rows = None if receipt is None else receipt.entry.rows
         version = None if receipt is None else receipt.version
         return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
@@ -253,17 +253,17 @@ def day_rows(
     return {name: tuple(row(name, d) for d in days) for name in states.contracts}
 
 
-def _raised(states: States) -> Iterator[str]:
+def _raised_start(states: States) -> Iterator[str]:
     """Yield a line where `start_date` lies after days that tables hold."""
     if early := states.before_start():
         yield (
-            f"start_date {states.view.start} lies after {ranges(early)}, which tables hold: "
+            f"start_date {states.view.start} lies after {ranges_text(early)}, which tables hold: "
             "readers see these days as "
             f"they were, and every load is refused until start_date is {early[0]} again"
         )
 
 
-def _altered(lake: Lake, states: States) -> Iterator[str]:
+def _altered_tables(lake: Lake, states: States) -> Iterator[str]:
     """Yield a line for each table or ledger with altered data files. One `stat` per live file."""
     contracts, known = states.contracts.values(), states.view.tables
     for contract in (*contracts, *ledgers_of(contracts)):
@@ -276,7 +276,7 @@ def altered_text(lake: Lake, contract: Contract, version: int | None = None) -> 
     """Return which data files of a version (None: the newest) are gone or altered, and the remedy;
     empty if none is.
 
-    Also empty if the log cannot be opened, which `inspection.inspect` reports.
+    Also empty if the log cannot be opened, which `inspection.inspect_table` reports.
     """
     try:
         with failing_alone(f"the table {contract.name}"):
@@ -297,7 +297,7 @@ def known_days(view: LakeView) -> DayRange | None:
         named.update(day for day in source.landed if view.is_due(day))
         named.update(source.arrivals)
     last = max(named, default=view.start - ONE_DAY)
-    return None if last < view.start else from_inclusive(view.start, last)
+    return None if last < view.start else inclusive_range(view.start, last)
 
 
 def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, ...]:
@@ -312,14 +312,14 @@ def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, .
         kind = known.get(column.name, column.type)
         if kind == column.type:
             continue
-        if _widens(column, kind):
+        if _is_widening(column, kind):
             other_types.append(f"widens {column.name} from {kind} to {column.type}")
         else:
             other_types.append(f"{STUCK}{column.name} is {kind}, not {column.type}")
     return (*gets, *loses, *other_types)
 
 
-def _widens(column: Column, known: str) -> bool:
+def _is_widening(column: Column, known: str) -> bool:
     with suppress(ValueError):  # a type that no contract has
         return column.kind.holds(read_type(known))
     return False

@@ -16,30 +16,30 @@ import click
 from backfill_assets.cli.common import (
     DAY,
     days_options,
-    opened,
+    errors_as_usage,
+    opened_lake,
     say_why_readers_wait,
     statuses_of_candidates,
     target_option,
-    usage,
 )
-from backfill_assets.cli.drawing import draw_table, number, say, text_of
-from backfill_assets.cli.output import Output, Part, reporting
+from backfill_assets.cli.drawing import cell_text, draw_table, number_text, say
+from backfill_assets.cli.output import Output, Part, reporting_command
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, inclusive_range
 from backfill_assets.kernel.core.ledgers import ARRIVALS
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.receipts import SPREAD, Built, DayEntry, Receipt
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.attention import left_for_a_person
-from backfill_assets.reading.claims import Hold, held_back
+from backfill_assets.reading.attention import lines_for_a_person
+from backfill_assets.reading.claims import Hold, holding_plans
 from backfill_assets.reading.readable import without_tables
-from backfill_assets.reading.rejected import Unusable, kinds, unusable
-from backfill_assets.reports.show import DayReport, DayWrite, InputDay, LandedPart, find
-from backfill_assets.reports.show import show as day_report
-from backfill_assets.reports.status import STUCK, DayStatus, StatusReport, in_cells
-from backfill_assets.reports.status import status as report_of
+from backfill_assets.reading.rejected import Unusable, reason_kinds, unusable_rows
+from backfill_assets.reports.show import DayReport, DayWrite, InputDay, LandedPart, find_contract
+from backfill_assets.reports.show import report_of_day as day_report
+from backfill_assets.reports.status import STUCK, DayStatus, StatusReport, cell_columns
+from backfill_assets.reports.status import lake_status as report_of
 
 GRID_DAYS = 45  # more rows than a screen has: days of equal states share a row
 FOLLOWS = "*"  # behind the state of a day that will change
@@ -64,16 +64,16 @@ MOST_FILES = 10
     "table is unreadable.",
 )
 @target_option
-@reporting()
+@reporting_command()
 def status(days: DayRange | None, **flags: bool) -> Output:
     """States, rows and versions of all days and tables. Reads receipts only: no JVM starts."""
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     if days and days.start < lake.settings.start_date:
         raise click.UsageError(
             f"{days.start} lies before the lake's first day, {lake.settings.start_date}."
         )
     report = report_of(lake, pipeline, days, flags["why"])
-    unused = unusable(lake, read_rows=False)
+    unused = unusable_rows(lake, read_rows=False)
     needs_a_person = _lines_for_a_person(lake, pipeline, report, unused)
     candidates = statuses_of_candidates(lake)
     readers_wait = say_why_readers_wait(lake)
@@ -92,7 +92,7 @@ def status(days: DayRange | None, **flags: bool) -> Output:
     lines = [_declared_totals(unused)]
     lines += [f"needs a person: {line}" for line in needs_a_person]
     lines += map(str, [unused, *candidates])
-    drawn: Part = partial(_draw, report, flags["stale"] or flags["why"])
+    drawn: Part = partial(_draw_report, report, flags["stale"] or flags["why"])
     is_wanting = bool(report.unread) or any(report.is_wanting(day) for day in report)
     return Output(document, [drawn, *filter(None, lines)], flags["check"] and is_wanting)
 
@@ -103,8 +103,8 @@ def _lines_for_a_person(
     """Return what waits for a person, a line each: damage, files that contradict their manifests,
     idle plans, alarms of sensors."""
     lines = {*report.wrong, *unused.contradicted}
-    lines.update(holding.line for holding in held_back(lake))
-    lines.update(left_for_a_person(lake, without_tables(pipeline, report.unread)))
+    lines.update(holding.line for holding in holding_plans(lake))
+    lines.update(lines_for_a_person(lake, without_tables(pipeline, report.unread)))
     return sorted(lines)
 
 
@@ -112,11 +112,11 @@ def _declared_totals(unused: Unusable) -> str:
     """Return how many files are what their manifests declare; empty where no manifest does."""
     if not unused.as_declared:
         return ""
-    count = number(unused.as_declared)
+    count = number_text(unused.as_declared)
     return f"declared totals: {count} file(s) are as their manifests declare"
 
 
-def _draw(report: StatusReport, stale: bool) -> None:
+def _draw_report(report: StatusReport, stale: bool) -> None:
     if report.days is None:
         say(
             "Nothing has landed or been written yet. `backfill-assets scan` looks at the landing "
@@ -134,7 +134,9 @@ def _draw(report: StatusReport, stale: bool) -> None:
 
 def _draw_hold(hold: Hold) -> None:
     """Draw the days that a rollback put back, and the command that releases them."""
-    held = "; ".join(f"{name} {text_of(contiguous(days))}" for name, days in hold.days.items())
+    held = "; ".join(
+        f"{name} {cell_text(contiguous_ranges(days))}" for name, days in hold.days.items()
+    )
     say(f"held by {hold.rollback}: {held}", 2)
     if hold.plan:
         click.echo(f"look:  backfill-assets plan show {hold.plan}")
@@ -153,18 +155,18 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
         lines = list(group)
         first, last = lines[0][0].day, lines[-1][0].day
         span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
-        rows.append([span, *map(_cell, zip(*lines, strict=True))])
+        rows.append([span, *map(_cell_text, zip(*lines, strict=True))])
     draw_table(["day", *report.tables], rows)
-    *titles, last_title = ["the state", *(shown.title for shown in in_cells().values())]
+    *titles, last_title = ["the state", *(shown.title for shown in cell_columns().values())]
     say(f"A cell is {', '.join(titles)} and {last_title}.")
 
 
-def _cell(days: Sequence[DayStatus]) -> str:
+def _cell_text(days: Sequence[DayStatus]) -> str:
     """Return the state of the days of one cell, with a star where they will change, and the texts
     of columns."""
     first = days[0]
     texts = [f"{first.state.value}{FOLLOWS}" if first.will_change else first.state.value]
-    for name, shown in in_cells().items():
+    for name, shown in cell_columns().items():
         values = [getattr(day, name) for day in days]
         known = [value for value in values if value is not None]
         if known:
@@ -275,7 +277,7 @@ def _say_reasons(lines: Iterable[tuple[str, str, date]]) -> None:
     for table, reason, day in lines:
         days[table, reason].append(day)
     for (table, reason), found in days.items():
-        say(f"{table} {text_of(contiguous(found))}: {reason}", 2)
+        say(f"{table} {cell_text(contiguous_ranges(found))}: {reason}", 2)
 
 
 def _draw_commands(
@@ -294,7 +296,7 @@ def _draw_commands(
     if not days:
         return False
     tables = "" if all_tables else f" --tables {','.join(named)}"
-    for span in contiguous({*from_inclusive(min(days), max(days))} - held):
+    for span in contiguous_ranges({*inclusive_range(min(days), max(days))} - held):
         if inside := [d for d in span if d in days]:
             click.echo(
                 f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}"
@@ -306,19 +308,19 @@ def _draw_commands(
 @click.argument("table")
 @click.argument("day", type=DAY)
 @target_option
-@reporting()
+@reporting_command()
 def show(table: str, day: date) -> Output:
     """Receipt, inputs, landed files, quarantine and history of DAY (YYYY-MM-DD) of TABLE."""
-    lake, pipeline = opened()
-    with usage():
-        find(lake, pipeline, table, day)
+    lake, pipeline = opened_lake()
+    with errors_as_usage():
+        find_contract(lake, pipeline, table, day)
     report = day_report(lake, pipeline, table, day)
     return Output(report, [partial(_draw_day, report)])
 
 
 def _draw_day(report: DayReport) -> None:
     click.echo(f"{report.table} {report.day}: {report.state.value}")
-    for name, text in (*_receipt(report), *_inputs(report), *_landed(report)):
+    for name, text in (*_receipt_facts(report), *_input_facts(report), *_landed_facts(report)):
         if text:
             say(f"  {name:9s} {text}", SHOW_HANG)
     if len(report.history) > 1:
@@ -334,7 +336,7 @@ def _write_cells(write: DayWrite, day: date) -> tuple[object, ...]:
     return *made, receipt.reason, receipt.run_id[:8], receipt.note
 
 
-def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
+def _receipt_facts(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield why the day is in its state, and the facts of its newest receipt, by name."""
     yield from (("because", reason) for reason in report.reasons)
     if report.will_change:
@@ -347,8 +349,8 @@ def _receipt(report: DayReport) -> Iterator[tuple[str, str]]:
 def _facts_of_write(write: DayWrite, day: date) -> Iterator[tuple[str, str]]:
     """Yield the facts of the receipt of a write of `day`, by name; empty ones are not shown."""
     receipt, entry = write.receipt, write.receipt.days[day]
-    when = f"{text_of(write.at)} as version {write.version}"
-    yield "rows", f"{number(entry.rows)}, built {entry.built.value}"
+    when = f"{cell_text(write.at)} as version {write.version}"
+    yield "rows", f"{number_text(entry.rows)}, built {entry.built.value}"
     yield "content", f"fingerprint {entry.fingerprint}"
     yield "written", f"{when}, with {len(receipt.days)} day(s)"
     yield "reason", f"{receipt.reason}: {receipt.note}" if receipt.note else receipt.reason
@@ -373,37 +375,37 @@ def _inputs_read(receipt: Receipt, entry: DayEntry) -> str:
     return "landed files"
 
 
-def _inputs(report: DayReport) -> Iterator[tuple[str, str]]:
+def _input_facts(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield one line per table and state: the days and the sum of their rows."""
     grouped: dict[tuple[str, str, bool], list[InputDay]] = defaultdict(list)
     for input_day in report.inputs:
         grouped[input_day.table, input_day.state.value, input_day.required].append(input_day)
     for (table, state, required), days in sorted(grouped.items()):
-        rows = number(sum(d.rows or 0 for d in days))
-        spans = text_of(contiguous(d.day for d in days))
+        rows = number_text(sum(d.rows or 0 for d in days))
+        spans = cell_text(contiguous_ranges(d.day for d in days))
         yield "from", f"{table} {spans}: {state}, {rows} rows{'' if required else ', not required'}"
 
 
-def _landed(report: DayReport) -> Iterator[tuple[str, str]]:
+def _landed_facts(report: DayReport) -> Iterator[tuple[str, str]]:
     """Yield the first landed files, and the most frequent reasons of quarantine."""
     for part in report.files[:MOST_FILES]:
         yield "file", _landed_part(part)
     if rest := report.files[MOST_FILES:]:
-        rows = number(sum(part.rows for part in rest))
-        yield "file", f"and {number(len(rest))} more with {rows} rows: see --json"
-    found = kinds(report.quarantine)
-    yield from (("refused", f"{number(count)} x {reason}") for reason, count in found.shown)
+        rows = number_text(sum(part.rows for part in rest))
+        yield "file", f"and {number_text(len(rest))} more with {rows} rows: see --json"
+    found = reason_kinds(report.quarantine)
+    yield from (("refused", f"{number_text(count)} x {reason}") for reason, count in found.shown)
     if found.more_kinds:
-        more_rows = number(found.more_rows)
+        more_rows = number_text(found.more_rows)
         yield "refused", f"{more_rows} for {found.more_kinds} other reasons: see --json"
 
 
 def _landed_part(part: LandedPart) -> str:
     """Return what a landed file holds of the day, in words."""
     withdrawn = " (withdrawn)" if part.withdrawn else ""
-    text = f"{part.path}{withdrawn}: {number(part.rows)} rows of the day"
+    text = f"{part.path}{withdrawn}: {number_text(part.rows)} rows of the day"
     if part.bad_rows:
-        text += f", {number(part.bad_rows)} of them unusable"
+        text += f", {number_text(part.bad_rows)} of them unusable"
     if part.as_declared:
         text += ", as its manifest declares"
     return text

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from backfill_assets.reading.check_history import checked_days
 from backfill_assets.reading.system_tables import CheckedDay, LakeLook, SystemTable
-from backfill_assets.reading.writes import DayAudit, TableWrite, audit, writes
+from backfill_assets.reading.writes import DayAudit, TableWrite, day_audits, table_writes
 from backfill_assets.reports.lateness import read_lateness
 from backfill_assets.reports.status import DayStatus, day_rows, known_days
 
@@ -46,27 +46,27 @@ class TableRun:
     rows: Annotated[int, "rows of these days"]
 
 
-def _days(look: LakeLook) -> Iterator[DayStatus]:
+def _day_statuses(look: LakeLook) -> Iterator[DayStatus]:
     days = known_days(look.states.view)
     return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
 
 
-def _writes(look: LakeLook) -> Iterator[TableWrite]:
-    return (w for w in writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
+def _table_writes(look: LakeLook) -> Iterator[TableWrite]:
+    return (w for w in table_writes(look.lake, look.pipeline) if look.holds(w.table, w.version))
 
 
 def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
-    return (w for w in audit(look.lake, look.pipeline) if look.holds(w.table, w.version))
+    return (w for w in day_audits(look.lake, look.pipeline) if look.holds(w.table, w.version))
 
 
-def _lateness(look: LakeLook) -> Iterator[LateRows]:
+def _late_rows(look: LakeLook) -> Iterator[LateRows]:
     for source in look.states.view.sources.values():
         if source.loaded_version >= 0:
             for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
                 yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
 
 
-def _runs(look: LakeLook) -> Iterator[TableRun]:
+def _table_runs(look: LakeLook) -> Iterator[TableRun]:
     runs: dict[str, list[DayAudit]] = defaultdict(list)
     for write in _day_writes(look):
         if write.run_id:
@@ -88,8 +88,8 @@ def checked_gates(look: LakeLook) -> Iterator[CheckedDay]:
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
 
 
-DAYS = SystemTable(DayStatus, _days)
-WRITES = SystemTable(TableWrite, _writes)
+DAYS = SystemTable(DayStatus, _day_statuses)
+WRITES = SystemTable(TableWrite, _table_writes)
 DAY_WRITES = SystemTable(DayAudit, _day_writes)
-LATENESS = SystemTable(LateRows, _lateness)
-RUNS = SystemTable(TableRun, _runs)
+LATENESS = SystemTable(LateRows, _late_rows)
+RUNS = SystemTable(TableRun, _table_runs)

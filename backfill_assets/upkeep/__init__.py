@@ -24,6 +24,6 @@ ROOM = Room(
     settings="upkeep.settings:UpkeepSettings",
     dagster="upkeep.in_dagster:definitions",
     offers={
-        "inspect_log": "upkeep.inspection:inspect",
+        "inspect_log": "upkeep.inspection:inspect_table",
     },
 )

@@ -18,44 +18,44 @@ from backfill_assets.cli.findings import (
     Check,
     Diagnosis,
     Level,
-    broken,
+    error_finding,
     finding_of,
-    fine,
     first_names,
-    odd,
+    good_finding,
     run_checks,
+    warning_finding,
 )
 from backfill_assets.engines.cache import delta_coordinate, present_jars
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.loss import failing_alone
-from backfill_assets.engines.processes import environments_of
+from backfill_assets.engines.processes import program_environments
 from backfill_assets.engines.server import engine_named, server_status
-from backfill_assets.intake.forgotten import doubts
-from backfill_assets.intake.landed_changes import Comparison, compared, delivered_by
+from backfill_assets.intake.forgotten import erasure_doubts
+from backfill_assets.intake.landed_changes import Comparison, current_comparison, deliveries_name
 from backfill_assets.intake.landings import is_in_bucket
 from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord
 from backfill_assets.intake.listing import Listing
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.engines import THEIRS
 from backfill_assets.kernel.core.errors import (
     BackfillError,
-    refuse_unknown,
-    section_of,
-    telling_source,
-    unwritten,
+    errors_of_source,
+    never_written_error,
+    refuse_unknown_names,
+    source_section,
 )
-from backfill_assets.kernel.core.rooms import resolve, rooms
-from backfill_assets.kernel.core.texts import plain, scrub
+from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
+from backfill_assets.kernel.core.texts import printable_text, scrub_secrets
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake, refuse_unwritable
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.tables.versions import newest
+from backfill_assets.kernel.tables.versions import newest_version
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Table, pipeline_of
-from backfill_assets.reading.account import Account, accounts
-from backfill_assets.reading.rejected import ledgers_of, undeclared
+from backfill_assets.reading.account import Account, accounts_by_table
+from backfill_assets.reading.rejected import ledgers_of, undeclared_tables
 from backfill_assets.upkeep.doctor_engine import examine_engine
 from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 
@@ -68,7 +68,7 @@ PAGES = (
 ACCEPT = 'or say `backfill-assets landing accept --note "why"`'
 
 
-def doctor(
+def examine_everything(
     root: Path,
     tables_of: Callable[[LakeSettings], Sequence[Table]],
     deep: bool = False,
@@ -90,7 +90,7 @@ def doctor(
     findings = run_checks([*_engine_checks(lake, tables), *_lake_checks(lake, tables, sharing)])
     findings += _examine_tables(lake, contracts, deep)
     findings += run_checks([("snapshots", partial(examine_snapshots, lake))])
-    return findings if has_errors(findings) else [*findings, fine("Dagster's pages", PAGES)]
+    return findings if has_errors(findings) else [*findings, good_finding("Dagster's pages", PAGES)]
 
 
 def _engine_checks(lake: Lake, tables: Sequence[Table]) -> Sequence[tuple[str, Check]]:
@@ -107,35 +107,38 @@ def _engine_checks(lake: Lake, tables: Sequence[Table]) -> Sequence[tuple[str, C
 def _lake_checks(
     lake: Lake, tables: Sequence[Table], sharing: Callable[[Lake], Iterable[Diagnosis]]
 ) -> list[tuple[str, Check]]:
-    """The checks of `lake` besides those of its tables' logs, files and rows; `sharing` as `doctor`
-    takes it."""
+    """The checks of `lake` besides those of its tables' logs, files and rows; `sharing` as
+    `examine_everything` takes it."""
     checks: list[tuple[str, Check]] = [
-        ("lake.toml", lambda: [fine("lake.toml", f"valid, from {lake.settings.start_date}")]),
-        ("the lake", partial(_rights, lake)),
+        (
+            "lake.toml",
+            lambda: [good_finding("lake.toml", f"valid, from {lake.settings.start_date}")],
+        ),
+        ("the lake", partial(_examine_rights, lake)),
         *_checks_of_rooms(lake, tables),
-        ("the lake's log", partial(_newest_lake_version, lake)),
-        ("the engine", partial(_server, lake)),
-        ("Dagster's home", partial(_dagster_home, lake)),
+        ("the lake's log", partial(_examine_lake_log, lake)),
+        ("the engine", partial(_examine_server, lake)),
+        ("Dagster's home", partial(_examine_dagster_home, lake)),
         ("Dagster's home", partial(sharing, lake)),
         ("Dagster's daemon", examine_daemons),
-        ("declared columns", partial(_compiled, tables)),
+        ("declared columns", partial(_compiled_columns, tables)),
     ]
-    checks += [("the landing folder", partial(_landing, one)) for one in lake.by_source()]
+    checks += [("the landing folder", partial(_examine_landing, one)) for one in lake.by_source()]
     return checks
 
 
 def _examine_tables(lake: Lake, contracts: Sequence[Contract], deep: bool) -> list[Diagnosis]:
     """The findings about the tables, and about the ledger where no table is broken: sums over
     broken tables would mislead."""
-    findings = verify(lake, contracts, VerifyRequest(rows=deep, deep=deep))
+    findings = verify_tables(lake, contracts, VerifyRequest(rows=deep, deep=deep))
     findings += run_checks(
         [
-            ("the tables", partial(_undeclared, lake, contracts)),
-            ("forgotten entities", partial(_forgotten, lake)),
+            ("the tables", partial(_undeclared_tables, lake, contracts)),
+            ("forgotten entities", partial(_unknown_erasures, lake)),
         ]
     )
     if not has_errors(findings):
-        findings += run_checks([("the ledger", partial(_sums, lake, contracts))])
+        findings += run_checks([("the ledger", partial(_examine_sums, lake, contracts))])
     return findings
 
 
@@ -144,65 +147,70 @@ def has_errors(findings: Iterable[Diagnosis]) -> bool:
     return any(finding.level is Level.ERROR for finding in findings)
 
 
-def _java() -> Iterator[Diagnosis]:
+def _examine_java() -> Iterator[Diagnosis]:
     java = find_java()
-    yield fine("Java", f"version {java.version} from {java.source}")
+    yield good_finding("Java", f"version {java.version} from {java.source}")
 
 
-def _jars() -> Iterator[Diagnosis]:
+def _examine_jars() -> Iterator[Diagnosis]:
     if jars := present_jars():
-        yield fine("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
+        yield good_finding("Delta's jars", f"{len(jars)} in the cache ({delta_coordinate()})")
     else:
-        yield odd(
+        yield warning_finding(
             "Delta's jars",
             "not fetched yet",
             "The first start fetches them: let it reach the network once",
         )
 
 
-JAVA_CHECKS: Sequence[tuple[str, Check]] = (("Java", _java), ("Delta's jars", _jars))
+JAVA_CHECKS: Sequence[tuple[str, Check]] = (
+    ("Java", _examine_java),
+    ("Delta's jars", _examine_jars),
+)
 
 
 def _checks_of_rooms(lake: Lake, tables: Sequence[Table]) -> Iterator[tuple[str, Check]]:
-    for room in rooms():
+    for room in installed_rooms():
         for looked_at, check in room.doctor.items():
-            yield looked_at, partial(resolve(check), lake, tables)
+            yield looked_at, partial(resolve_reference(check), lake, tables)
 
 
-def _server(lake: Lake) -> Iterator[Diagnosis]:
+def _examine_server(lake: Lake) -> Iterator[Diagnosis]:
     engine = LakeSession(lake).engine
     name = "the engine's server"
     if not engine.has_server:
-        yield fine("the engine", f"{scrub(engine.engine)}, not ours to look at")
+        yield good_finding("the engine", f"{scrub_secrets(engine.engine)}, not ours to look at")
     elif (status := server_status(lake.root)) is None:
-        yield fine(name, "not running; it starts at the first use")
+        yield good_finding(name, "not running; it starts at the first use")
     else:
-        yield fine(name, str(status))
+        yield good_finding(name, str(status))
 
 
-def _rights(lake: Lake) -> Iterator[Diagnosis]:
+def _examine_rights(lake: Lake) -> Iterator[Diagnosis]:
     try:
         refuse_unwritable(lake)
     except BackfillError as error:
-        yield odd(error.object, f"{error.culprit}: commands that write are refused", error.fix)
+        yield warning_finding(
+            error.object, f"{error.culprit}: commands that write are refused", error.fix
+        )
 
 
-def _newest_lake_version(lake: Lake) -> Iterator[Diagnosis]:
+def _examine_lake_log(lake: Lake) -> Iterator[Diagnosis]:
     """The newest lake version, and the tables of which readers do not see the newest commit."""
     name = "the lake's log"
-    entry = newest(lake)
+    entry = newest_version(lake)
     if entry is None:
-        yield fine(name, "no lake version yet: readers see each table at its newest commit")
+        yield good_finding(name, "no lake version yet: readers see each table at its newest commit")
         return
     seen = f"readers see lake version {entry.number} of {entry.at:%Y-%m-%d %H:%M} UTC"
     behind = sorted(t for t, v in entry.tables.items() if lake.store.head(t) > v)
     if behind:
         tables = ", ".join(behind)
         seen += f"; newer commits of {tables} wait for the end of a run, publication or rollback"
-    yield fine(name, seen)
+    yield good_finding(name, seen)
 
 
-def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
+def _examine_dagster_home(lake: Lake) -> Iterator[Diagnosis]:
     """The event storage that $DAGSTER_HOME names, else the lake's own home; one that names a
     database is left alone."""
     named = os.environ.get("DAGSTER_HOME")
@@ -220,7 +228,7 @@ def _dagster_home(lake: Lake) -> Iterator[Diagnosis]:
 
 
 def examine_daemons(
-    environments: Callable[[str], Iterable[tuple[int, Mapping[str, str]]]] = environments_of,
+    environments: Callable[[str], Iterable[tuple[int, Mapping[str, str]]]] = program_environments,
 ) -> Iterator[Diagnosis]:
     """Whether the daemons of $DAGSTER_HOME that this user runs on this machine keep backfills while
     the code server is away. Nothing is said of daemons elsewhere."""
@@ -231,7 +239,7 @@ def examine_daemons(
         daemon_home = os.path.realpath(environ.get("DAGSTER_HOME", ""))
         is_of_home = daemon_home == os.path.realpath(home)
         if is_of_home and not environ.get(KEEPS_BACKFILLS):
-            yield odd(
+            yield warning_finding(
                 f"Dagster's daemon, process {pid}",
                 "a code server that is away for a moment ends every backfill that was asked for "
                 "in the browser",
@@ -240,7 +248,7 @@ def examine_daemons(
             )
 
 
-def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
+def _compiled_columns(tables: Sequence[Table]) -> Iterator[Diagnosis]:
     """Each declared column once, with all tables in which it is the same: both truths have the same
     features."""
     tables_of: dict[tuple[str, str], list[str]] = {}
@@ -248,14 +256,14 @@ def _compiled(tables: Sequence[Table]) -> Iterator[Diagnosis]:
         for column, sql in table.compiled.items():
             tables_of.setdefault((column, sql), []).append(table.name)
     for (column, sql), names in tables_of.items():
-        yield fine(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
+        yield good_finding(f"{' and '.join(names)}.{column}", f"compiled to {sql}")
 
 
-def _landing(lake: Lake) -> Iterator[Diagnosis]:
+def _examine_landing(lake: Lake) -> Iterator[Diagnosis]:
     """The landing folder of a lake's source: is it there, and does it still hold what was
     loaded?"""
-    with failing_alone(delivered_by(lake)), telling_source(lake.source):
-        comparison, listing, records = compared(LakeSession(lake))
+    with failing_alone(deliveries_name(lake)), errors_of_source(lake.source):
+        comparison, listing, records = current_comparison(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
     if listing.root_missing:
         yield _absent_landing(lake, name)
@@ -265,18 +273,20 @@ def _landing(lake: Lake) -> Iterator[Diagnosis]:
     if listing.refused:
         paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
         what = f"{len(listing.refused)} file(s) are not read: {paths}"
-        yield odd(name, what, "Rename or remove them")
+        yield warning_finding(name, what, "Rename or remove them")
     found = f"{len(listing.files)} file(s)"
     if comparison.fresh:
         found += f", {len(comparison.fresh)} wait for the next scan or load"
-    yield fine(name, found)
+    yield good_finding(name, found)
 
 
 def _absent_landing(lake: Lake, name: str) -> Diagnosis:
     """The finding about the landing `name` where nothing lies."""
-    advice = f"Make it, or correct {section_of(lake.source)} files in lake.toml"
+    advice = f"Make it, or correct {source_section(lake.source)} files in lake.toml"
     is_far = is_in_bucket(lake.settings.source, lake.root)
-    return odd(name, "no object lies there" if is_far else "its folder does not exist", advice)
+    return warning_finding(
+        name, "no object lies there" if is_far else "its folder does not exist", advice
+    )
 
 
 def _changed_files(name: str, comparison: Comparison, listing: Listing) -> Iterator[Diagnosis]:
@@ -291,8 +301,8 @@ def _changed_files(name: str, comparison: Comparison, listing: Listing) -> Itera
     )
     for word, changed, advice in found:
         if changed:
-            paths = first_names(plain(r.path) for r in changed)
-            yield broken(
+            paths = first_names(printable_text(r.path) for r in changed)
+            yield error_finding(
                 name, f"{len(changed)} file(s) {word} since they were loaded: {paths}", advice
             )
 
@@ -302,35 +312,37 @@ def _disputed_files(name: str, records: Iterable[FileRecord]) -> Iterator[Diagno
     loaded = [r for r in records if not r.withdrawn]
     disputed = [r for r in loaded if r.contradicted]
     if disputed:
-        paths = first_names(f"{plain(r.path)} ({plain(r.contradicted)})" for r in disputed)
+        paths = first_names(
+            f"{printable_text(r.path)} ({printable_text(r.contradicted)})" for r in disputed
+        )
         what = f"{len(disputed)} loaded file(s) are not what their manifests declare: {paths}"
-        yield broken(name, what, f"Correct the manifest, {ACCEPT}")
+        yield error_finding(name, what, f"Correct the manifest, {ACCEPT}")
 
 
-def _undeclared(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+def _undeclared_tables(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Name the tables that only this check and `forget`, which refuses beside them, see."""
-    if found := undeclared(lake, contracts):
+    if found := undeclared_tables(lake, contracts):
         what = (
             f"the pipeline lacks {', '.join(found)}: nothing rebuilds or verifies them, and "
             "`forget` refuses"
         )
-        yield odd(
+        yield warning_finding(
             "the tables", what, f"Declare them again, or move their folders out of {lake.tables}"
         )
 
 
-def _forgotten(lake: Lake) -> Iterator[Diagnosis]:
+def _unknown_erasures(lake: Lake) -> Iterator[Diagnosis]:
     """Name what keeps loads from telling rows of forgotten entities."""
-    for why in doubts(lake):
+    for why in erasure_doubts(lake):
         fix = 'Say which column it is now: `backfill-assets forget --renamed OLD=NEW --note "why"`'
-        yield broken("forgotten entities", f"{why}: nothing is loaded", fix)
+        yield error_finding("forgotten entities", f"{why}: nothing is loaded", fix)
 
 
-def _sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
+def _examine_sums(lake: Lake, contracts: Sequence[Contract]) -> Iterator[Diagnosis]:
     """Compare the rows of the landed files with the rows that the loads counted, per source and
     day."""
     view = read_view(lake, contracts)
-    for landed, account in accounts(lake, view).items():
+    for landed, account in accounts_by_table(lake, view).items():
         name = f"the ledger of {landed}" if view.source(landed).name else "the ledger"
         if account.wrong:
             yield _wrong_days(name, account.wrong)
@@ -345,7 +357,7 @@ def _sum_of_rows(name: str, account: Account) -> Diagnosis:
     for rows, what in account.parts():
         sign = "less " if rows < 0 else ""
         parts.append(f"{sign}{abs(rows)} {what}")
-    return fine(name, f"{account.rows} landed rows: {', '.join(parts)}")
+    return good_finding(name, f"{account.rows} landed rows: {', '.join(parts)}")
 
 
 def _wrong_days(name: str, wrong: Mapping[date, int]) -> Diagnosis:
@@ -354,9 +366,10 @@ def _wrong_days(name: str, wrong: Mapping[date, int]) -> Diagnosis:
     first, last = min(wrong), max(wrong)
     rows = wrong[first]
     what = "landed and are nowhere" if rows > 0 else "more than landed"
-    return broken(
+    return error_finding(
         name,
-        f"{len(wrong)} loaded day(s) do not add up ({first_names(contiguous(wrong))}); {first}: "
+        f"{len(wrong)} loaded day(s) do not add up ({first_names(contiguous_ranges(wrong))}); "
+        f"{first}: "
         f"{abs(rows)} row(s) {what}",
         f"Run `backfill-assets scan`, then `backfill-assets backfill --force --from {first} "
         f"--to {last}`",
@@ -373,7 +386,9 @@ class VerifyRequest:
     deep: bool = False  # also the bytes of earlier versions and of snapshots
 
 
-def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) -> list[Diagnosis]:
+def verify_tables(
+    lake: Lake, contracts: Sequence[Contract], request: VerifyRequest
+) -> list[Diagnosis]:
     """Return every finding about the tables, good ones included; a damaged table hides no other.
     Changes nothing.
 
@@ -381,10 +396,12 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
     was written.
     """
     known = {c.name: c for c in (*contracts, *ledgers_of(contracts))}
-    refuse_unknown("table", request.tables, known, "Nothing was verified")
+    refuse_unknown_names("table", request.tables, known, "Nothing was verified")
     chosen = [known[name] for name in request.tables] or list(known.values())
-    if request.days is not None and not any(map(partial(_holds, lake, request.days), chosen)):
-        raise unwritten("the verification", "Nothing was verified")
+    if request.days is not None and not any(
+        map(partial(_has_receipts, lake, request.days), chosen)
+    ):
+        raise never_written_error("the verification", "Nothing was verified")
     landed = {c.source: c.name for c in contracts if c.is_landed}
     checks = list[tuple[str, Check]]()
     for contract in chosen:
@@ -394,14 +411,14 @@ def verify(lake: Lake, contracts: Sequence[Contract], request: VerifyRequest) ->
     if request.rows:
         receipted = [c for c in chosen if c.columns not in (ARRIVALS.columns, FILES.columns)]
         for contract in receipted:
-            check_rows = partial(_rows, lake, contract, request.days)
+            check_rows = partial(_examine_contents, lake, contract, request.days)
             checks.append((f"the contents of {contract.name}", check_rows))
     if request.deep:
         checks.append(("snapshots", partial(examine_snapshots, lake, True)))
     return run_checks(checks)
 
 
-def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
+def _has_receipts(lake: Lake, days: Collection[date], contract: Contract) -> bool:
     """Whether a table has receipts of some of the days; also if its log is damaged, which is a
     finding."""
     try:
@@ -410,7 +427,9 @@ def _holds(lake: Lake, days: Collection[date], contract: Contract) -> bool:
         return True
 
 
-def _rows(lake: Lake, contract: Contract, days: Collection[date] | None) -> Iterator[Diagnosis]:
+def _examine_contents(
+    lake: Lake, contract: Contract, days: Collection[date] | None
+) -> Iterator[Diagnosis]:
     try:
         view = lake.store.view(contract.name, contract.day_column)
     except BackfillError:  # its log is damaged, which is a finding already

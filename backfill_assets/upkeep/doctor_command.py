@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.common import (
+    command_provenance,
     days_options,
     json_and_lake,
     lake_root,
-    names_of,
-    opened,
-    provenance,
+    opened_lake,
+    split_names,
 )
 from backfill_assets.cli.drawing import STYLES, say
-from backfill_assets.cli.output import Output, answer, reporting
+from backfill_assets.cli.output import Output, reporting_command, write_answer
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets.reading.rejected import ledgers_of
@@ -41,17 +41,17 @@ HANG = 6  # characters: the level and a space
 @click.option(
     "--deep", is_flag=True, help="Also all that `verify --deep` reads: every row and byte."
 )
-@reporting()
+@reporting_command()
 def doctor(deep: bool) -> Output:
     """Look at Java, server, settings, landing, logs, files and receipts. Changes nothing. Exit code
     1 if one is odd."""
     from backfill_assets.cli.dagster_home import examine_sharing
-    from backfill_assets.upkeep.doctor import doctor as examine
+    from backfill_assets.upkeep.doctor import examine_everything as examine
 
     root = lake_root()
     findings = examine(root, tables_at(root), deep, examine_sharing)
     odd = any(d.level.value != "ok" for d in findings)
-    return Output({"lake": root, "findings": findings}, [partial(_draw, findings)], odd)
+    return Output({"lake": root, "findings": findings}, [partial(_draw_findings, findings)], odd)
 
 
 @click.command()
@@ -60,41 +60,43 @@ def doctor(deep: bool) -> Output:
 @click.option(
     "--deep", is_flag=True, help="Also the bytes of files that only a rollback or a snapshot needs."
 )
-@reporting()
+@reporting_command()
 def verify(days: DayRange | None, tables: str | None, deep: bool) -> Output:
     """Hold every log, file and row against the receipts, by a second reader; shows only what is
     wrong, with the way back. Changes nothing and needs no JVM. Exit code 1 if anything is wrong.
     """
     from backfill_assets.upkeep.doctor import VerifyRequest
-    from backfill_assets.upkeep.doctor import verify as examine
+    from backfill_assets.upkeep.doctor import verify_tables as examine
 
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     request = VerifyRequest(
-        names_of(tables) or (), None if days is None else frozenset(days), deep=deep
+        split_names(tables) or (), None if days is None else frozenset(days), deep=deep
     )
     findings = examine(lake, pipeline.contracts, request)
     wrong = [d for d in findings if d.level.value != "ok"]
     outcome = f"{len(wrong)} found something" if wrong else "all is well"
     counted = f"{len(findings)} checks, {outcome}"
     return Output(
-        {"lake": lake.address, "findings": findings}, [partial(_draw, wrong), counted], bool(wrong)
+        {"lake": lake.address, "findings": findings},
+        [partial(_draw_findings, wrong), counted],
+        bool(wrong),
     )
 
 
-def _draw(findings: "Sequence[Diagnosis]") -> None:
+def _draw_findings(findings: "Sequence[Diagnosis]") -> None:
     for diagnosis in findings:
         click.echo(
             click.style(f"{diagnosis.level.value:5s}", **STYLES[diagnosis.level.value]), nl=False
         )
         say(f" {diagnosis.object}: {diagnosis.what}", HANG, first=HANG - 1)
         if diagnosis.advice:  # on one line: it holds commands to copy
-            click.echo(f"{' ' * HANG}{plain(diagnosis.advice)}")
+            click.echo(f"{' ' * HANG}{printable_text(diagnosis.advice)}")
 
 
 @click.command()
 @click.argument("table", default="")
 @click.option("--yes", is_flag=True, help="Do it. Without it, what would be done is shown.")
-@reporting()
+@reporting_command()
 def mend(table: str, yes: bool) -> Output:
     """Mend the log of TABLE: a torn newest commit or checkpoint is set aside, and data files that a
     ledger (files, arrivals) has lost are taken out. `doctor` says where it is needed; `catch-up`
@@ -102,7 +104,7 @@ def mend(table: str, yes: bool) -> Output:
 
     Exit code 1 where nothing is wrong that it mends; then nothing is done.
     """
-    lake, pipeline = opened()
+    lake, pipeline = opened_lake()
     late = (too_late_contract(c) for c in pipeline.contracts if c.is_landed)
     ledgers = {c.name: c for c in (*ledgers_of(pipeline.contracts), *late)}
     if not table:
@@ -112,9 +114,9 @@ def mend(table: str, yes: bool) -> Output:
         )
     contract = ledgers.get(table) or pipeline.contract(table, "Nothing was done")
     if yes:
-        damage = inspection.mend(lake, contract, provenance())
+        damage = inspection.mend_table(lake, contract, command_provenance())
     else:
-        damage = inspection.damage(lake, contract)
+        damage = inspection.mendable_damage(lake, contract)
     document = {
         "done": yes,
         "table": table,
@@ -127,7 +129,7 @@ def mend(table: str, yes: bool) -> Output:
 
 def _is_damaged(lake: "Lake", contract: "Contract") -> bool:
     try:
-        inspection.damage(lake, contract)
+        inspection.mendable_damage(lake, contract)
     except BackfillError:
         return False
     return True
@@ -147,13 +149,13 @@ def maintain(named: str, yes: bool) -> None:
     No row of any table changes, snapshots keep their files, and an unfinished plan keeps what it
     needs.
     """
-    from backfill_assets.upkeep.maintain import maintain as do
+    from backfill_assets.upkeep.maintain import maintain_tables as do
 
-    lake, pipeline = opened()
-    tables = names_of(named) or []
+    lake, pipeline = opened_lake()
+    tables = split_names(named) or []
     found = do(lake, pipeline, tables, act=yes)
     lines = found.lines() or ["Nothing can go."]
     lines.append(f"Every version since {found.since:%Y-%m-%d %H:%M} UTC keeps its files.")
     if found.lines() and not yes:
         lines.append("Nothing was done. `backfill-assets maintain --yes` does it.")
-    answer(found, lines)
+    write_answer(found, lines)

@@ -6,15 +6,15 @@ Not here: the other checks (`doctor`), and proving that nothing differs (`compar
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from backfill_assets.cli.findings import Diagnosis, broken, fine
+from backfill_assets.cli.findings import Diagnosis, error_finding, good_finding
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import (
+    identity_version,
     server_engine,
-    version_of,
 )
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import Engine, advice, culprit
-from backfill_assets.kernel.core.unsteady import keys_of
+from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
+from backfill_assets.kernel.core.unsteady import identifying_columns
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
 
@@ -30,15 +30,15 @@ def examine_engine(lake: Lake, tables: Sequence[Table]) -> Iterator[Diagnosis]:
     session = LakeSession(lake)
     settings = session.engine
     engine = server_engine(settings)
-    version = version_of(engine.identity(settings))
+    version = identity_version(engine.identity(settings))
     engine.refuse(settings)
     text = f"{version}, memory {settings.memory}, cores {settings.cores or 'all'}"
     text += ", open to this machine's users" if settings.open_port else ", in a private network"
-    yield fine(engine.name, text)
-    yield from _differences(session, engine, tables)
+    yield good_finding(engine.name, text)
+    yield from _differing_expressions(session, engine, tables)
 
 
-def _differences(
+def _differing_expressions(
     session: LakeSession, engine: Engine, tables: Sequence[Table]
 ) -> Iterator[Diagnosis]:
     """Yield what is declared, or written as SQL, and known to differ; else how to prove that
@@ -49,12 +49,14 @@ def _differences(
         types = {c.name.lower(): str(c.type) for contract in inputs for c in contract.columns}
         for path in _sql_files(table):
             text = path.read_text(encoding="utf-8")
-            found[f"the table {table.name}"] = engine.differences(text, types, keys_of(inputs))
+            found[f"the table {table.name}"] = engine.differences(
+                text, types, identifying_columns(inputs)
+            )
     differing = {where: names for where, names in found.items() if names}
     for where, names in differing.items():
-        yield broken(where, culprit(names, engine), advice(names))
+        yield error_finding(where, differences_culprit(names, engine), differences_advice(names))
     if not differing:
-        yield fine("the second engine", PROOF)
+        yield good_finding("the second engine", PROOF)
 
 
 def _input_contracts(table: Table, tables: Sequence[Table]) -> list[Contract]:

@@ -8,10 +8,16 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 
-from backfill_assets.cli.findings import Diagnosis, broken, fine, first_names, odd
+from backfill_assets.cli.findings import (
+    Diagnosis,
+    error_finding,
+    first_names,
+    good_finding,
+    warning_finding,
+)
 from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import SCHEME
 from backfill_assets.kernel.core.receipts import DayEntry
@@ -20,10 +26,10 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_readable
 from backfill_assets.kernel.write.derived import load_command
 from backfill_assets.reading.fitness import differing_days
-from backfill_assets.reading.kept_files import DAY_IN_NAME, fault_of
-from backfill_assets.reading.kept_snapshots import find_snapshot, place_of, snapshot_names
+from backfill_assets.reading.kept_files import DAY_IN_NAME, file_fault
+from backfill_assets.reading.kept_snapshots import find_snapshot, place_of_files, snapshot_names
 from backfill_assets.reading.whole import snapshots_of
-from backfill_assets.upkeep.inspection import Inspection, inspect, is_mended
+from backfill_assets.upkeep.inspection import Inspection, inspect_table, is_mended
 
 RESTORE = "Restore it from a backup, or move the table's folder away and rebuild the table"
 FOLLOW = (
@@ -46,14 +52,14 @@ def examine_table(
     A torn or gapped log ends the check, as nothing else can be known.
     """
     name = f"the table {contract.name}"
-    report = inspect(lake, contract, read, deep)
-    damage = list(_damage(lake, contract, report, landed))
+    report = inspect_table(lake, contract, read, deep)
+    damage = list(_table_damage(lake, contract, report, landed))
     yield from damage
     if not damage:
         yield _whole_table(name, report)
     if report.lost:
         unnamed = f"{report.lost} data file(s), {report.lost_bytes} bytes, belong to no version"
-        yield fine(
+        yield good_finding(
             name,
             f"{unnamed}: left by a write that was stopped, or of one that runs; nothing reads them",
         )
@@ -61,44 +67,48 @@ def examine_table(
 
 def _whole_table(name: str, report: Inspection) -> Diagnosis:
     if not report.commits:
-        return fine(name, "it does not exist yet")
+        return good_finding(name, "it does not exist yet")
     figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
-    return fine(name, f"{figures}: log whole, files there, receipts equal contents")
+    return good_finding(name, f"{figures}: log whole, files there, receipts equal contents")
 
 
-def _damage(lake: Lake, contract: Contract, report: Inspection, landed: str) -> Iterator[Diagnosis]:
-    yield from _damage_of_log(contract, report)
+def _table_damage(
+    lake: Lake, contract: Contract, report: Inspection, landed: str
+) -> Iterator[Diagnosis]:
+    yield from _log_damage(contract, report)
     is_readable = not (report.lacking or report.torn or report.ended)
     if not is_readable or not report.commits:
         return
     view = lake.store.view(contract.name, contract.day_column)
-    yield from _foreign(f"the table {contract.name}", contract, report, view, landed)
-    yield from _damage_of_files(contract, report)
-    yield from _receipts(f"the table {contract.name}", contract, report, view)
+    yield from _foreign_commits(f"the table {contract.name}", contract, report, view, landed)
+    yield from _file_damage(contract, report)
+    yield from _differing_row_counts(f"the table {contract.name}", contract, report, view)
 
 
-def _damage_of_log(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+def _log_damage(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
-    yield from _damage_of_versions(name, mend, report)
+    yield from _version_damage(name, mend, report)
     yield from _false_contents(name, report)
     if report.checkpoints_torn:
         what = (
             "a checkpoint of its log is torn or holds other bytes than were written (a power cut "
             "does that)"
         )
-        yield broken(
+        yield error_finding(
             name, what, f"Set it aside with {mend}: every commit is kept, and nothing is lost"
         )
 
 
-def _damage_of_versions(name: str, mend: str, report: Inspection) -> Iterator[Diagnosis]:
+def _version_damage(name: str, mend: str, report: Inspection) -> Iterator[Diagnosis]:
     """The versions of the log of the table `name` that `report` finds lacking or torn; `mend` is
     the command that sets one aside."""
     if report.lacking:
-        yield broken(name, f"its log lacks version(s) {first_names(report.lacking)}", RESTORE)
+        yield error_finding(
+            name, f"its log lacks version(s) {first_names(report.lacking)}", RESTORE
+        )
     if report.ended:
         what = f"version(s) {first_names(report.ended)}, the newest of its log, are gone"
-        yield broken(
+        yield error_finding(
             name,
             what,
             f"Restore them from a backup, or run {mend}, then `backfill-assets catch-up`",
@@ -109,7 +119,7 @@ def _damage_of_versions(name: str, mend: str, report: Inspection) -> Iterator[Di
         if version == newest:
             what += " (the newest: a power cut does that)"
             advice = f"Set it aside with {mend}, then run `backfill-assets catch-up`"
-        yield broken(name, what, advice)
+        yield error_finding(name, what, advice)
 
 
 def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
@@ -124,21 +134,21 @@ def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
             "Restore these files of its log from a backup; until then nothing proves who wrote "
             "these days, and why"
         )
-        yield broken(name, what, advice)
+        yield error_finding(name, what, advice)
     elif report.false_states:
         what = (
             f"{len(report.false_states)} kept state(s) of its log are not what its commits say; "
             "readers take them"
         )
         remove = f"rm {' '.join(map(shlex.quote, report.false_states))}"
-        yield broken(
+        yield error_finding(
             name,
             what,
             f"Delete them, they are only copies, then look at `status` again: `{remove}`",
         )
 
 
-def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+def _file_damage(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
     name = f"the table {contract.name}"
     damaged = {
         "of its newest version are gone": report.absent,
@@ -148,13 +158,15 @@ def _damage_of_files(contract: Contract, report: Inspection) -> Iterator[Diagnos
     advice = _way_back(contract, [file for files in damaged.values() for file in files])
     for what, files in damaged.items():
         if files:
-            yield broken(name, f"{len(files)} data file(s) {what}: {first_names(files)}", advice)
+            yield error_finding(
+                name, f"{len(files)} data file(s) {what}: {first_names(files)}", advice
+            )
     if before := report.flipped_before:
         text = (
             f"{len(before)} data file(s) of earlier versions hold other bytes than were written: "
             f"{first_names(before)}"
         )
-        yield broken(
+        yield error_finding(
             name,
             text,
             "Restore them from a backup; else a rollback to these versions brings other rows",
@@ -177,7 +189,7 @@ def _way_back(contract: Contract, files: Iterable[str]) -> str:
     )
 
 
-def _foreign(
+def _foreign_commits(
     name: str, contract: Contract, report: Inspection, view: TableView, landed: str
 ) -> Iterator[Diagnosis]:
     """Commits of other programs whose changes still stand; a day that we wrote again since is
@@ -186,7 +198,7 @@ def _foreign(
         return
     what = f"version(s) {first_names(report.foreign)} changed data and are not ours"
     if contract.columns == FILES.columns:
-        yield odd(
+        yield warning_finding(
             name, f"{what}: not read, what we wrote counts", "Keep other programs from writing here"
         )
         return
@@ -198,11 +210,11 @@ def _foreign(
     else:
         span = f"--from {min(days)} --to {max(days)} --tables {contract.name}"
         advice = f"These days show as stale: `backfill-assets backfill {span}`"
-    what = f"{what} ({first_names(contiguous(days))})"
-    yield odd(name, what, f"{advice}, and keep other programs from writing here")
+    what = f"{what} ({first_names(contiguous_ranges(days))})"
+    yield warning_finding(name, what, f"{advice}, and keep other programs from writing here")
 
 
-def _receipts(
+def _differing_row_counts(
     name: str, contract: Contract, report: Inspection, view: TableView
 ) -> Iterator[Diagnosis]:
     """Compare the rows per day in the log's statistics with the receipts; only for tables
@@ -210,7 +222,7 @@ def _receipts(
     counted = report.day_rows
     if counted is None:
         if contract.is_by_day:
-            yield odd(
+            yield warning_finding(
                 name, "its log does not say how many rows a day has", "Use `backfill-assets verify`"
             )
         return
@@ -219,12 +231,12 @@ def _receipts(
     wrong = [d for d in days if counted.get(d, 0) != receipts.get(d, 0)]
     if wrong:
         first = wrong[0]
-        yield broken(
+        yield error_finding(
             name,
             f"{len(wrong)} day(s) hold other row counts than their receipts "
-            f"({first_names(contiguous(wrong))}); "
+            f"({first_names(contiguous_ranges(wrong))}); "
             f"{first}: {counted.get(first, 0)} rows, receipt {receipts.get(first, 'none')}",
-            _rebuild(contract, f"--from {first} --to {wrong[-1]} "),
+            _rebuild_advice(contract, f"--from {first} --to {wrong[-1]} "),
         )
 
 
@@ -237,7 +249,7 @@ def examine_rows(
     name = f"the contents of {contract.name}"
     profiles, unread = audit_readable(lake, contract, days)
     if unread and not contract.is_by_day:
-        return broken(
+        return error_finding(
             name,
             f"files of it are gone or cannot be read, nothing was compared: {first_names(unread)}",
             RESTORE,
@@ -249,10 +261,10 @@ def examine_rows(
     undated = None if contract.external else profiles.get(None)  # rows of others may have no day
     faults = _faults_of_rows(differing, undated.rows if undated else 0, unread)
     if not faults:
-        return fine(name, _equal_rows(receipts.values()))
+        return good_finding(name, _equal_rows(receipts.values()))
     wrong = sorted({*map(str, differing), *unread})
     span = f"--from {wrong[0]} --to {wrong[-1]} " if wrong else ""
-    return broken(name, "; ".join(faults), _rebuild(contract, span))
+    return error_finding(name, "; ".join(faults), _rebuild_advice(contract, span))
 
 
 def _faults_of_rows(differing: Sequence[date], undated: int, unread: Sequence[str]) -> list[str]:
@@ -260,7 +272,7 @@ def _faults_of_rows(differing: Sequence[date], undated: int, unread: Sequence[st
     rows without a day, days that cannot be read."""
     faults = list[str]()
     if differing:
-        days = first_names(contiguous(differing))
+        days = first_names(contiguous_ranges(differing))
         faults.append(f"{len(differing)} day(s) differ from their receipts: {days}")
     if undated:
         faults.append(f"{undated} row(s) have no day")
@@ -278,7 +290,7 @@ def _equal_rows(entries: Collection[DayEntry]) -> str:
     return text
 
 
-def _rebuild(contract: Contract, span: str) -> str:
+def _rebuild_advice(contract: Contract, span: str) -> str:
     """What makes days of a table right again; `span`: the options that name them."""
     if contract.external:
         return FOLLOW
@@ -295,7 +307,7 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
     # A `create` that runs or was stopped, or a `drop` that was stopped.
     if leftovers := snapshots_of(lake.place).leftovers():
         what, drop = first_names(leftovers), f"`backfill-assets snapshot drop {leftovers[0]} --yes`"
-        yield fine(
+        yield good_finding(
             "snapshots", f"left by a stopped command: {what}; where none runs, {drop} lets it go"
         )
 
@@ -305,17 +317,17 @@ def _examine_snapshot(lake: Lake, name: str, deep: bool) -> Diagnosis:
     try:
         snapshot = find_snapshot(lake, name)
     except BackfillError as error:
-        return broken(what, error.culprit, error.fix)
+        return error_finding(what, error.culprit, error.fix)
     size, count, faults = 0, 0, list[str]()
     for table in snapshot.tables.values():
-        place = place_of(lake, name, table)
+        place = place_of_files(lake, name, table)
         for file in table.files:
             size, count = size + file.size, count + 1
-            if fault := fault_of(place, file, deep=deep):
+            if fault := file_fault(place, file, deep=deep):
                 faults.append(f"{file.path} {fault}")
     if faults:
         of_files = f"{len(faults)} of {count} file(s) {first_names(faults)}"
-        return broken(what, of_files, DROP.format(name))
+        return error_finding(what, of_files, DROP.format(name))
     state = "the bytes that were kept" if deep else "there"
     tables = ", ".join(snapshot.tables)
-    return fine(what, f"{tables}: {count} file(s), {size} bytes; all are {state}")
+    return good_finding(what, f"{tables}: {count} file(s), {size} bytes; all are {state}")

@@ -1,7 +1,7 @@
 """Housekeeping of one table: unneeded files deleted, uneven files written again. No row changes.
 
 Not here: which tables, and since when (`upkeep.maintain`), and files of killed writes, which
-`staging.sweep` removes at the next write. Commits stay in the log for ever.
+`staging.sweep_writes` removes at the next write. Commits stay in the log for ever.
 
 Compaction: a day, or a ledger, in many small files gets one, a too large file becomes several. The
 commit says `dataChange: false` and names no day, so that every reader of a log takes it as nothing
@@ -23,23 +23,23 @@ from backfill_assets.kernel.log.log import (
     LOG,
     LiveFile,
     checkpoint_name,
-    commits,
-    data_names,
+    data_file_names,
     file_changes,
-    first_of,
+    first_version_of,
+    read_commits,
     torn_checkpoints,
 )
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import rewrite_files
-from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
-from backfill_assets.kernel.tables.embedded import connection, literal
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.data_files import files_of_version, refuse_altered_files
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import WRITES, Staged, filling, markers
-from backfill_assets.kernel.write.audit import as_written, audit
-from backfill_assets.reading.kept_files import pins
+from backfill_assets.kernel.tables.staging import WRITES, Staged, fill_staging, marker_folder
+from backfill_assets.kernel.write.audit import audit_files, contract_of_file
+from backfill_assets.reading.kept_files import pinned_files
 
 REASON = "maintain"
 # The newest, and one more for readers that found it before the newest was there.
@@ -78,15 +78,15 @@ def find_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Unne
     if the log has a gap or is torn.
     """
     table, before = lake.table_place(contract.name), since.timestamp()
-    removed = _removed(table)
+    removed = _removal_times(table)
     gone = {file for file, at in removed.items() if at is not None and at < before}
-    data_files = data_names(table)
+    data_files = data_file_names(table)
     # Asked last: a marker is there before its first file.
-    under_way = {*lake.place.names(markers(contract.name))}
+    under_way = {*lake.place.names(marker_folder(contract.name))}
     finished = [name for name in data_files if _write_of(name) not in under_way]
     replaced = _unpinned_files(lake, contract, [name for name in finished if name in gone])
     unnamed = [name for name in finished if name not in removed]
-    if first_of(table):  # what others left in their table is theirs
+    if first_version_of(table):  # what others left in their table is theirs
         unnamed = [name for name in unnamed if _write_of(name)]
     no_version = [name for name in unnamed if _is_older(table, name, before)]
     old = _old_checkpoints(table)
@@ -113,7 +113,7 @@ def _unpinned_files(lake: LakeFolder, contract: Contract, replaced: list[str]) -
     if not replaced:
         return []
     # Asked after they were chosen: a snapshot that is begun from now on keeps none of them.
-    pinned = pins(lake.place)
+    pinned = pinned_files(lake.place)
     if pinned is None:
         return []
     return [name for name in replaced if f"{TABLES}/{contract.name}/{name}" not in pinned]
@@ -137,7 +137,7 @@ def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Un
     return found
 
 
-def _removed(table: Place) -> dict[str, float | None]:
+def _removal_times(table: Place) -> dict[str, float | None]:
     """Every data file that the log names: when a commit took it out (seconds since 1970), None
     while it is live.
 
@@ -145,7 +145,7 @@ def _removed(table: Place) -> dict[str, float | None]:
     """
     found: dict[str, float | None] = {}
     now = 0.0
-    for commit in commits(table):
+    for commit in read_commits(table):
         now = max(now, commit.timestamp_ms / 1000)
         found |= {c.path: None if c.is_added else now for c in file_changes(table, commit.version)}
     return found
@@ -157,7 +157,7 @@ def _old_checkpoints(table: Place) -> list[str]:
     torn = torn_checkpoints(table)
     names = [n for n in sorted(table.names(LOG)) if n.endswith(".checkpoint.parquet")]
     whole = [f"{LOG}/{name}" for name in names if name not in torn]
-    of_others = checkpoint_name(first_of(table))
+    of_others = checkpoint_name(first_version_of(table))
     return [name for name in whole if name > of_others][:-KEPT_CHECKPOINTS]
 
 
@@ -169,7 +169,7 @@ def uneven_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     out by month.
     """
     by_partition = defaultdict[str, list[LiveFile]](list)
-    for file in files_of(lake, contract):
+    for file in files_of_version(lake, contract):
         by_partition[file.partition or ""].append(file)
     if not contract.partition_column:
         return _scattered_ledger(lake, contract, by_partition)
@@ -205,7 +205,7 @@ def _is_uneven(sizes: Sequence[int], file_bytes: int) -> bool:
     return has_many or max(sizes) > TOO_LARGE * file_bytes
 
 
-def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
+def compact_files(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     """Write uneven files again in files of about so many bytes, some days per commit; gives the
     days that changed.
 
@@ -215,7 +215,7 @@ def compact(lake: Lake, contract: Contract, file_bytes: int) -> Layout:
     """
     compacted = dict[str, Sequence[LiveFile]]()
     for batch in _commit_batches(uneven_files(lake, contract, file_bytes)):
-        compacted |= _compacted(lake, contract, batch, file_bytes)
+        compacted |= _rewrite_days(lake, contract, batch, file_bytes)
     return compacted
 
 
@@ -232,17 +232,17 @@ def _commit_batches(uneven: Layout) -> Iterator[Layout]:
         yield batch
 
 
-def _compacted(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
+def _rewrite_days(lake: Lake, contract: Contract, days: Layout, file_bytes: int) -> Layout:
     """Rewrite the files of some days by one commit; gives the days that nobody wrote meanwhile."""
     table = lake.table_place(contract.name)
-    refuse_altered(table, [f for group in days.values() for f in group])
-    with filling(lake, contract) as staged:
+    refuse_altered_files(table, [f for group in days.values() for f in group])
+    with fill_staging(lake, contract) as staged:
         for day, group in days.items():
             old = [str(table.local(f.path)) for f in group]
-            _write(lake, contract, staged, day, old, file_bytes)
+            _write_again(lake, contract, staged, day, old, file_bytes)
         staged.files = staged.found(contract.partition_column)
         with lake.store.lock(contract.name):
-            live = set(files_of(lake, contract))
+            live = set(files_of_version(lake, contract))
             unchanged = {day: group for day, group in days.items() if live.issuperset(group)}
             if not unchanged:
                 staged.drop()
@@ -262,27 +262,31 @@ def _commit_rewritten(table: Place, contract: Contract, staged: Staged, days: La
     staged.keep({f.name for f in adds})
 
 
-def _write(
+def _write_again(
     lake: Lake, contract: Contract, staged: Staged, value: str, old: Sequence[str], file_bytes: int
 ) -> None:
     """Write the rows of some files of one partition again, and compare them with the rows that
     these hold."""
-    written = as_written(contract, old[0])
+    written = contract_of_file(contract, old[0])
     below = f"{contract.partition_column}={value}" if contract.partition_column else ""
     folder = staged.table.prepared(f"{staged.name}/{below}".rstrip("/"))
-    names = ", ".join(quoted(c) for c in written.column_names if c != contract.partition_column)
-    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(literal, old))}], {UNITED})"
+    names = ", ".join(
+        quoted_name(c) for c in written.column_names if c != contract.partition_column
+    )
+    rows = f"SELECT {names} FROM read_parquet([{', '.join(map(sql_literal, old))}], {UNITED})"
     size = f"FILE_SIZE_BYTES {file_bytes}, ROW_GROUP_SIZE_BYTES {file_bytes}"
     options = (
         f"FORMAT parquet, COMPRESSION zstd, {size}, FILENAME_PATTERN 'part-{{i}}', "
         "OVERWRITE_OR_IGNORE"
     )
-    with connection(lake) as engine:
-        engine.execute(f"COPY ({rows}) TO {literal(str(folder))} ({options})")
-    compare_rows(lake, contract, old, [f.path for f in staged.found("", below)])
+    with duckdb_cursor(lake) as engine:
+        engine.execute(f"COPY ({rows}) TO {sql_literal(str(folder))} ({options})")
+    refuse_other_rows(lake, contract, old, [f.path for f in staged.found("", below)])
 
 
-def compare_rows(lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]) -> None:
+def refuse_other_rows(
+    lake: Lake, contract: Contract, old: Sequence[str], new: Sequence[str]
+) -> None:
     """Raise BackfillError unless the new files hold the rows of the old ones; the columns of each
     are alike."""
     before, after = (_day_contents(lake, contract, paths) for paths in (old, new))
@@ -300,5 +304,5 @@ def _day_contents(
     lake: Lake, contract: Contract, paths: Sequence[str]
 ) -> dict[date | None, tuple[int, str]]:
     """Rows and fingerprint of each day in some files of a table."""
-    profiles = audit(lake, paths, as_written(contract, paths[0]))
+    profiles = audit_files(lake, paths, contract_of_file(contract, paths[0]))
     return {day: (p.rows, p.fingerprint) for day, p in profiles.items()}

@@ -20,7 +20,7 @@ from backfill_assets.dagster.adding import (
     superseded_runs,
 )
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets.upkeep.settings import retention_of
 
 MAINTAIN = "maintain"
@@ -52,7 +52,7 @@ def maintain_job(lake_context: LakeContext) -> dg.JobDefinition:
         """One upkeep of the lake and of its runs."""
         with as_failures():
             lake, pipeline = lake_context.open()
-            upkeep = maintain(lake, pipeline, act=config.act)
+            upkeep = maintain_tables(lake, pipeline, act=config.act)
             lines, days = upkeep.lines(), retention_of(lake.settings).run_days
             if days is not None:
                 before = utc_now() - timedelta(days=days)

@@ -29,21 +29,21 @@ from backfill_assets.kernel.log.log import (
     commit_digest,
     commit_info,
     commit_name,
-    data_names,
+    commit_versions,
+    data_file_names,
     file_changes,
-    first_of,
-    is_whole,
+    first_version_of,
+    is_commit_whole,
     open_delta,
     read_commit,
     read_head,
     torn_checkpoints,
-    versions,
 )
 from backfill_assets.kernel.log.log import FILES as DIGESTS
 from backfill_assets.kernel.log.log_state import false_states
 from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import commit_files, commit_receipt
-from backfill_assets.kernel.tables.data_files import files_of, gone_or_altered, live_files
+from backfill_assets.kernel.tables.data_files import files_of_version, gone_or_altered, live_files
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.staging import WRITES
 
@@ -121,18 +121,18 @@ class Damage:
         return "; ".join(done)
 
 
-def inspect(
+def inspect_table(
     lake: LakeFolder, contract: Contract, read: bool = False, deep: bool = False
 ) -> Inspection:
     """Inspect a table; `read`: also the bytes of the newest version's data files, `deep`: of every
     version's."""
     path = lake.table_place(contract.name)
-    ended, present = _ended(path), versions(path)
-    lacking = _lacking_versions(first_of(path), present)
-    torn = tuple(v for v in present if not is_whole(path, v))
+    ended, present = _versions_gone(path), commit_versions(path)
+    lacking = _lacking_versions(first_version_of(path), present)
+    torn = tuple(v for v in present if not is_commit_whole(path, v))
     if lacking or torn or ended:
         return Inspection(commits=len(present), lacking=lacking, torn=torn, ended=ended)
-    replayed = _replay(path, present)
+    replayed = _replay_log(path, present)
     active = replayed.active
     sizes = {file: path.size(file) for file in active}
     altered = tuple(file for file, found in sizes.items() if found not in (None, active[file].size))
@@ -142,7 +142,7 @@ def inspect(
     return Inspection(
         commits=len(present),
         files=len(active),
-        rows=sum(_rows(a) or 0 for a in active.values()),
+        rows=sum(_statistics_rows(a) or 0 for a in active.values()),
         foreign=tuple(replayed.foreign),
         absent=tuple(file for file, found in sizes.items() if found is None),
         altered=altered,
@@ -167,8 +167,8 @@ def _lacking_versions(first: int, present: list[int]) -> tuple[int, ...]:
 def _nameless_files(path: Place, named: Collection[str]) -> list[str]:
     """The data files of a table that its log does not name; of an adopted table only those of our
     own writes."""
-    nameless = [name for name in data_names(path) if name not in named]
-    if first_of(path):
+    nameless = [name for name in data_file_names(path) if name not in named]
+    if first_version_of(path):
         return [name for name in nameless if name.startswith(WRITES)]
     return nameless
 
@@ -183,14 +183,14 @@ def _opens_otherwise(path: Place, active: Collection[str]) -> bool:
         return True
 
 
-def _ended(path: Place) -> tuple[int, ...]:
+def _versions_gone(path: Place) -> tuple[int, ...]:
     """Versions that were committed after the last version in the log."""
     last = read_head(path).get("version", -1)  # before the versions: a write may come in between
-    present = versions(path)
+    present = commit_versions(path)
     return tuple(range(present[-1] + 1, last + 1)) if present else ()
 
 
-def _replay(path: Place, present: list[int]) -> _Replayed:
+def _replay_log(path: Place, present: list[int]) -> _Replayed:
     replayed = _Replayed()
     for version in present:
         changes = list(file_changes(path, version))
@@ -210,28 +210,32 @@ def _day_rows(contract: Contract, active: Mapping[str, FileChange]) -> dict[date
     day."""
     counted = Counter[date]()
     for add in active.values():
-        value, rows = add.values.get(contract.day_column), _rows(add)
+        value, rows = add.values.get(contract.day_column), _statistics_rows(add)
         if value is None or rows is None:
             return None
         counted[date.fromisoformat(value)] += rows
     return dict(counted) if contract.is_by_day else None
 
 
-def _rows(add: FileChange) -> int | None:
+def _statistics_rows(add: FileChange) -> int | None:
     try:
         return int(json.loads(add.stats)["numRecords"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def damage(lake: LakeFolder, contract: Contract) -> Damage:
-    """The damage that `mend` mends; writes nothing. Raises BackfillError if there is none."""
+def mendable_damage(lake: LakeFolder, contract: Contract) -> Damage:
+    """The damage that `mend_table` mends; writes nothing. Raises BackfillError if there is none."""
     path = lake.table_place(contract.name)
-    torn = [commit_name(v).rpartition("/")[2] for v in versions(path)[-1:] if not is_whole(path, v)]
+    torn = [
+        commit_name(v).rpartition("/")[2]
+        for v in commit_versions(path)[-1:]
+        if not is_commit_whole(path, v)
+    ]
     # A torn commit goes last: if the command is killed halfway, the next one still finds it.
     if torn := [*torn_checkpoints(path), *torn]:
         return Damage(tuple(torn))
-    if ended := _ended(path):
+    if ended := _versions_gone(path):
         return Damage(ended=ended)
     if lost := _lost_files(lake, contract):
         return Damage((), lost)
@@ -252,17 +256,17 @@ def is_mended(contract: Contract) -> bool:
 def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
     """Data files of a ledger that are gone or altered; none of other tables."""
     path = lake.table_place(contract.name)
-    if not (is_mended(contract) and versions(path)):
+    if not (is_mended(contract) and commit_versions(path)):
         return ()
-    live = files_of(lake, contract)
+    live = files_of_version(lake, contract)
     wrong = {*gone_or_altered(path, live)}
-    flipped = {*inspect(lake, contract, read=True).flipped}
+    flipped = {*inspect_table(lake, contract, read=True).flipped}
     return tuple(f for f in live if f in wrong or f.path in flipped)
 
 
-def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
+def mend_table(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage:
     """Make a damaged table readable and writable again, under its lock; returns the mended damage.
-    Raises as `damage`.
+    Raises as `mendable_damage`.
 
     The commit that reports it takes the number of the version that was set aside: a number that
     other receipts name never becomes the number of other rows.
@@ -270,14 +274,14 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
     lake.refuse_shared(contract.name)
     path = lake.table_place(contract.name)
     with table_lock(lake.place, contract.name):
-        damaged = damage(lake, contract)
+        damaged = mendable_damage(lake, contract)
         _set_aside(path, damaged.torn)
         tags = provenance.tags or {}
         receipt = Receipt(
             uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=tags
         )
         # Also versions that were set aside, here or by an earlier mend.
-        gone = _ended(path)
+        gone = _versions_gone(path)
         for _ in gone:
             commit_receipt(path, replace(receipt, write_id=uuid.uuid4().hex))
         # What is gone may have been an earlier mend's, which took lost files out.
@@ -285,7 +289,7 @@ def mend(lake: LakeFolder, contract: Contract, provenance: Provenance) -> Damage
             damaged = replace(damaged, lost=_lost_files(lake, contract))
         if damaged.lost:
             commit_files(path, contract, replace(receipt, note=damaged.steps), (), damaged.lost)
-        elif versions(path) and not gone:
+        elif commit_versions(path) and not gone:
             commit_receipt(path, receipt)
         return damaged
 

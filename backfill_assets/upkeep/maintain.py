@@ -15,21 +15,21 @@ from typing import TypeVar
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import LINKS
-from backfill_assets.intake.content_store import discard
+from backfill_assets.intake.content_store import discard_content
 from backfill_assets.intake.landed_changes import unneeded_copies
-from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE, of_source
+from backfill_assets.intake.ledger import ARRIVALS, FILES, QUARANTINE, ledger_of_source
 from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.place.port import Held, load_lock
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import (
-    entries,
     entry_name,
+    entry_numbers,
     find_version,
     forget_silent_markers,
-    record,
+    record_versions,
     versions_seen,
 )
 from backfill_assets.kernel.write.model import Pipeline
@@ -40,7 +40,7 @@ from backfill_assets.upkeep.housekeeping import (
     REASON,
     Layout,
     Unneeded,
-    compact,
+    compact_files,
     find_unneeded,
     remove_unneeded,
     uneven_files,
@@ -82,7 +82,7 @@ class Upkeep:
             )
         written = "written again" if self.done else "to write again"
         for table, days in self.uneven.items():
-            span = ranges(days) or "the ledger"
+            span = ranges_text(days) or "the ledger"
             found.append(f"{table}: files of {span} {written} in better sizes, no row changed")
         return found
 
@@ -95,7 +95,7 @@ def _unneeded_line(table: Unneeded, verb: str) -> str:
     )
 
 
-def maintain(
+def maintain_tables(
     lake: Lake, pipeline: Pipeline, tables: Collection[str] = (), act: bool = True
 ) -> Upkeep:
     """Do the upkeep of some tables and ledgers (empty: all), table by table, each under its lock;
@@ -106,16 +106,16 @@ def maintain(
     any moment, the lake holds the same rows; the next call goes on. Raises BackfillError for an
     unknown table, and for a log that is damaged.
     """
-    since, chosen = _since(lake), _contracts(lake, pipeline, tables)
-    lay_out, clear = (_compacted, remove_unneeded) if act else (uneven_files, find_unneeded)
+    since, chosen = _kept_since(lake), _chosen_contracts(lake, pipeline, tables)
+    lay_out, clear = (_compact_table, remove_unneeded) if act else (uneven_files, find_unneeded)
     size = retention_of(lake.settings).file_mib * MIB
     layouts = {c.name: lay_out(scoped, c, size) for scoped, c in chosen}
     uneven = {name: _days_of(layout) for name, layout in layouts.items() if layout}
     if act:
-        record(lake, pipeline.contracts, REASON)  # readers move on before files go
+        record_versions(lake, pipeline.contracts, REASON)  # readers move on before files go
         _clear_leftovers(lake, since)
     cleared = tuple(clear(scoped, c, since) for scoped, c in chosen)
-    copies = (0, 0) if tables else _copies(lake, act)
+    copies = (0, 0) if tables else _delete_copies(lake, act)
     return Upkeep(since, cleared, uneven, copies, act)
 
 
@@ -127,8 +127,8 @@ def _days_of(layout: Layout) -> tuple[date, ...]:
 def _clear_leftovers(lake: Lake, since: datetime) -> None:
     """Delete what no table holds: old lake versions, links, markers, locks, and what stopped
     commands left of snapshots and candidates. One that a command works on is left alone."""
-    _forget_versions(lake, since)
-    _forget_links(lake)
+    _delete_old_versions(lake, since)
+    _delete_old_links(lake)
     forget_silent_markers(lake, MARKERS_STAY.total_seconds())
     lake.place.clear_locks()
     for whole in (snapshots_of(lake.place), candidates_of(lake.place)):
@@ -136,15 +136,15 @@ def _clear_leftovers(lake: Lake, since: datetime) -> None:
             pass
 
 
-def _forget_versions(lake: Lake, before: datetime) -> None:
+def _delete_old_versions(lake: Lake, before: datetime) -> None:
     """Delete the lake versions from before an instant (aware), never the newest."""
-    for number in entries(lake.place)[:-1]:
+    for number in entry_numbers(lake.place)[:-1]:
         entry = find_version(lake, number)
         if entry is not None and entry.at < before:
             lake.place.delete(entry_name(number))
 
 
-def _forget_links(lake: Lake) -> None:
+def _delete_old_links(lake: Lake) -> None:
     """Delete links for a project's own Spark session that killed processes left: no step takes a
     week over one."""
     before = (utc_now() - LINKS_STAY).timestamp()
@@ -154,7 +154,7 @@ def _forget_links(lake: Lake) -> None:
             lake.place.delete_below(f"{LINKS}/{name}")
 
 
-def _copies(lake: Lake, act: bool) -> tuple[int, int]:
+def _delete_copies(lake: Lake, act: bool) -> tuple[int, int]:
     """The number and bytes of parsed contents that `[retention] copy_days` lets go; with `act` they
     are deleted."""
     days = retention_of(lake.settings).copy_days
@@ -166,17 +166,17 @@ def _copies(lake: Lake, act: bool) -> tuple[int, int]:
             found = unneeded_copies(LakeSession(scoped), before)
             if act:
                 for content in found:
-                    discard(scoped.stock, content)
+                    discard_content(scoped.stock, content)
         count, size = count + len(found), size + sum(found.values())
     return count, size
 
 
-def _compacted(lake: Lake, contract: Contract, size: int) -> Layout:
+def _compact_table(lake: Lake, contract: Contract, size: int) -> Layout:
     """The files of a table that were written again in better sizes."""
-    return laid_out_again(lake, contract, lambda: compact(lake, contract, size)) or {}
+    return rewrite_layout(lake, contract, lambda: compact_files(lake, contract, size)) or {}
 
 
-def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:
+def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T | None:
     """Do `work`, which rewrites a table's files without changing a row. A landed table is left
     alone (None) after a load that was cut off, which the next load completes; and afterwards its
     ledger names the new version: builds read the landed table at that version, whose files stay."""
@@ -184,7 +184,7 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
         return work()
     scoped = lake.of_source(contract.source)
     with load_lock(scoped.place, scoped.source):
-        ledger = of_source(ARRIVALS, scoped.source)
+        ledger = ledger_of_source(ARRIVALS, scoped.source)
         recorded = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
         latest = lake.store.view(contract.name, contract.day_column).latest.values()
         if any(s.version > recorded for s in latest):
@@ -202,7 +202,7 @@ def laid_out_again(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
         return result
 
 
-def _since(lake: Lake) -> datetime:
+def _kept_since(lake: Lake) -> datetime:
     """Since when replaced files stay: as long as a rollback is promised, and whatever an unfinished
     plan, or readers of the newest lake version, may need."""
     needed = [utc_now() - timedelta(days=lake.settings.retention.rollback_days)]
@@ -213,14 +213,16 @@ def _since(lake: Lake) -> datetime:
     return min(needed)
 
 
-def _contracts(
+def _chosen_contracts(
     lake: Lake, pipeline: Pipeline, tables: Collection[str]
 ) -> list[tuple[Lake, Contract]]:
     """The chosen tables that exist, each with the lake scoped to its source; ledgers go by their
     own names."""
     owned = [(lake, c) for c in pipeline.contracts if not c.external]
     for scoped in lake.by_source():
-        owned += [(scoped, of_source(c, scoped.source)) for c in (FILES, ARRIVALS, QUARANTINE)]
+        owned += [
+            (scoped, ledger_of_source(c, scoped.source)) for c in (FILES, ARRIVALS, QUARANTINE)
+        ]
     known = {c.name for _, c in owned}
     for name in tables:
         if name not in known:

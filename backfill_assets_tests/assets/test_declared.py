@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.assets.declared import DeclaredTable, declare, place_table, with_declared
+from backfill_assets.assets.declared import (
+    DeclaredTable,
+    declare_table,
+    record_table_place,
+    with_declared_tables,
+)
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.logs import place_of
@@ -27,27 +32,29 @@ TABLE = DeclaredTable(WEEKLY, ("weekly",), "1", {"min_rows": 1})
 
 
 def test_bounds_of_the_settings_win_over_those_of_an_asset(tmp_path: Path) -> None:
-    declare(place_of(tmp_path), TABLE)
+    declare_table(place_of(tmp_path), TABLE)
     own = {
         "gates": {
             "tables": {"weekly": {"max_rows": 9}, "raw": {"min_rows": 5}},
             "incomplete": "refuse",
         }
     }
-    assert with_declared(tmp_path, own)["gates"] == {
+    assert with_declared_tables(tmp_path, own)["gates"] == {
         "tables": {"weekly": {"min_rows": 1, "max_rows": 9}, "raw": {"min_rows": 5}},
         "incomplete": "refuse",
     }
     over = {"gates": {"tables": {"weekly": {"min_rows": 0}}}}
-    assert with_declared(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
-    assert with_declared(tmp_path / "elsewhere", own) == own
+    assert with_declared_tables(tmp_path, over)["gates"]["tables"]["weekly"] == {"min_rows": 0}
+    assert with_declared_tables(tmp_path / "elsewhere", own) == own
 
 
 @pytest.mark.parametrize("name", ["orders", "adopted"])
 def test_nobody_but_adopt_says_where_a_table_lies(tmp_path: Path, name: str) -> None:
-    place_table(place_of(tmp_path), "adopted", "s3://bucket/orders")
-    assert with_declared(tmp_path, {})["tables"] == {"adopted": {"place": "s3://bucket/orders"}}
+    record_table_place(place_of(tmp_path), "adopted", "s3://bucket/orders")
+    assert with_declared_tables(tmp_path, {})["tables"] == {
+        "adopted": {"place": "s3://bucket/orders"}
+    }
     with pytest.raises(
         SettingsError, match=rf"\[tables.{name}\] place .* only `adopt` .*Take it away"
     ):
-        with_declared(tmp_path, {"tables": {name: {"place": "s3://bucket/other"}}})
+        with_declared_tables(tmp_path, {"tables": {name: {"place": "s3://bucket/other"}}})

@@ -11,13 +11,13 @@ import pytest
 
 from backfill_assets.assets.given_columns import (
     GivenColumn,
-    as_columns,
-    converted,
-    misfits,
-    of_arrow,
-    of_spark,
+    arrow_columns,
+    column_differences,
+    contract_columns,
+    converted_values,
+    given_type,
+    spark_columns,
     stored_type,
-    type_of_given,
 )
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Column, Contract
@@ -61,7 +61,7 @@ TYPES: list[tuple[pa.DataType, str | None]] = [
 def test_a_type_of_arrow_is_the_next_larger_one_of_ours_or_none(
     arrow: pa.DataType, wanted: str | None
 ) -> None:
-    kind = type_of_given(arrow)
+    kind = given_type(arrow)
     assert (str(kind) if kind else None) == wanted
 
 
@@ -88,7 +88,7 @@ def test_a_type_of_arrow_is_the_next_larger_one_of_ours_or_none(
 def test_a_type_of_spark_is_the_next_larger_one_of_ours_or_none(
     word: str, wanted: str | None
 ) -> None:
-    (column,) = of_spark([("a", word)])
+    (column,) = spark_columns([("a", word)])
     assert (str(column.kind) if column.kind else None) == wanted
 
 
@@ -142,7 +142,7 @@ KEPT: list[tuple[pa.Array, str, list[Any]]] = [
 def test_a_value_that_its_type_holds_stays_what_it_is(
     values: pa.Array, kind: str, wanted: list[Any]
 ) -> None:
-    cells, bad, _ = converted(values, read_type(kind))
+    cells, bad, _ = converted_values(values, read_type(kind))
     assert cells.type == stored_type(read_type(kind))
     assert cells.to_pylist() == wanted
     assert bad is None or not pc.any(bad).as_py()
@@ -181,7 +181,7 @@ MISFITS: list[tuple[pa.Array, str, int, str]] = [
 def test_a_value_that_its_type_does_not_hold_is_counted(
     values: pa.Array, kind: str, count: int, why: str
 ) -> None:
-    _, bad, told = converted(values, read_type(kind))
+    _, bad, told = converted_values(values, read_type(kind))
     assert pc.sum(bad).as_py() == count
     assert why in told
 
@@ -194,7 +194,7 @@ CONTRACT = Contract(
 
 def given(**types: pa.DataType) -> tuple[GivenColumn, ...]:
     fitting = {"n": pa.int64(), "f": pa.float64(), "d": pa.decimal128(10, 2), "day": pa.date32()}
-    return of_arrow(pa.schema(list((fitting | types).items())))
+    return arrow_columns(pa.schema(list((fitting | types).items())))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def given(**types: pa.DataType) -> tuple[GivenColumn, ...]:
 def test_columns_of_another_type_are_named(
     types: dict[str, pa.DataType], differences: list[str]
 ) -> None:
-    assert misfits(given(**types), CONTRACT, is_loose=False) == differences
+    assert column_differences(given(**types), CONTRACT, is_loose=False) == differences
 
 
 @pytest.mark.parametrize(
@@ -232,4 +232,6 @@ def test_columns_of_another_type_are_named(
 )
 def test_names_that_are_one_column_for_sql_are_refused(names: tuple[str, str], told: str) -> None:
     with pytest.raises(ContractBroken, match=told):
-        as_columns(of_arrow(pa.schema([(name, pa.int8()) for name in names])), "the table")
+        contract_columns(
+            arrow_columns(pa.schema([(name, pa.int8()) for name in names])), "the table"
+        )

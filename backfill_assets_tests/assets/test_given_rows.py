@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.strategies import examples, near_days
 
@@ -76,7 +76,7 @@ def staged(
             assert types == {
                 c.name: arrow_type(c.kind) for c in contract.columns if c.name != "day"
             }
-        return audit(lake, found.paths, contract)
+        return audit_files(lake, found.paths, contract)
     finally:
         found.drop()
 

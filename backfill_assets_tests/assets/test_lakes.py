@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.assets.declared import DeclaredTable, declare, find_declared
-from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for
+from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
+from backfill_assets.assets.lakes import declaring_table, lake_at, lake_for_asset
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
@@ -29,9 +29,9 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_a_lake_is_made_once_and_begins_with_its_earliest_asset(lake: Path) -> None:
-    assert lake_for(lake, MARCH).settings.start_date == MARCH
-    assert lake_for(lake, JANUARY).settings.start_date == JANUARY
-    assert lake_for(lake, MARCH).settings.start_date == JANUARY
+    assert lake_for_asset(lake, MARCH).settings.start_date == MARCH
+    assert lake_for_asset(lake, JANUARY).settings.start_date == JANUARY
+    assert lake_for_asset(lake, MARCH).settings.start_date == JANUARY
     assert "start_date = 2024-01-01\n" in (lake / "lake.toml").read_text()
 
 
@@ -41,7 +41,7 @@ def test_the_folders_of_a_first_run_are_closed_whatever_the_umask_is(
 ) -> None:
     before = os.umask(umask)
     try:
-        made = lake_for(lake, MARCH)
+        made = lake_for_asset(lake, MARCH)
         made.place.write("tables/orders/_delta_log/0.json", b"")
     finally:
         os.umask(before)
@@ -70,7 +70,7 @@ def test_a_table_is_known_as_before_where_nothing_was_written(lake: Path) -> Non
     seen = []
     with pytest.raises(LookupError, match="orders"):
         fail_after(
-            lake_for(lake, JANUARY),
+            lake_for_asset(lake, JANUARY),
             TABLE,
             lambda: seen.append(find_declared(place_of(lake), "orders")),
         )
@@ -81,5 +81,7 @@ def test_a_table_is_known_as_before_where_nothing_was_written(lake: Path) -> Non
 def test_what_another_writer_declared_meanwhile_stays_known(lake: Path) -> None:
     newer = replace(TABLE, code="2")
     with pytest.raises(LookupError, match="orders"):
-        fail_after(lake_for(lake, JANUARY), TABLE, lambda: declare(place_of(lake), newer))
+        fail_after(
+            lake_for_asset(lake, JANUARY), TABLE, lambda: declare_table(place_of(lake), newer)
+        )
     assert find_declared(place_of(lake), "orders") == newer

@@ -26,7 +26,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.benchmarks.history_settings import NAMES, SELECTS, write_settings
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.faults import RAISED, end_process
@@ -151,7 +151,7 @@ class History:
         end_process(self.root)
 
 
-def work(known: Known, request: Work) -> RunOutcome:
+def work(known: KnownStates, request: Work) -> RunOutcome:
     """Make the tables of a request by the load path, in this process and without Dagster."""
     run_id, made = uuid.uuid4().hex, list[TableOutcome]()
     for name in request.tables:

@@ -22,7 +22,7 @@ from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.columns import duckdb_name
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import stage_query
 from backfill_assets.kernel.tables.staging import Staged
@@ -61,7 +61,7 @@ def rows_of(first: int, rows: int, per_day: int, key: str = "n", event: str = "N
         "row_number": "n",
     }
     cells = ", ".join(
-        f"CAST({known.get(c.name, _any(c.type))} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}"
+        f"CAST({known.get(c.name, _any(c.type))} AS {duckdb_name(c.kind)}) AS {quoted_name(c.name)}"
         for c in RAW.columns
     )
     return (

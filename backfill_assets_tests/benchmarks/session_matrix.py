@@ -23,8 +23,8 @@ from pathlib import Path
 from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.server import engine_named, stop_server
 from backfill_assets.engines.session import open_session
-from backfill_assets.intake.select import NOT_PARSED, expressions, refuse_beyond_the_row
-from backfill_assets.intake.session_free import fault, freed
+from backfill_assets.intake.select import NOT_PARSED, refuse_beyond_the_row, select_expressions
+from backfill_assets.intake.session_free import clock_fault, guarded_text
 from backfill_assets.kernel.core.engines import Engine
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.processes import CHECKOUT
@@ -191,12 +191,12 @@ def let_through(text: str, types: dict[str, str], engine: Engine) -> str:
     if refused(text):
         return ""
     try:
-        (written,) = expressions(f"{text} AS x")
-        if fault(written, types) or engine.differences(written, types, landed=True):
+        (written,) = select_expressions(f"{text} AS x")
+        if clock_fault(written, types) or engine.differences(written, types, landed=True):
             return ""
     except (SettingsError, *NOT_PARSED):
         return ""
-    return freed(written, types).removesuffix(" AS x")
+    return guarded_text(written, types).removesuffix(" AS x")
 
 
 def answers(engine: str, lake: Path, asked: Sequence[str]) -> Iterator[tuple[str, str]]:

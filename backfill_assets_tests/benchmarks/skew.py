@@ -38,9 +38,9 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Value,
     built_in_columns,
-    trailing,
+    trailing_reach,
 )
-from backfill_assets.pipeline.transforms.declared import now
+from backfill_assets.pipeline.transforms.declared import features_now
 from backfill_assets.pipeline.transforms.spread import spread_join
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ SKEWED = (
 )
 COLUMNS = (
     *built_in_columns((7, 14)),
-    Aggregation("values", "distinct", Value("value", "BIGINT"), trailing(14)),
+    Aggregation("values", "distinct", Value("value", "BIGINT"), trailing_reach(14)),
 )
 PLAIN = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -137,11 +137,11 @@ def ways(
         {},
     )
     for what, frame in (("features, skewed", skewed), ("features, even keys", even)):
-        yield what, "plain", partial(now, frame, DAYS, ["entity"], COLUMNS), {}
+        yield what, "plain", partial(features_now, frame, DAYS, ["entity"], COLUMNS), {}
         yield (
             "",
             "by day first",
-            partial(now, frame, DAYS, ["entity"], COLUMNS, by_day_first=True),
+            partial(features_now, frame, DAYS, ["entity"], COLUMNS, by_day_first=True),
             {},
         )
     plain = Input("staging", by=("entity",))

@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from backfill_assets.buckets import leases
 from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.receipts import parse_receipt
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine
@@ -84,7 +84,7 @@ def checked(lake: Lake, said: list[str]) -> None:
     assert set(kept.values()) <= {1}, "a write is in the log twice"
     assert {*done} <= {*kept}, f"{len({*done} - {*kept})} acknowledged writes are lost"
     assert len(done) == len({*done})
-    lost = [f.path for f in files_of(lake, STAGING) if not table.exists(f.path)]
+    lost = [f.path for f in files_of_version(lake, STAGING) if not table.exists(f.path)]
     assert not lost, f"{lost} are named by the log and were swept"
     assert len(content(lake)) == DAYS, "each day holds one writer's row"
 

@@ -28,10 +28,15 @@ from backfill_assets.cli.findings import Level
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
-from backfill_assets.reports.status import status
+from backfill_assets.plans.rollback import (
+    RollbackRequest,
+    preview_rollback,
+    release_days,
+    roll_back,
+)
+from backfill_assets.reports.status import lake_status
 from backfill_assets.upkeep.doctor_tables import examine_snapshots
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.clocks import Clock, set_to
@@ -146,7 +151,7 @@ class Years:
         if number % ROLLBACK_EVERY == 0:
             asked = RollbackRequest(plan=plan)
             roll_back(self.made.lake, self.made.pipeline, asked, Provenance("rollback"))
-            release(self.made.lake, self.made.pipeline, asked, Provenance("release"))
+            release_days(self.made.lake, self.made.pipeline, asked, Provenance("release"))
 
     def _publish(self, number: int) -> None:
         beside = CandidateWorld.of(self.made, "features")
@@ -158,7 +163,7 @@ class Years:
         days = self.made.lake.settings.retention.rollback_days
         since = self.began[max(number - self.kept, 0)]
         with set_to(Clock(stopped=since + days * 86_400)):
-            maintain(self.made.lake, self.made.pipeline)
+            maintain_tables(self.made.lake, self.made.pipeline)
         self.dagster.prune(since)
 
     def figures(self, number: int) -> Figures:
@@ -190,7 +195,7 @@ class Years:
         ]
         for plan, of in self.plans.items():
             if of > number - self.kept and of % ROLLBACK_EVERY:
-                preview(
+                preview_rollback(
                     self.made.lake, self.made.pipeline, RollbackRequest(plan=plan, over_newer=True)
                 )
         values = self.made.values("staging")
@@ -262,6 +267,6 @@ def main(days: int) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["status"]:
         reopened = Planned.reopened(Path(sys.argv[2]))
-        status(reopened.lake, reopened.pipeline)
+        lake_status(reopened.lake, reopened.pipeline)
     else:
         sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 400))

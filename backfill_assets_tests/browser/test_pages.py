@@ -12,12 +12,12 @@ from backfill_assets.cli.drawing import html_of
 from backfill_assets.dagster.adapter.history import PastRun
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.reading.account import Account
-from backfill_assets.reading.writes import writes
-from backfill_assets.reports.lateness import LatenessScope, lateness
-from backfill_assets.reports.lateness_command import page as lateness_page
-from backfill_assets.reports.report import Delivered, LakeReport, durations, report
-from backfill_assets.reports.report_page import page as report_page
-from backfill_assets.reports.status import status
+from backfill_assets.reading.writes import table_writes
+from backfill_assets.reports.lateness import LatenessScope, lateness_report
+from backfill_assets.reports.lateness_command import page_of_lateness as lateness_page
+from backfill_assets.reports.report import Delivered, LakeReport, report_of_lake, table_durations
+from backfill_assets.reports.report_page import lake_page as report_page
+from backfill_assets.reports.status import lake_status
 from backfill_assets_tests.browser.ui import SHOTS
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.late_lake import FRONTIER, late_lake
@@ -48,22 +48,26 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages as files, by name."""
     folder = tmp_path_factory.mktemp("pages")
     lake, pipeline = late_lake(folder / "lake")
-    found = report(lake, pipeline, NOW)
+    found = report_of_lake(lake, pipeline, NOW)
     measured = tuple(replace(w, seconds=1.0 + n) for n, w in enumerate(found.writes))
-    told = replace(found, writes=measured, durations=durations(measured, list(found.status.tables)))
+    told = replace(
+        found, writes=measured, durations=table_durations(measured, list(found.status.tables))
+    )
     big, big_pipeline = synthetic_lake(folder / "big", YEARS_3)
     long = LakeReport(
         NOW,
-        status(big, big_pipeline),
+        lake_status(big, big_pipeline),
         Delivered(Account(), {}),
         None,
         (),
-        writes(big, big_pipeline),
+        table_writes(big, big_pipeline),
     )
     texts = {
         "report": html_of(report_page(told, SEEN)),
         "report of three years": html_of(report_page(long, SEEN)),
-        "lateness": html_of(lateness_page(lateness(lake, pipeline, LatenessScope(), FRONTIER))),
+        "lateness": html_of(
+            lateness_page(lateness_report(lake, pipeline, LatenessScope(), FRONTIER))
+        ),
     }
     written = {}
     for name, text in texts.items():

@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import plans, state_of
+from backfill_assets.plans.files import plan_state, readable_plans
 from backfill_assets_tests.browser.site import Site, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 
@@ -82,8 +82,8 @@ def test_the_launchpad_is_filled_in_and_a_plan_starts_from_it(ui: Ui, spark_serv
     )
     assert "Success" in ui.says("Success")
     ui.shot("backfill_range_done")
-    ours = [p for p in plans(spark_server.lake) if p.note == "from the browser"]
-    assert [state_of(spark_server.lake, p) for p in ours] == ["finished"]
+    ours = [p for p in readable_plans(spark_server.lake) if p.note == "from the browser"]
+    assert [plan_state(spark_server.lake, p) for p in ours] == ["finished"]
 
 
 def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_where_told_to(
@@ -108,8 +108,8 @@ def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_wher
     said = ui.says("Failure", "expected staging.rows = 1")
     ui.shot("expectation_red")
     assert "expected staging.rows = 1" in said
-    ours = [p for p in plans(spark_server.lake) if p.note == "too few"]
-    assert [state_of(spark_server.lake, p) for p in ours] == ["stopped"]
+    ours = [p for p in readable_plans(spark_server.lake) if p.note == "too few"]
+    assert [plan_state(spark_server.lake, p) for p in ours] == ["stopped"]
     asked |= {"start_date": f'"{first + ONE_DAY * 2}"', "end_date": f'"{first + ONE_DAY * 3}"'}
     launch(
         ui,
@@ -122,8 +122,8 @@ def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_wher
     )
     ui.says("Success")
     ui.shot("plan_waits")
-    ours = [p for p in plans(spark_server.lake) if p.note == "one, then wait"]
-    assert [state_of(spark_server.lake, p) for p in ours] == ["waiting"]
+    ours = [p for p in readable_plans(spark_server.lake) if p.note == "one, then wait"]
+    assert [plan_state(spark_server.lake, p) for p in ours] == ["waiting"]
 
 
 def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_the_page(
@@ -155,9 +155,9 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
         ui.shot("gate_red")
         for told in facts:
             assert told in said
-        plan = list(plans(lake))[-1]
+        plan = list(readable_plans(lake))[-1]
         assert f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes" in said
-        assert state_of(lake, plan) == "stopped"
+        assert plan_state(lake, plan) == "stopped"
         assert rows_of(spark_server, chosen) != held
         launch(
             ui,

@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reports.status import status
+from backfill_assets.reports.status import lake_status
 from backfill_assets_tests.browser.site import PATIENCE_SECONDS, SAMPLE_DAYS, Site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 from backfill_assets_tests.lakes import data_files
@@ -167,7 +167,7 @@ def test_a_late_file_is_found_and_exactly_the_days_it_touches_are_rebuilt(
     )
 
     def settled() -> bool:
-        report = status(lake, make_pipeline(tables(lake.settings)))
+        report = lake_status(lake, make_pipeline(tables(lake.settings)))
         moved = data_files(lake, "staging") != before
         return moved and not any(d.state in (State.STALE, State.MISSING) for d in report)
 

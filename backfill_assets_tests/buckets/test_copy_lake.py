@@ -21,7 +21,7 @@ from backfill_assets.kernel.place.port import RUNS, Held, Token
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, FORGOTTEN
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.staging import filling
+from backfill_assets.kernel.tables.staging import fill_staging
 from backfill_assets.reading.kept_snapshots import find_snapshot
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
@@ -183,7 +183,7 @@ def test_what_is_written_during_a_round_comes_with_the_next_and_a_restless_lake_
 
 
 def test_a_write_under_way_is_waited_for(made: Planned, tmp_path: Path) -> None:
-    with filling(made.lake, made.pipeline.contract("features", "")) as staged:
+    with fill_staging(made.lake, made.pipeline.contract("features", "")) as staged:
         with pytest.raises(BackfillError, match="another command writes features"):
             copy_lake(made.lake, tmp_path / "copy")
         staged.drop()

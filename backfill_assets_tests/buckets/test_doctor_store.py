@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from backfill_assets.buckets.bucket import Bucket
-from backfill_assets.buckets.doctor_store import estimate, examine_store
+from backfill_assets.buckets.doctor_store import examine_store, request_estimate
 from backfill_assets.cli.findings import Level
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import AlreadyThere, Changed, Place, Token
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.upkeep.doctor import doctor
+from backfill_assets.upkeep.doctor import examine_everything
 from backfill_assets_tests.files import SMALLEST
 
 CREATES, REPLACES = (
@@ -97,7 +97,7 @@ def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
     place_at(root).write(FILE_NAME, SMALLEST.replace('"landing', '"/landing').encode())
     found = {
         f.object: (f.level, f.what)
-        for f in doctor(root, lambda _: ())
+        for f in examine_everything(root, lambda _: ())
         if bucket_address in f.object
     }
     assert found[f"the store {bucket_address}"][0] is Level.OK
@@ -105,7 +105,7 @@ def test_the_doctor_looks_at_the_store_of_a_lake_in_a_bucket(
 
 
 def test_the_price_of_requests_follows_the_tables(tmp_path: Path) -> None:
-    six, twelve = (estimate(Folder(str(tmp_path)), tables).what for tables in (6, 12))
+    six, twelve = (request_estimate(Folder(str(tmp_path)), tables).what for tables in (6, 12))
     assert (
         "about 900 for a day of 6 table(s), 0.0022 $; 3 sensors each 30 s: 224,640 a day, 21.77 $ "
         "a month" in six

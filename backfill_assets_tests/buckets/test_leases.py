@@ -28,11 +28,11 @@ def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_cloc
         left(place, "x.lock", 20)
         with (
             pytest.raises(Held, match="the table x: another has held its lock"),
-            leases.lease(place, "x.lock", "the table x", 0),
+            leases.held_lease(place, "x.lock", "the table x", 0),
         ):
             raise AssertionError
         left(place, "x.lock", 40)
-        with leases.lease(place, "x.lock", "the table x", 0):
+        with leases.held_lease(place, "x.lock", "the table x", 0):
             held = place.read_json("x.lock")
             assert (held["owner"] != "another", held["seconds"]) == (
                 True,
@@ -42,7 +42,7 @@ def test_the_lock_of_a_dead_process_is_anothers_after_its_time_whatever_the_cloc
 
 
 def test_a_lock_that_was_taken_over_is_left_to_its_new_holder(place: Folder) -> None:
-    with leases.lease(place, "x.lock", "the table x", 0):
+    with leases.held_lease(place, "x.lock", "the table x", 0):
         left(place, "x.lock", 0)
         held = leases.Lease(place, "x.lock", 30, place.write("y", b""), {})
         assert not held.renew()
@@ -56,8 +56,8 @@ def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_
     renewed = f"{LOCKS}/renewed.lock"
     for name, age in {"dead": 40, "held": 20, "renewed": 40}.items():
         left(place, f"{LOCKS}/{name}.lock", age)
-    with doing_before(leases.taken, lambda: left(place, renewed, 0), name=renewed):
-        leases.clear(place)
+    with doing_before(leases.take_lease, lambda: left(place, renewed, 0), name=renewed):
+        leases.clear_dead_locks(place)
     assert {*place.names(LOCKS)} == {".clock", "held.lock", "renewed.lock"}
     assert place.read_json(renewed)["owner"] == "another"
 
@@ -65,23 +65,25 @@ def test_locks_of_dead_processes_are_cleared_and_those_that_are_held_or_renewed_
 def test_a_marker_is_swept_when_its_writer_is_silent_and_the_writer_then_commits_nothing(
     place: Folder,
 ) -> None:
-    held = leases.hold(place, "m/1")
-    assert [*leases.abandoned(place, "m", lambda *_: True)] == []
+    held = leases.hold_marker(place, "m/1")
+    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == []
     left(place, "m/1", 1000, **{**held.body, "seconds": 120.0})
-    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"]
+    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"]
     with pytest.raises(Swept, match="the write 1: it had not shown itself"):
         held.committing(7)
-    assert [*leases.abandoned(place, "m", lambda *_: True)] == ["1"], "until its files are gone"
+    assert [*leases.abandoned_markers(place, "m", lambda *_: True)] == ["1"], (
+        "until its files are gone"
+    )
 
 
 def test_a_write_that_may_be_committing_is_swept_only_when_the_log_is_past_it(
     place: Folder,
 ) -> None:
-    held = leases.hold(place, "m/1")
+    held = leases.hold_marker(place, "m/1")
     held.committing(7)
     held()
-    assert [*leases.abandoned(place, "m", lambda *_: False)] == []
-    assert [*leases.abandoned(place, "m", lambda *at: at == ("1", 7))] == ["1"]
+    assert [*leases.abandoned_markers(place, "m", lambda *_: False)] == []
+    assert [*leases.abandoned_markers(place, "m", lambda *at: at == ("1", 7))] == ["1"]
     place.delete("m/1")
     held()
     assert place.names("m") == [], "a write that is done leaves no marker"

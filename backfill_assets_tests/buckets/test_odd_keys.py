@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.odd_keys import list_all, signed
-from backfill_assets.kernel.place.choice import prefix_at
+from backfill_assets.buckets.odd_keys import list_odd_keys, signed_headers
+from backfill_assets.kernel.place.choice import bucket_prefix_at
 from backfill_assets.kernel.place.port import OddKeys
 from backfill_assets_tests.stores import StoreServer
 
@@ -38,7 +38,7 @@ def test_beside_an_odd_key_all_others_are_listed_with_their_tokens(
     bucket_address: str, moto_server: StoreServer, odd: str
 ) -> None:
     bucket = bucket_address.rpartition("/")[0]
-    place = prefix_at(f"{bucket}/landing")
+    place = bucket_prefix_at(f"{bucket}/landing")
     for name in ("2024-03-01.csv", "a b+c%20é.csv", "deep/er/x.csv"):
         place.write(name, name.encode())
     before = place.tokens()
@@ -54,10 +54,10 @@ def test_beside_an_odd_key_all_others_are_listed_with_their_tokens(
 
 def test_a_listing_of_several_pages_begins_behind_a_key(bucket_address: str) -> None:
     bucket = bucket_address.rpartition("/")[0]
-    place = prefix_at(f"{bucket}/landing")
+    place = bucket_prefix_at(f"{bucket}/landing")
     for number in range(1_002):
         place.write(f"{number:04d}.csv", b"")
-    assert list_all(bucket, "landing/", "landing/0000.csv") == Objects(bucket).tokens(
+    assert list_odd_keys(bucket, "landing/", "landing/0000.csv") == Objects(bucket).tokens(
         "landing", "landing/0000.csv"
     )
 
@@ -67,8 +67,8 @@ def test_without_a_key_to_sign_with_the_refusal_stands(
 ) -> None:
     bucket = bucket_address.rpartition("/")[0]
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    assert list_all(bucket, "", "") is None
-    assert list_all("az://container", "", "") is None
+    assert list_odd_keys(bucket, "", "") is None
+    assert list_odd_keys("az://container", "", "") is None
 
 
 @pytest.mark.parametrize("token", ["", "TOKEN"])
@@ -90,7 +90,7 @@ def test_a_request_is_signed_as_the_client_of_aws_signs_it(
     for name, value in named.items():
         monkeypatch.setenv(name, value)
     query = "encoding-type=url&list-type=2&prefix=a%20b%2F%C3%A9%2B&start-after=x~y"
-    headers = signed(
+    headers = signed_headers(
         "s3.eu-west-1.amazonaws.com",
         "/bucket",
         query,

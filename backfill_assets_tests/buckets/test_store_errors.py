@@ -16,9 +16,9 @@ import requests
 
 from backfill_assets.buckets.bucket import Bucket
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import error_of
+from backfill_assets.buckets.store_errors import port_error
 from backfill_assets.kernel.core.errors import BackfillError, TransientError
-from backfill_assets.kernel.core.texts import plain
+from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import StoreLost, StoreRefused
 from backfill_assets_tests.stores import versitygw
 
@@ -52,7 +52,7 @@ def test_each_answer_is_an_error_with_address_and_no_key(
 ) -> None:
     from obstore.exceptions import GenericError
 
-    error = error_of("s3://bucket/lake/a", GenericError(ANSWER.format(state, code)))
+    error = port_error("s3://bucket/lake/a", GenericError(ANSWER.format(state, code)))
     assert isinstance(error, kind)
     with pytest.raises(OSError, match=f"^s3://bucket/lake/a: .*{words}"):
         raise error
@@ -65,7 +65,7 @@ def test_each_answer_is_an_error_with_address_and_no_key(
         "HTTP error"
     )
     assert "no credentials for it were found" in str(
-        error_of("s3://bucket/lake", GenericError(asked))
+        port_error("s3://bucket/lake", GenericError(asked))
     )
 
 
@@ -163,7 +163,7 @@ def test_an_object_whose_name_no_path_can_have_is_refused_by_its_name(
         f"{os.environ['AWS_ENDPOINT_URL']}/{bucket}/{quote(name)}", data=b"x", timeout=60
     ).raise_for_status()
     with pytest.raises(
-        StoreRefused, match=f"a name that no path can have: {re.escape(plain(name))}"
+        StoreRefused, match=f"a name that no path can have: {re.escape(printable_text(name))}"
     ):
         Objects(f"s3://{bucket}").tokens("in")
 

@@ -10,24 +10,24 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.candidates.candidates import candidate_names, discard_candidate
-from backfill_assets.candidates.publications import publish
+from backfill_assets.candidates.publications import publish_candidate_days
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, DaysHeld
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.log import data_names
-from backfill_assets.kernel.tables.data_files import columns
+from backfill_assets.kernel.log.log import data_file_names
+from backfill_assets.kernel.tables.data_files import column_type_names
 from backfill_assets.kernel.tables.staging import Staged, stage_links
-from backfill_assets.kernel.tables.versions import unfinished
+from backfill_assets.kernel.tables.versions import unfinished_switches
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.replace import replace_days_locked
-from backfill_assets.plans.files import find_plan, keep_plan, mark
+from backfill_assets.plans.files import find_plan, keep_plan, set_mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.upkeep.housekeeping import remove_unneeded
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.faults import doing_before
@@ -43,18 +43,18 @@ def test_publishing_makes_all_days_current_by_one_commit_per_table_and_they_are_
     beside.build_all(5)
     before = {t: beside.made.view(t).version for t in BUILT}
     request = beside.request()
-    shown = publish(request, act=False)
+    shown = publish_candidate_days(request, act=False)
     assert beside.made.values("staging") == [1] * DAYS
     assert [(t.table, len(t.days), t.same) for t in shown.tables] == [
         ("staging", DAYS, 0),
         ("features", DAYS, 0),
     ]
-    done = publish(request, act=True)
+    done = publish_candidate_days(request, act=True)
     assert [(t.table, t.version) for t in done.tables] == [(t, before[t] + 1) for t in BUILT]
     assert {t: beside.made.values(t) for t in BUILT} == dict.fromkeys(BUILT, [5] * DAYS)
     states = request.states()
     assert {states.of(t, day(n)) for t in BUILT for n in range(DAYS)} == {State.FRESH}
-    again = publish(request, act=True)
+    again = publish_candidate_days(request, act=True)
     assert (again.tables[0].same, again.has_written) == (DAYS, False), "once more, nothing moves"
     assert done.has_written
     assert beside.made.view("staging").version == before["staging"] + 1
@@ -64,18 +64,21 @@ def test_days_that_no_gate_of_a_plan_passed_are_compared_first_and_the_receipt_s
     beside: CandidateWorld,
 ) -> None:
     beside.there.write("staging", {0: 1, 1: 5})
-    looked = publish(beside.request(), act=False).tables[0]
+    looked = publish_candidate_days(beside.request(), act=False).tables[0]
     assert (looked.same, looked.grounds) == (1, "compared: 0 row(s) added, 0 removed, 1 changed")
-    assert publish(beside.request(compares=False), act=False).tables[0].grounds == "not compared"
+    assert (
+        publish_candidate_days(beside.request(compares=False), act=False).tables[0].grounds
+        == "not compared"
+    )
     there, days = beside.there, DayRange(day(0), day(DAYS))
     plan = make_plan(there.lake, there.pipeline, PlanRequest(days, ("staging",), Policy()))
     keep_plan(there.lake, plan)
     there.write("staging", {0: 7, 1: 7}, plan=plan.id, chunk="1")
-    assert "compared" in publish(beside.request(), act=False).tables[0].grounds, (
+    assert "compared" in publish_candidate_days(beside.request(), act=False).tables[0].grounds, (
         "the plan is not finished"
     )
-    mark(there.lake, plan.id, "started")
-    mark(there.lake, plan.id, "ended", "finished")
+    set_mark(there.lake, plan.id, "started")
+    set_mark(there.lake, plan.id, "ended", "finished")
     done = beside.publish()
     assert done.tables[0].grounds == f"the gates of plan {plan.id} passed"
     receipt = [c.receipt for c in beside.made.lake.store.commits("staging")][-1]
@@ -89,7 +92,7 @@ def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(
     made = beside.made
     made.chunk(1, (3,), 2)
     roll_back(made.lake, made.pipeline, RollbackRequest(plan="p1"), Provenance(""))
-    release(
+    release_days(
         made.lake,
         made.pipeline,
         RollbackRequest(table="staging", days=DayRange(day(3), day(4))),
@@ -99,8 +102,8 @@ def test_days_that_are_held_in_any_table_are_refused_before_the_first_commit(
     before = [made.view(t).version for t in BUILT]
     for act in (False, True):
         with pytest.raises(DaysHeld, match=r"features: .* held\. Nothing was written"):
-            publish(beside.request(), act=act)
-    assert ([made.view(t).version for t in BUILT], unfinished(made.lake)) == (before, ())
+            publish_candidate_days(beside.request(), act=act)
+    assert ([made.view(t).version for t in BUILT], unfinished_switches(made.lake)) == (before, ())
 
 
 def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(
@@ -120,7 +123,7 @@ def test_an_error_between_two_tables_says_what_is_published_and_how_to_go_on(
     with doing_before(replace_days_locked, lose), pytest.raises(BackfillError, match=published):
         beside.publish(compares=False)
     assert beside.made.values("staging") == [5] * DAYS
-    assert len(unfinished(beside.made.lake)) == 1
+    assert len(unfinished_switches(beside.made.lake)) == 1
 
 
 def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(
@@ -136,7 +139,7 @@ def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(
         gates = lake.settings.gates.model_copy(update={"reads": (read,)})
         reading = replace(lake, settings=lake.settings.model_copy(update={"gates": gates}))
         try:
-            publish(beside.request(lake=reading), act=True)
+            publish_candidate_days(beside.request(lake=reading), act=True)
         except BackfillError as error:
             told.append((most, "too much" in str(error), beside.made.values("staging")))
     assert told == [(1, True, [1] * DAYS)]
@@ -146,7 +149,7 @@ def test_it_is_refused_where_a_read_of_consumers_would_fail_afterwards(
 def test_it_is_refused_while_the_lake_has_other_code(beside: CandidateWorld) -> None:
     beside.build_all(5)
     with pytest.raises(BackfillError, match="code or settings of staging are others in the lake"):
-        publish(beside.request(deployed=False), act=False)
+        publish_candidate_days(beside.request(deployed=False), act=False)
 
 
 def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_that_are_published(
@@ -156,7 +159,7 @@ def test_a_column_that_is_wider_in_the_candidate_gets_its_type_with_the_days_tha
     beside = CandidateWorld.of(made, "staging")
     beside.there.write("staging", {2: 1 << 40, 3: 5})
     done = beside.publish()
-    assert columns(made.lake, "staging")["value"] == "BIGINT"
+    assert column_type_names(made.lake, "staging")["value"] == "BIGINT"
     made.pipeline = beside.request().pipeline
     assert {made.states().of("staging", day(n)) for n in (2, 3)} == {State.FRESH}
     assert made.values("staging") == [1, 1, 1 << 40, 5, *[1] * (DAYS - 4)]
@@ -186,19 +189,19 @@ def test_it_is_refused_while_a_plan_of_the_candidate_waits_for_a_person(
     days = DayRange(day(0), day(DAYS))
     plan = make_plan(there.lake, there.pipeline, PlanRequest(days, ("features",), Policy()))
     keep_plan(there.lake, plan)
-    mark(there.lake, plan.id, "started")
-    mark(there.lake, plan.id, "stopped", "too many rows", gate="1")
+    set_mark(there.lake, plan.id, "started")
+    set_mark(there.lake, plan.id, "stopped", "too many rows", gate="1")
     for act in (False, True):
         with pytest.raises(
             BackfillError,
             match=rf"run {plan.id} --accept 1`.* Nothing was published. Say --target v2",
         ):
-            publish(beside.request(), act=act)
+            publish_candidate_days(beside.request(), act=act)
     with pytest.raises(BackfillError, match=r"no such plan\. .* Say --target v2"):
         find_plan(beside.made.lake, plan.id)
     assert beside.made.values("staging") == [1] * DAYS
-    mark(there.lake, plan.id, "ended", "cancelled")
-    assert publish(beside.request(), act=True).done
+    set_mark(there.lake, plan.id, "ended", "cancelled")
+    assert publish_candidate_days(beside.request(), act=True).done
 
 
 def test_chosen_days_alone_are_published_and_days_that_it_lacks_are_refused(
@@ -216,7 +219,7 @@ def test_published_rows_outlive_the_candidate_and_the_upkeep(beside: CandidateWo
     beside.publish()
     discard_candidate(beside.made.lake, "v2")
     assert candidate_names(beside.made.lake) == []
-    maintain(beside.made.lake, beside.made.pipeline)
+    maintain_tables(beside.made.lake, beside.made.pipeline)
     path = beside.made.lake.table_place("staging").local()
     assert DeltaTable(str(path)).to_pyarrow_table().num_rows == DAYS
 
@@ -252,7 +255,7 @@ def test_the_upkeep_leaves_files_alone_that_a_publication_links_meanwhile_howeve
             )
         )
 
-    with doing_before(data_names, link):
+    with doing_before(data_file_names, link):
         remove_unneeded(made.lake, contract, utc_now() - timedelta(days=14))
     assert all(Path(f.path).exists() for f in linked[0].files)
     linked[0].drop()

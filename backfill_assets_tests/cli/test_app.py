@@ -16,7 +16,7 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.cli.typed import commands, read, run
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, run_python
 from backfill_assets_tests.secret_forms import FORMS, SECRET
@@ -174,7 +174,7 @@ def test_no_command_prints_the_token_of_an_engine(
         assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
-def writes_where_it_cannot(known: Known, _: Work) -> NoReturn:
+def writes_where_it_cannot(known: KnownStates, _: Work) -> NoReturn:
     (known.lake.root / ".locks").mkdir()
     pytest.fail("it could be written")
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.assets.declared import DeclaredTable, declare
-from backfill_assets.cli.backfill import chosen, foreseen, is_computed
+from backfill_assets.assets.declared import DeclaredTable, declare_table
+from backfill_assets.cli.backfill import chosen_tables, foresee_run, is_computed
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.plans import Work
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.cli.typed import read, run
@@ -54,8 +54,8 @@ def test_what_cannot_be_backfilled_is_refused_before_anything_starts(
 
 def test_tables_are_chosen_by_name_and_made_upstream_first() -> None:
     known = ["raw", "staging", "features"]
-    assert chosen("features, raw", known) == ("raw", "features")
-    assert chosen(None, known) == tuple(known)
+    assert chosen_tables("features, raw", known) == ("raw", "features")
+    assert chosen_tables(None, known) == tuple(known)
 
 
 def test_rows_that_no_table_gets_are_told_in_one_line_also_where_no_run_was_needed(
@@ -105,7 +105,7 @@ def test_days_that_are_as_their_inputs_say_make_no_run_unless_forced(tmp_path: P
         ("features", 0, 3),
     ]
 
-    def work(_known: Known, request: Work) -> RunOutcome:
+    def work(_known: KnownStates, request: Work) -> RunOutcome:
         return RunOutcome("a-run", bool(request.force), (), "", 0.0)
 
     forced = read(run(*asked, "--force", "--json", overrides=Overrides(work=work)))
@@ -126,17 +126,17 @@ def made(tmp_path: Path) -> Made:
 def test_a_day_that_was_never_made_or_is_stale_needs_a_run(made: Made) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
-    assert foreseen(Known(lake, pipeline), ["staging"], longer).rows is None
+    assert foresee_run(KnownStates(lake, pipeline), ["staging"], longer).rows is None
     build(lake, pipeline, "staging", {START: 4})
-    assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows is not None
-    assert foreseen(Known(lake, pipeline), ["staging", "features"], SPAN).rows is None
+    assert foresee_run(KnownStates(lake, pipeline), ["staging"], SPAN).rows is not None
+    assert foresee_run(KnownStates(lake, pipeline), ["staging", "features"], SPAN).rows is None
 
 
 def test_what_landed_needs_a_run_of_the_table_that_loads_it_and_of_no_other(made: Made) -> None:
     lake, pipeline = made
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
-    assert foreseen(Known(lake, pipeline), ["raw"], SPAN).rows is None
-    assert foreseen(Known(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
+    assert foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN).rows is None
+    assert foresee_run(KnownStates(lake, pipeline), ["staging"], SPAN).rows == {"staging": 3 * DAYS}
 
 
 def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused(
@@ -144,17 +144,17 @@ def test_the_engine_is_started_for_days_to_make_and_not_for_what_will_be_refused
 ) -> None:
     lake, pipeline = made
     longer = DayRange(SPAN.start, SPAN.end + ONE_DAY)
-    assert foreseen(Known(lake, pipeline), ["staging"], longer).needs_engine
-    assert not foreseen(Known(lake, pipeline), ["staging"], SPAN).needs_engine
-    assert foreseen(Known(lake, pipeline), ["staging"], SPAN, force=True).needs_engine
-    assert not foreseen(Known(lake, pipeline), ["features"], longer).needs_engine, (
+    assert foresee_run(KnownStates(lake, pipeline), ["staging"], longer).needs_engine
+    assert not foresee_run(KnownStates(lake, pipeline), ["staging"], SPAN).needs_engine
+    assert foresee_run(KnownStates(lake, pipeline), ["staging"], SPAN, force=True).needs_engine
+    assert not foresee_run(KnownStates(lake, pipeline), ["features"], longer).needs_engine, (
         "its inputs were never made"
     )
-    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
+    assert not foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / "new.jsonl").write_text("{}\n")
-    assert foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine
+    assert foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN).needs_engine
     (lake.root / "landing" / f"{START}.jsonl").unlink()
-    assert not foreseen(Known(lake, pipeline), ["raw"], SPAN).needs_engine, (
+    assert not foresee_run(KnownStates(lake, pipeline), ["raw"], SPAN).needs_engine, (
         "a file that a day was made from is gone"
     )
 
@@ -163,7 +163,7 @@ def asked_for(lake: Path, *args: object) -> Work:
     """What a command asks a run for."""
     asked: list[Work] = []
 
-    def work(_known: Known, request: Work) -> RunOutcome:
+    def work(_known: KnownStates, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", True, (), "", 0.0)
 
@@ -211,7 +211,7 @@ def test_only_tables_that_assets_return_need_no_engine(tmp_path: Path) -> None:
     given = DeclaredTable(
         replace(tables(lake.settings)[0].contract, name="sales", first_day=START), ("sales",), "1"
     )
-    declare(place_of(lake.root), given)
+    declare_table(place_of(lake.root), given)
     asked = Work(DayRange(START, START + ONE_DAY), ("sales",))
     assert not is_computed(lake, asked)
     assert is_computed(lake, replace(asked, tables=("staging", "sales")))

@@ -9,18 +9,18 @@ from pathlib import Path
 import click
 import pytest
 
-from backfill_assets.cli.catch_up import CaughtUp, report, until_settled
+from backfill_assets.cli.catch_up import CatchUpResult, rebuild_until_settled, report_catch_up
 from backfill_assets.cli.common import JSON_KEY, Overrides
-from backfill_assets.cli.landing_command import findings
+from backfill_assets.cli.landing_command import finding_lines
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.files import keep_plan, mark, only_runner
+from backfill_assets.plans.files import keep_plan, only_runner, set_mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.cli.typed import run
@@ -51,15 +51,15 @@ def stale(lake: Made, *numbers: int) -> None:
     )
 
 
-def caught_up(lake: Made, run: Run) -> CaughtUp:
+def caught_up(lake: Made, run: Run) -> CatchUpResult:
     """A catch-up whose runs end as `run` says."""
 
-    def work(_known: Known, asked: Work) -> RunOutcome:
+    def work(_known: KnownStates, asked: Work) -> RunOutcome:
         success = run(asked)
         return RunOutcome("run", success, (), "" if success else "it broke", 0.0)
 
     with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
-        return until_settled(lake[0], "", "catch-up")
+        return rebuild_until_settled(lake[0], "", "catch-up")
 
 
 def test_one_day_that_fails_is_found_by_halves_and_all_others_are_made(lake: Made) -> None:
@@ -82,9 +82,9 @@ def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_
     lake: Made,
 ) -> None:
     stale(lake, 3)
-    settings, known = lake[0].root / FILE_NAME, list[Known]()
+    settings, known = lake[0].root / FILE_NAME, list[KnownStates]()
 
-    def work(looked: Known, asked: Work) -> RunOutcome:
+    def work(looked: KnownStates, asked: Work) -> RunOutcome:
         known.append(looked)
         build(*lake, "training", dict.fromkeys(asked.days, 3))
         return RunOutcome("run", True, (), "", 0.0)
@@ -93,7 +93,7 @@ def test_the_settings_that_make_rows_are_those_that_sign_them_where_they_change_
         settings.read_text().replace("windows_days = [2, 3]", "windows_days = [2, 4]")
     )
     with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
-        until_settled(lake[0], "", "catch-up")
+        rebuild_until_settled(lake[0], "", "catch-up")
     assert known
     assert [chosen_pipeline(k.lake).codes == k.pipeline.codes for k in known] == [True] * len(known)
 
@@ -127,24 +127,24 @@ def test_where_nothing_needs_making_the_lake_is_looked_at_once(lake: Made) -> No
         return lake
 
     with click.Context(click.Command("catch-up"), obj=Overrides(opened=opened)):
-        assert until_settled(lake[0], "", "catch-up").success
+        assert rebuild_until_settled(lake[0], "", "catch-up").success
     assert looks == ["a look"]
 
 
 def test_days_held_back_by_files_and_unread_files_are_named_and_the_former_are_no_success() -> None:
     found = ScanReport(refused={"b.csv": "a link"}, altered=("a.csv",), blocked=frozenset({day(0)}))
-    unread, file, days = findings(found)
+    unread, file, days = finding_lines(found)
     assert (unread, file) == ("refused    b.csv: a link", "altered    a.csv")
     assert days.startswith(
         f"1 day(s) from {day(0)} are not rebuilt until the files are back, or you say"
     )
-    assert list(findings(ScanReport(new={"c.csv": (1, 0)}))) == []
-    assert list(findings(ScanReport(ahead={"1/part": "its commit says 2099"}))) == [
+    assert list(finding_lines(ScanReport(new={"c.csv": (1, 0)}))) == []
+    assert list(finding_lines(ScanReport(ahead={"1/part": "its commit says 2099"}))) == [
         "clock      1/part: its commit says 2099"
     ]
-    assert CaughtUp().success
-    assert not CaughtUp(blocked=found.blocked).success
-    assert not CaughtUp(fruitless=["[source]"]).success
+    assert CatchUpResult().success
+    assert not CatchUpResult(blocked=found.blocked).success
+    assert not CatchUpResult(fruitless=["[source]"]).success
 
 
 def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
@@ -153,7 +153,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     span = DayRange(day(2), day(5))
     plan = make_plan(*lake, PlanRequest(span, ("training",), Policy(force=True)))
     keep_plan(lake[0], plan)
-    mark(lake[0], plan.id, "started")
+    set_mark(lake[0], plan.id, "started")
 
     def wrong(_: Work) -> bool:
         raise AssertionError("nothing else is to be made")
@@ -166,7 +166,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
     assert killed.startswith(
         f"the plan {plan.id} is active and no process runs it; nothing else makes {span}"
     )
-    mark(lake[0], plan.id, "stopped", "its gate refused")
+    set_mark(lake[0], plan.id, "stopped", "its gate refused")
     done = caught_up(lake, wrong)
     assert (done.success, done.held_back) == (False, [lines_held_back(lake[0])[plan.id]])
     for as_json in (False, True):
@@ -174,7 +174,7 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         context = click.Context(click.Command("catch-up"))
         context.meta.update({JSON_KEY: True} if as_json else {})
         with context, pytest.raises(click.exceptions.Exit):
-            report(done)
+            report_catch_up(done)
         out, err = capsys.readouterr()
         assert f"Error: {done.held_back[0]}" in " ".join(err.split())
         assert "Nothing to do" not in out
@@ -184,12 +184,12 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         (False, {}, 1),
         (True, {"training": ["2024-03-01"]}, 1),
     ):
-        kept = CaughtUp(held_back=("the plan waits",), waits=waits, left=left)
+        kept = CatchUpResult(held_back=("the plan waits",), waits=waits, left=left)
         with (
             click.Context(click.Command("catch-up")),
             pytest.raises(click.exceptions.Exit) as ended,
         ):
-            report(kept)
+            report_catch_up(kept)
         assert ended.value.exit_code == code
 
 
@@ -197,7 +197,7 @@ def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(
     stale(lake, *range(DAYS))
     asked: list[Work] = []
 
-    def work(_known: Known, request: Work) -> RunOutcome:
+    def work(_known: KnownStates, request: Work) -> RunOutcome:
         asked.append(request)
         made = [d for d in request.days if d != day(5)]
         build(*lake, "training", dict.fromkeys(made, 3))
@@ -205,7 +205,7 @@ def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(
         return RunOutcome("run", False, tables, f"{day(5)} is refused", 0.0)
 
     with click.Context(click.Command("catch-up"), obj=Overrides(work=work)):
-        done = until_settled(lake[0], "", "catch-up", tags={"on_bad_days": "keep_good"})
+        done = rebuild_until_settled(lake[0], "", "catch-up", tags={"on_bad_days": "keep_good"})
     assert [dict(request.tags) for request in asked] == [{"on_bad_days": "keep_good"}], "one run"
     assert done.left == {"training": [str(day(5))]}
     assert done.why == {"training": f"1 tried in vain, the first {day(5)}"}

@@ -12,7 +12,13 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE, instance_of, lake_words, silenced, ui_place
+from backfill_assets.cli.dagster_home import (
+    OF_A_LAKE,
+    instance_of,
+    lake_option_text,
+    silence_dagster,
+    ui_place,
+)
 from backfill_assets.cli.dagster_names import EVENT_STORAGE
 from backfill_assets.dagster.adapter.event_storage import BatchedEventLogStorage
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
@@ -40,7 +46,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 @contextmanager
 def instance_in(lake: Lake) -> Iterator[dg.DagsterInstance]:
     """What a command opens that is typed in another folder."""
-    with silenced(), instance_of(lake, project=lake.root.parent / "elsewhere") as instance:
+    with silence_dagster(), instance_of(lake, project=lake.root.parent / "elsewhere") as instance:
         yield instance
 
 
@@ -87,7 +93,7 @@ def test_commands_write_the_events_of_a_home_that_names_no_storage_by_ours_and_d
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     with dg.DagsterInstance.get() as dagsters:
         dagsters.report_runless_asset_event(dg.AssetMaterialization("before"))
-    with silenced(), instance_of(installed) as instance:
+    with silence_dagster(), instance_of(installed) as instance:
         assert isinstance(instance.event_log_storage, BatchedEventLogStorage)
         assert instance.get_latest_materialization_event(dg.AssetKey("before"))
         instance.report_runless_asset_event(dg.AssetMaterialization("a"))
@@ -102,7 +108,7 @@ def test_a_home_that_names_its_storage_keeps_it(
 ) -> None:
     (tmp_path / "dagster.yaml").write_text(f"{more}storage:\n  sqlite: {{base_dir: {tmp_path}}}\n")
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    with silenced(), instance_of(installed) as instance:
+    with silence_dagster(), instance_of(installed) as instance:
         assert not isinstance(instance.event_log_storage, BatchedEventLogStorage)
 
 
@@ -166,11 +172,11 @@ def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_
     monkeypatch.setenv(LAKE_VARIABLE, str(own.root))
     homes = {}
     for lake in (own, installed):
-        with silenced(), instance_of(lake, project=project) as instance:
+        with silence_dagster(), instance_of(lake, project=project) as instance:
             homes[lake.root] = Path(instance.root_directory)
     assert homes == {own.root: project, installed.root: installed.root / ".dagster"}
     assert ui_place(own, project) == (project, {}, True)
-    with monkeypatch.context() as patch, silenced():
+    with monkeypatch.context() as patch, silence_dagster():
         give_away(project / "dagster.yaml", patch)
         with instance_of(
             own, project=project
@@ -178,7 +184,7 @@ def test_the_instance_of_a_project_is_that_of_its_own_lake_and_no_other_lake_is_
             assert Path(instance.root_directory) == own.root / ".dagster"
     (project / "dagster.yaml").unlink()
     (project / "dagster.yaml").touch()
-    assert (lake_words(own), lake_words(installed)) == ("", f"--lake {installed.root} ")
+    assert (lake_option_text(own), lake_option_text(installed)) == ("", f"--lake {installed.root} ")
 
 
 @pytest.mark.parametrize("named", [False, True])

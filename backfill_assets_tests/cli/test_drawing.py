@@ -14,13 +14,13 @@ from backfill_assets.cli.drawing import (
     Page,
     PageSection,
     TextTable,
-    broken,
+    broken_lines,
     draw_table,
     html_of,
     line_width,
     remark,
     say,
-    write_whole,
+    write_file_whole,
 )
 
 LONG = "a sentence that is much longer than thirty characters"
@@ -64,7 +64,7 @@ def test_a_narrow_screen_breaks_sentences_between_words(
     say(command := f"Held until: backfill-assets release {LONG}")
     assert capsys.readouterr().out == f"{command}\n", "a command is copied, so that it stays whole"
     remark(LONG)
-    click.echo("Error: " + broken(LONG, len("Error: ")), err=True)
+    click.echo("Error: " + broken_lines(LONG, len("Error: ")), err=True)
     lines = capsys.readouterr().err.splitlines()
     assert max(map(len, lines)) <= 40
     assert " ".join(" ".join(lines).split()) == f"{LONG} Error: {LONG}"
@@ -100,7 +100,7 @@ def test_a_file_is_written_whole_for_whom_the_lake_lets_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "new" / "page.html"
-    write_whole(file, "one\n", umask=0o027)
+    write_file_whole(file, "one\n", umask=0o027)
     assert file.read_bytes() == b"one\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert [p.name for p in file.parent.iterdir()] == ["page.html"]
@@ -110,5 +110,5 @@ def test_a_file_is_written_whole_for_whom_the_lake_lets_read(
 def test_a_place_that_cannot_be_written_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
     (tmp_path / "page.html").mkdir()
     with pytest.raises(click.ClickException, match="It was not written"):
-        write_whole(tmp_path / "page.html", "text")
+        write_file_whole(tmp_path / "page.html", "text")
     assert (tmp_path / "page.html").is_dir()

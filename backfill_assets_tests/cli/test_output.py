@@ -11,18 +11,18 @@ from click.testing import CliRunner
 from pydantic import BaseModel, Field
 
 from backfill_assets.cli.drawing import PageSection, TextTable
-from backfill_assets.cli.output import Output, Part, given_options, options_of, reporting
+from backfill_assets.cli.output import Output, Part, entered_options, options_of, reporting_command
 from backfill_assets.plans.in_dagster import RollbackConfig
 from backfill_assets.plans.plan_command import plan
 from backfill_assets.plans.plan_job import BackfillConfig
-from backfill_assets.plans.policy import Policy, PolicyOptions, PutBack
+from backfill_assets.plans.policy import Policy, PolicyOptions, RollbackOptions
 from backfill_assets.plans.rollback import RollbackRequest
 from backfill_assets.plans.rollback_command import rollback
 
 
 @click.command()
 @click.option("--broken", is_flag=True)
-@reporting("html", "prometheus")
+@reporting_command("html", "prometheus")
 def command(broken: bool) -> Output:
     """Report."""
     section = PageSection("Rows", [TextTable(("rows",), [(7,)])])
@@ -82,7 +82,7 @@ def cooked(*words: str) -> tuple[dict[str, Any], str]:
     @click.command()
     @options_of(Soup)
     def cook(**options: Any) -> None:
-        found.update(given_options(Soup, options))
+        found.update(entered_options(Soup, options))
 
     return found, CliRunner().invoke(cook, words).output
 
@@ -109,7 +109,7 @@ def test_a_value_of_no_such_type_is_wrong_usage(words: tuple[str, ...]) -> None:
     ("declared", "command", "config", "request_of"),
     [
         (PolicyOptions, plan, BackfillConfig, Policy),
-        (PutBack, rollback, RollbackConfig, RollbackRequest),
+        (RollbackOptions, rollback, RollbackConfig, RollbackRequest),
     ],
 )
 def test_an_option_is_declared_once_for_the_command_the_launchpad_and_what_they_ask_for(

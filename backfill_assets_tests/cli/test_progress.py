@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.cli.progress import Lines, RunOutcome, TableOutcome, line_of
+from backfill_assets.cli.progress import ProgressLines, RunOutcome, TableOutcome, outcome_line
 from backfill_assets.kernel.core.days import DayRange
 
 DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
@@ -24,13 +24,13 @@ DAYS = DayRange(date(2024, 3, 1), date(2024, 3, 4))
     ],
 )
 def test_a_table_is_told_in_one_line(outcome: TableOutcome, line: str) -> None:
-    assert line_of(outcome, DAYS) == f"raw {DAYS}: {line}"
+    assert outcome_line(outcome, DAYS) == f"raw {DAYS}: {line}"
 
 
 def test_off_a_terminal_only_ends_are_told_and_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Lines(DAYS) as lines:
+    with ProgressLines(DAYS) as lines:
         lines.started("raw")
         lines.ended(TableOutcome("raw", 3, 2, 10, 3.2))
     said = capsys.readouterr()

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.cli import runner
 from backfill_assets.cli.common import Overrides
-from backfill_assets.cli.progress import Lines, RunOutcome
+from backfill_assets.cli.progress import ProgressLines, RunOutcome
 from backfill_assets.dagster.adapter.context import PLAIN
 from backfill_assets.dagster.adapter.io_manager import as_failure
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
@@ -29,11 +29,11 @@ def test_what_an_interrupted_run_had_written_is_told_by_its_receipts(tmp_path: P
         build(
             lake, pipeline, table, dict.fromkeys(DayRange(START, last + ONE_DAY), 3), run_id="run-1"
         )
-    said = runner.written(lake, ["raw", "staging"], "run-1")
+    said = runner.written_days_text(lake, ["raw", "staging"], "run-1")
     assert (
         said == f"written before that: raw {START}..{last}; staging {START}..{last}; no other day"
     )
-    assert runner.written(lake, ["raw", "staging"], "another run") == "no day was written"
+    assert runner.written_days_text(lake, ["raw", "staging"], "another run") == "no day was written"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_each_table_of_a_run_keeps_its_own_cause(tmp_path: Path) -> None:
 
     run_id = str(uuid.uuid4())
     with (
-        Lines(DayRange(START, START + ONE_DAY)) as lines,
+        ProgressLines(DayRange(START, START + ONE_DAY)) as lines,
         dg.DagsterInstance.ephemeral() as instance,
     ):
         listener = runner._Listener(lines)

@@ -18,8 +18,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from backfill_assets.cli.server import guard, own_folder
-from backfill_assets.engines.processes import working_in
+from backfill_assets.cli.server import guard_pages, private_folder
+from backfill_assets.engines.processes import processes_in
 from backfill_assets.engines.server import SERVER_PROGRAMS
 from backfill_assets.engines.supervisor import RECORD, Record, ServerFolder
 from backfill_assets.kernel.place.processes import Process
@@ -64,7 +64,7 @@ def test_one_that_runs_is_found_and_stopped_whatever_the_settings_say_by_now(
         folder.write_record(Record(process, process, door.getsockname()[1], "", {"spark": "4.2"}))
         # The kernel shows the words of a program a moment after `Popen` returns.
         until(
-            lambda: bool(working_in(folder.folder, SERVER_PROGRAMS)),
+            lambda: bool(processes_in(folder.folder, SERVER_PROGRAMS)),
             tmp_path / "lake.toml",
             PATIENCE_SECONDS,
         )
@@ -153,7 +153,7 @@ def answered(path: str, kind: str = "http", **headers: str) -> Any:
     }
 
     async def ask() -> None:
-        await guard(app, SECRET)(scope, None, send)
+        await guard_pages(app, SECRET)(scope, None, send)
 
     asyncio.run(ask())
     return sent[0] if sent[0] == "passed" else sent[0].get("status", sent[0].get("code"))
@@ -201,7 +201,7 @@ def test_a_port_that_is_taken_is_one_line_and_nothing_is_started(tmp_path: Path)
 def test_temporary_files_lie_where_no_other_user_can_put_any(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir(mode=0o777)
     for home in (tmp_path, tmp_path / ("long" * 30)):
-        own = own_folder(home)
+        own = private_folder(home)
         assert stat.S_IMODE(own.stat().st_mode) == 0o700
         assert len(bytes(own / "tmp12345678")) < 100, "a socket's path"
     own.rmdir()

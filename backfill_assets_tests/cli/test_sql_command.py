@@ -17,7 +17,7 @@ from backfill_assets.cli.sql_command import write_csv
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.place.port import RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.reading.opening import ReadersWait, open_lake
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, written
@@ -131,7 +131,7 @@ def test_all_tables_are_of_the_newest_lake_version_unless_their_heads_are_asked_
 ) -> None:
     made = Planned(tmp_path / "lake")
     heads = run("attach", reader, on=made).stdout
-    record(made.lake, made.pipeline.contracts, "a run")
+    record_versions(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
     told = run("attach", reader, on=made).stdout
     of_version = {
@@ -147,7 +147,7 @@ def test_an_export_and_a_snapshot_are_of_the_newest_lake_version_unless_asked_ot
     tmp_path: Path,
 ) -> None:
     made = Planned(tmp_path / "lake")
-    record(made.lake, made.pipeline.contracts, "a run")
+    record_versions(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})  # as a chunk that is under way
     export = ["export", "staging", "--to", tmp_path / "out", "--json"]
     keep = ["snapshot", "create", "--tables", "staging", "--unfit", "take", "--json"]
@@ -208,7 +208,7 @@ def test_whoever_reads_while_a_run_keeps_commits_back_is_told_since_when_by_whom
     tmp_path: Path,
 ) -> None:
     made = Planned(tmp_path / "lake")
-    record(made.lake, made.pipeline.contracts, "made")
+    record_versions(made.lake, made.pipeline.contracts, "made")
     elsewhere = replace(PlacedProcess.this(), host="pod-7", boot="another")
     write_json(made.root / RUNS / "there" / "long-running", vars(elsewhere))
     made.write("staging", {0: 9}, "long-running")
@@ -217,7 +217,7 @@ def test_whoever_reads_while_a_run_keeps_commits_back_is_told_since_when_by_whom
     assert "readers wait" not in "".join(run(*words, on=made).stderr for words in commands), (
         "nobody else has ended"
     )
-    record(made.lake, made.pipeline.contracts, "another run")
+    record_versions(made.lake, made.pipeline.contracts, "another run")
     said = "Note: readers wait for the run long-run on pod-7 since 20"
     for words in commands:
         told = " ".join(run(*words, on=made).stderr.split())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.compare.compare import CompareRequest, compare
+from backfill_assets.compare.compare import CompareRequest, compare_days
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
@@ -63,7 +63,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_rows_added_removed_and_changed_are_counted_per_day_and_column(lake: Lake) -> None:
-    report = compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake))
+    report = compare_days(PIPELINE, asked(), Moment(lake, 1), Moment(lake))
     [only] = report.differing
     assert (only.day, only.rows_before, only.rows_after) == (day(1), 3, 3)
     assert (only.added, only.removed, only.changed, dict(only.columns)) == (1, 1, 1, {"n": 1})
@@ -77,15 +77,17 @@ def test_rows_added_removed_and_changed_are_counted_per_day_and_column(lake: Lak
 
 
 def test_a_column_that_was_to_be_left_alone_and_changed_is_named(lake: Lake) -> None:
-    assert compare(PIPELINE, asked(meant=["n"]), Moment(lake, 1), Moment(lake)).unmeant == []
-    assert compare(PIPELINE, asked(meant=["text"]), Moment(lake, 1), Moment(lake)).unmeant == ["n"]
+    assert compare_days(PIPELINE, asked(meant=["n"]), Moment(lake, 1), Moment(lake)).unmeant == []
+    assert compare_days(PIPELINE, asked(meant=["text"]), Moment(lake, 1), Moment(lake)).unmeant == [
+        "n"
+    ]
     with pytest.raises(BackfillError, match="no column nix"):
-        compare(PIPELINE, asked(meant=["nix"]), Moment(lake, 1), Moment(lake))
+        compare_days(PIPELINE, asked(meant=["nix"]), Moment(lake, 1), Moment(lake))
 
 
 def test_days_that_neither_side_wrote_are_an_error_and_no_equality(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="neither side ever wrote"):
-        compare(
+        compare_days(
             PIPELINE, CompareRequest("t", DayRange(day(40), day(42))), Moment(lake, 1), Moment(lake)
         )
 
@@ -102,7 +104,7 @@ def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_
     ]
     publish_by_hand(lake, renamed, same, digest="three")
     for pipeline in (PIPELINE, Pipeline((Table(renamed),), {})):
-        report = compare(pipeline, asked(meant=["text"]), Moment(lake, 2), Moment(lake))
+        report = compare_days(pipeline, asked(meant=["text"]), Moment(lake, 2), Moment(lake))
         assert [(d.added, d.removed, d.changed, dict(d.columns)) for d in report.differing] == [
             (0, 0, 1, {"text": 1})
         ]
@@ -113,22 +115,22 @@ def test_a_renamed_column_is_named_on_each_side_and_no_row_counts_as_changed_by_
         )
         assert report.headline.endswith("1 changed; columns only before: n; columns only after: m")
         meant = asked(meant=["n", "m", "text"])
-        assert compare(pipeline, meant, Moment(lake, 2), Moment(lake)).unmeant == []
+        assert compare_days(pipeline, meant, Moment(lake, 2), Moment(lake)).unmeant == []
     other_key = Pipeline((Table(replace(renamed, key=("m",))),), {})
     with pytest.raises(BackfillError, match="one side has no column m, of the key"):
-        compare(other_key, asked(), Moment(lake, 2), Moment(lake))
+        compare_days(other_key, asked(), Moment(lake, 2), Moment(lake))
 
 
 def test_a_version_and_itself_have_no_difference_and_no_file_is_read(lake: Lake) -> None:
     for file in lake.table_place("t").local().rglob("*.parquet"):
         file.write_bytes(bytes(file.stat().st_size))
-    report = compare(
+    report = compare_days(
         PIPELINE, asked(), Moment(lake, 2), Moment(lake, at=datetime.now(UTC) + ONE_DAY)
     )
     assert not report.differing
     assert not report.samples
     with pytest.raises(BackfillError, match="cannot be read"):
-        compare(PIPELINE, asked(), Moment(lake, 1), Moment(lake, 2))
+        compare_days(PIPELINE, asked(), Moment(lake, 1), Moment(lake, 2))
 
 
 tables = st.dictionaries(
@@ -149,7 +151,7 @@ def test_the_differences_of_any_two_contents_are_those_that_counting_by_hand_giv
     lakes = bare_lake(root / "one"), bare_lake(root / "two")
     for lake, cells in zip(lakes, (one, two), strict=True):
         publish_by_hand(lake, TABLE, rows(cells))
-    report = compare(PIPELINE, asked(), *(Moment(lake) for lake in lakes))
+    report = compare_days(PIPELINE, asked(), *(Moment(lake) for lake in lakes))
 
     def by_day(keys: set[tuple[int, str]]) -> dict[date, int]:
         found: dict[date, int] = {}

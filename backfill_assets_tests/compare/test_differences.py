@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.compare.differences import NULL_BUCKET, Differences, differences
+from backfill_assets.compare.differences import NULL_BUCKET, Differences, find_differences
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.home import Lake
@@ -42,7 +42,7 @@ def found(
     lake: Lake, before: list[Row], after: list[Row], contract: Contract = TABLE
 ) -> Differences:
     sides = files(lake, contract, *before), files(lake, contract, *after)
-    return differences(lake, contract, *sides, DayRange(day(0), day(5)))
+    return find_differences(lake, contract, *sides, DayRange(day(0), day(5)))
 
 
 def test_a_sample_repeats_and_shows_long_cells_cut(lake: Lake) -> None:

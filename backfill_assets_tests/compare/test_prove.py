@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.compare.prove import ProofRequest, prove
+from backfill_assets.compare.prove import ProofRequest, prove_written_days
 from backfill_assets.kernel.core.contracts import Column, Contract, Input
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -69,7 +69,7 @@ def test_tables_that_depend_on_their_inputs_alone_are_proven(lake: Lake) -> None
     backfill(lake, DAYS[0], DAYS[-1], tables_of=tables)
     pipeline = make_pipeline(tables(lake.settings))
     before = {t: lake.store.view(t, "event_date").version for t in ("staging", "own")}
-    proof = prove(lake, pipeline, ProofRequest())
+    proof = prove_written_days(lake, pipeline, ProofRequest())
     assert (proof.compared, proof.differing, proof.refused) == (9, 0, ())
     assert {v.table: len(v.days) for v in proof.verdicts} == {"raw": 3, "staging": 3, "own": 3}
     assert {t: lake.store.view(t, "event_date").version for t in before} == before
@@ -81,7 +81,7 @@ def test_a_table_that_depends_on_more_than_its_inputs_is_named_with_day_and_colu
     tables = tables_of("another module")
     backfill(lake, DAYS[0], DAYS[-1], tables_of=tables)
     monkeypatch.setitem(FACTOR, "of all", 2)
-    proof = prove(
+    proof = prove_written_days(
         lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",), random=2)
     )
     [verdict] = proof.verdicts
@@ -116,6 +116,8 @@ def test_a_dependence_on_the_order_of_rows_is_named(lake: Lake) -> None:
         return (*built_in(settings)[:2], Table(OWN, tied, {}, OURS, code_version="tied 1"))
 
     backfill(lake, DAYS[0], DAYS[0], tables_of=tables)
-    proof = prove(lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",)))
+    proof = prove_written_days(
+        lake, make_pipeline(tables(lake.settings)), ProofRequest(tables=("own",))
+    )
     assert (proof.compared, proof.differing) == (1, 1)
     assert [d.columns for v in proof.verdicts for d in v.differing] == [{"number": 1}]

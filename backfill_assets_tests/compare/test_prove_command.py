@@ -5,8 +5,8 @@ Tested here: the output of `compare.prove_command`. Not tested here: computing a
 
 import pytest
 
-from backfill_assets.cli.output import draw
-from backfill_assets.compare.compare_command import recomputed
+from backfill_assets.cli.output import draw_parts
+from backfill_assets.compare.compare_command import recomputation_parts
 from backfill_assets.compare.differences import DayDifference, SampleRow
 from backfill_assets.compare.prove import EngineReport
 from backfill_assets.compare.recompute import Recomputed, RecomputeVerdict
@@ -31,7 +31,7 @@ def test_what_differs_is_told_with_columns_and_keys(capsys: pytest.CaptureFixtur
         (("labels", "refused by name"),),
         "sail",
     )
-    draw(recomputed("sail", report))
+    draw_parts(recomputation_parts("sail", report))
     told = capsys.readouterr().out
     assert "sail: 2 day(s) of tables computed again, 1 differ" in told
     assert "value=2" in told

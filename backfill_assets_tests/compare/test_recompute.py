@@ -9,11 +9,11 @@ import pytest
 
 from backfill_assets.compare.recompute import (
     UNNAMED,
-    SessionElsewhere,
-    _at_heads,
+    SessionOnOwnServer,
     _lost_input,
+    _view_at_heads,
     _view_then,
-    recompute,
+    recompute_days,
 )
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import SettingsError
@@ -21,10 +21,10 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import Codes
 from backfill_assets.kernel.tables.sections import FeatureColumnSettings
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import day, receipt
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.planned import Planned, scatter
@@ -34,7 +34,10 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 def asked_of(made: Planned, folder: Path, last: int) -> RebuildRequest:
     """Features of the third day and those behind it, on a session elsewhere."""
-    session, known = SessionElsewhere(made.lake, folder / "home"), Known(made.lake, made.pipeline)
+    session, known = (
+        SessionOnOwnServer(made.lake, folder / "home"),
+        KnownStates(made.lake, made.pipeline),
+    )
     return RebuildRequest(
         session, known, made.pipeline.table("features"), DayRange(day(2), day(last)), Provenance("")
     )
@@ -47,9 +50,9 @@ def test_a_day_whose_receipt_does_not_say_how_its_rows_came_about_is_passed_over
     made.names_inputs = False
     made.write("features", {2: 5, 3: 5})
     asked = asked_of(made, tmp_path, 4)
-    assert {d.passed_over for d in recompute(asked).days} == {UNNAMED}
+    assert {d.passed_over for d in recompute_days(asked).days} == {UNNAMED}
     other = replace(made.pipeline, codes=dict.fromkeys(made.pipeline.codes, Codes("new", "new")))
-    told = recompute(replace(asked, known=Known(made.lake, other))).days
+    told = recompute_days(replace(asked, known=KnownStates(made.lake, other))).days
     why = "it was made with other code or settings"
     assert [(d.day, d.passed_over) for d in told] == [(day(2), why), (day(3), why)]
 
@@ -66,10 +69,12 @@ def test_a_declared_column_that_overflows_silently_on_sail_is_no_opinion_on_what
     }
     other = replace(lake, settings=lake.settings.model_copy(update=changes))
     pipeline = make_pipeline(tables(other.settings))
-    session, days = SessionElsewhere(other, tmp_path / "home"), DayRange(day(2), day(4))
-    known = Known(session.lake, pipeline)
+    session, days = SessionOnOwnServer(other, tmp_path / "home"), DayRange(day(2), day(4))
+    known = KnownStates(session.lake, pipeline)
     with pytest.raises(SettingsError, match=r"n in lake.toml .*\*: on sail not always"):
-        recompute(RebuildRequest(session, known, pipeline.table("features"), days, Provenance("")))
+        recompute_days(
+            RebuildRequest(session, known, pipeline.table("features"), days, Provenance(""))
+        )
 
 
 def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_path: Path) -> None:
@@ -77,15 +82,15 @@ def test_an_input_whose_files_upkeep_took_is_read_where_the_same_rows_stand(tmp_
     asked, days = asked_of(made, tmp_path, 3), {day(2): made.view("features").latest[day(2)]}
     said = receipt("features", inputs={"staging": made.view("staging").version})
     scatter(made, "staging", 2)
-    maintain(made.lake, made.pipeline)
+    maintain_tables(made.lake, made.pipeline)
 
     def lost() -> str:
         states = made.states()
-        view = _at_heads(asked, _view_then(asked, states, said), states.view, days)
+        view = _view_at_heads(asked, _view_then(asked, states, said), states.view, days)
         return _lost_input(asked, made.pipeline.states(view), days)
 
     with set_to(Clock(off=timedelta(days=120))):
-        maintain(made.lake, made.pipeline)
+        maintain_tables(made.lake, made.pipeline)
         assert lost() == ""
         made.write("staging", {2: 9})
         assert lost().startswith(f"files of version {said.inputs['staging']} of staging are gone")
@@ -97,5 +102,5 @@ def test_a_receipt_that_names_each_input_and_nothing_else_says_enough(tmp_path: 
     made.write("staging", {2: 9})
     for path in read:
         Path(path).unlink()
-    (found,) = recompute(asked_of(made, tmp_path, 3)).days
+    (found,) = recompute_days(asked_of(made, tmp_path, 3)).days
     assert found.passed_over.startswith("files of version ")

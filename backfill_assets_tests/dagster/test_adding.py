@@ -3,11 +3,11 @@
 Not tested here: what they add (`test_in_dagster` of each room).
 """
 
-from backfill_assets.kernel.core.rooms import rooms
+from backfill_assets.kernel.core.rooms import installed_rooms
 from backfill_assets_tests.sources import PACKAGE, sources
 
 DAGSTER = f"{PACKAGE}.dagster"
-ADDING = {room.name for room in rooms() if room.dagster}
+ADDING = {room.name for room in installed_rooms() if room.dagster}
 
 
 def test_the_room_of_dagster_knows_no_room_that_adds_to_its_definitions() -> None:

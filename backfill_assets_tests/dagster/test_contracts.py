@@ -10,7 +10,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.contracts import Registry, Rules, code_of, first_day_of, table_of
+from backfill_assets.dagster.contracts import (
+    Registry,
+    Rules,
+    asset_code,
+    asset_table_name,
+    first_day_of,
+)
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import DAYS, Deliveries, orders_asset, weekly_asset
 
@@ -19,11 +25,11 @@ HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
 
 
 def test_a_table_is_named_by_its_whole_key() -> None:
-    assert table_of(KEY, {}) == "shop__orders"
-    assert table_of(dg.AssetKey(["Shop", "orders-EU.v2"]), {}) == "shop__orders_eu_v2"
+    assert asset_table_name(KEY, {}) == "shop__orders"
+    assert asset_table_name(dg.AssetKey(["Shop", "orders-EU.v2"]), {}) == "shop__orders_eu_v2"
     for parts in (["1st"], ["-"], ["Ärger"]):
         with pytest.raises(SettingsError, match="its key would name the table"):
-            table_of(dg.AssetKey(parts), {})
+            asset_table_name(dg.AssetKey(parts), {})
 
 
 OTHERS: dict[str, tuple[dg.PartitionsDefinition | None, str]] = {
@@ -60,11 +66,11 @@ def test_only_daily_assets_are_tables_of_a_lake_and_what_makes_one_other_is_said
 
 
 def test_the_code_of_an_asset_is_that_of_its_file() -> None:
-    assert code_of(orders_asset(Deliveries()).op) == code_of(weekly_asset().op)
+    assert asset_code(orders_asset(Deliveries()).op) == asset_code(weekly_asset().op)
     there: dict[str, Any] = {}
     exec("def one(): return 1\ndef two(): return 2", there)  # noqa: S102 - functions without a file, as in a notebook
     one, two = (dg.asset(name="a")(there[name]) for name in ("one", "two"))
-    assert code_of(one.op) != code_of(two.op)
+    assert asset_code(one.op) != asset_code(two.op)
 
 
 def test_each_kind_of_rule_is_a_check_and_a_bound_may_be_left_out() -> None:

@@ -16,13 +16,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets import Input
 from backfill_assets.dagster import daily_table, external_table, is_stale
-from backfill_assets.dagster.inputs import follow_external
+from backfill_assets.dagster.inputs import observe_external
 from backfill_assets.foreign.external import ExternalTable
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.attention import attention
+from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.dagster.projects import cause, materialize, rows
 
 D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))
@@ -66,7 +66,7 @@ def project(place: Path) -> list[Any]:
 
 
 def stale_days(lake: Path) -> list[str]:
-    pipeline = chosen_pipeline(opened := look_at(lake))
+    pipeline = chosen_pipeline(opened := read_lake(lake))
     states = pipeline.states(read_view(opened, pipeline.contracts))
     return [str(d) for d in states.view.table("sums").latest if states.of("sums", d) is State.STALE]
 
@@ -87,7 +87,7 @@ def test_a_step_reads_it_by_days_and_its_receipt_names_the_version(
     result = materialize(lake, project, "2024-03-01", "2024-03-03", instance=instance)
     assert result.success, cause(result)
     assert rows(lake, "sums") == [(D1, 1), (D2, 3), (D3, 6)]
-    store = look_at(lake).store
+    store = read_lake(lake).store
     (write,) = [
         c.receipt for c in store.commits("sums") if c.receipt is not None and c.receipt.days
     ]
@@ -141,7 +141,7 @@ def test_an_unreadable_one_is_kept_for_status(
     materialize(lake, project, "2024-03-01", instance=instance)
     (place / "_delta_log").rename(tmp_path / "log")
     condition(lake, project, instance)
-    (line,) = attention(lake)
+    (line,) = sensor_alarms(lake)
     assert f"no Delta table lies in {place}" in line
     result = materialize(lake, project, "2024-03-02", instance=instance)
     assert f"external table erp__orders: no Delta table lies in {place}" in cause(result)
@@ -155,7 +155,7 @@ def test_an_unreadable_one_stops_no_other_step(
     external = external_table(
         "erp/orders_eu", table=elsewhere, day="order_date", start="2024-03-01"
     )
-    follow_external(
+    observe_external(
         lake,
         ExternalTable(
             "erp__orders_eu", str(elsewhere), "order_date", made_by="erp/orders_eu", first_day=D1

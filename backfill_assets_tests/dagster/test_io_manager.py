@@ -19,9 +19,9 @@ import pytest
 from backfill_assets.cli.findings import Level
 from backfill_assets.dagster import lake_checks
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.reading.opening import open_lake
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.dagster.projects import (
     DAYS,
     ONE_RUN,
@@ -183,7 +183,9 @@ def test_a_column_gets_the_wider_type_that_rows_bring_where_a_table_may_evolve(
     }
     asked, reader = VerifyRequest(deep=True), open_lake(lake)
     assert [
-        d for d in verify(reader.lake, reader.pipeline.contracts, asked) if d.level is not Level.OK
+        d
+        for d in verify_tables(reader.lake, reader.pipeline.contracts, asked)
+        if d.level is not Level.OK
     ] == []
 
 
@@ -204,7 +206,7 @@ def test_an_input_not_loaded_is_in_no_receipt(
     assert materialize(lake, [orders, by_itself], FIRST, instance=instance).success
     (commit,) = (
         c
-        for c in look_at(lake).store.commits("by_itself")
+        for c in read_lake(lake).store.commits("by_itself")
         if c.receipt is not None and c.receipt.days
     )
     assert commit.receipt is not None

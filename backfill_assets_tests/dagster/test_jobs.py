@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.assets.lakes import lake_at
 from backfill_assets.cli.app import app
-from backfill_assets.cli.runner import definitions_of, job_of
+from backfill_assets.cli.runner import asset_job, project_definitions
 from backfill_assets.dagster import lake_checks
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.reading.opening import open_lake
@@ -97,7 +97,7 @@ def name_definitions(lake: Path, named: str) -> None:
 
 def test_the_job_has_the_assets_of_these_tables_in_this_process(project: Path) -> None:
     name_definitions(project, "shop.py")
-    job, steps = job_of(lake_at(project), ["weekly"])
+    job, steps = asset_job(lake_at(project), ["weekly"])
     assert steps == {"weekly": "weekly"}
     assert job.executor_def is dg.in_process_executor
 
@@ -106,7 +106,7 @@ def test_without_definitions_a_table_of_an_asset_is_not_made_by_a_command(projec
     with pytest.raises(
         SettingsError, match="the table weekly: an asset of a Dagster project returns its rows"
     ):
-        job_of(lake_at(project), ["weekly"])
+        asset_job(lake_at(project), ["weekly"])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_without_definitions_a_table_of_an_asset_is_not_made_by_a_command(projec
 def test_definitions_that_cannot_be_loaded_are_named(project: Path, named: str, words: str) -> None:
     name_definitions(project, named)
     with pytest.raises(SettingsError, match=words):
-        definitions_of(lake_at(project), ["weekly"])
+        project_definitions(lake_at(project), ["weekly"])
 
 
 def test_a_plan_writes_the_good_days_of_assets_and_goes_on_once_mended(

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 from backfill_assets.dagster.loaded import LoadedInput, MappedInput, window_of
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.dagster.projects import DAYS
 from backfill_assets_tests.keyed import ORDERS, KeyedLake
@@ -186,7 +186,7 @@ def _run(
     contract = replace(ORDERS, first_day=date.fromisoformat(theirs.start.strftime("%Y-%m-%d")))
     wanted = MappedInput(read, mapping, ours).input_of(contract, run)
     states = lake.states(wanted, is_being_made=True)
-    loaded = {made: days_of(wanted, made, states.view) for made in run}
+    loaded = {made: input_days_of(wanted, made, states.view) for made in run}
     alone = {made: keys_of(mapping, theirs, ours, [made]) for made in run}
     # Over a day that the asset leaves out Dagster gives a range more than its days: each is made
     # from all of it then.

@@ -17,7 +17,7 @@ from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.dagster import LakeResource
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.reading.opening import open_lake
 from backfill_assets_tests.dagster.projects import DAYS as DAYS_OF_ORDERS
 from backfill_assets_tests.dagster.projects import Deliveries, materialize, orders_asset
@@ -30,7 +30,7 @@ DAYS = 6
 @pytest.fixture
 def lake(tmp_path: Path) -> Made:
     made = synthetic_lake(tmp_path / "lake", DAYS)
-    record(made[0], made[1].contracts, "a test", "", "me")
+    record_versions(made[0], made[1].contracts, "a test", "", "me")
     return made
 
 
@@ -43,7 +43,7 @@ def test_an_asset_reads_one_lake_version_whatever_is_written(
     def report(lake_resource: LakeResource) -> None:
         seen.append(lake_resource.table("staging").pinned().version)
         build(*lake, "staging", {START: 4})
-        record(lake[0], lake[1].contracts, "a test", "", "me")
+        record_versions(lake[0], lake[1].contracts, "a test", "", "me")
         seen.append(lake_resource.table("staging").pinned().version)
 
     resource = LakeResource(lake=str(lake[0].root))

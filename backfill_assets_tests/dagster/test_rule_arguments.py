@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.dagster import daily_table, lake_checks
 from backfill_assets.dagster.contracts import Rules
-from backfill_assets.dagster.rule_arguments import rules_of
+from backfill_assets.dagster.rule_arguments import rules_from_arguments
 from backfill_assets.kernel.core.contracts import Rule
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests.dagster.projects import Deliveries, orders_asset
@@ -76,10 +76,10 @@ def test_a_wrong_argument_is_refused_by_its_name_where_it_is_given(
 
 def test_rules_are_those_of_a_contract_or_conditions_by_name() -> None:
     rule = Rule("positive", "amount > 0", "")
-    assert rules_of("o", **{**NONE, "rules": [rule]}).rules == (rule,)
-    named = rules_of("o", **{**NONE, "rules": {"is_positive": "amount > 0"}})
+    assert rules_from_arguments("o", **{**NONE, "rules": [rule]}).rules == (rule,)
+    named = rules_from_arguments("o", **{**NONE, "rules": {"is_positive": "amount > 0"}})
     assert named.rules == (Rule("is_positive", "amount > 0", "is positive"),)
-    assert rules_of("o", **NONE) == Rules()
-    assert rules_of("o", **{**NONE, "rows": [1, None], "unique": ("id",)}) == Rules(
+    assert rules_from_arguments("o", **NONE) == Rules()
+    assert rules_from_arguments("o", **{**NONE, "rows": [1, None], "unique": ("id",)}) == Rules(
         ("id",), rows=(1, None)
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.kernel.log.run_markers import markers
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.log.run_markers import markers_by_run
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets_tests.dagster import two_tables
 from backfill_assets_tests.dagster.two_tables import DAY, FAILS, JOBS, LAKE, LOOKS, look
 
@@ -57,7 +57,7 @@ def test_half_a_run_is_never_seen_also_while_another_one_ends(
     assert run(home, two_tables.in_process, 1)
     assert run(home, job, 1000, LOOKS)
     assert seen()[-3:] == [[1, 1], [1, 1], [1000, 1000]]
-    assert markers(look_at(two_tables.folder() / "lake").place) == {}
+    assert markers_by_run(read_lake(two_tables.folder() / "lake").place) == {}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)

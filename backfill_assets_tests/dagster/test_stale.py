@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.dagster import build_lake_defs, is_stale
 from backfill_assets.dagster.adapter.runs import LAKE_TAG
-from backfill_assets.dagster.stale import _tables_of
+from backfill_assets.dagster.stale import _shared_tables
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets_tests.dagster.projects import (
     Deliveries,
@@ -104,8 +104,8 @@ def test_a_day_waits_for_its_inputs(lake: Made, instance: dg.DagsterInstance) ->
 
 
 def test_all_assets_of_a_lake_share_one_look_per_tick(lake: Made) -> None:
-    tables = _tables_of(lake[0].root, ())
-    assert tables is _tables_of(lake[0].root, ())
+    tables = _shared_tables(lake[0].root, ())
+    assert tables is _shared_tables(lake[0].root, ())
     first = tables.lake_at_tick(NOW)
     assert first is not None
     assert tables.lake_at_tick(NOW) is first

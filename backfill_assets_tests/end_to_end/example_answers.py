@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 from deltalake import DeltaTable
 
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, from_inclusive
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, inclusive_range
 from backfill_assets_tests.pipeline.frames import rows_of
 from backfill_assets_tests.pipeline.naive import Asked, answers
 from backfill_assets_tests.pipeline.oracle import STAGING
@@ -95,7 +95,7 @@ ORDERS = Answers(
     (Asked("ahead", "sum", "total", "", -3, -1), Asked("behind", "sum", "total", "", 0, 2)),
     lambda t: t.get("ahead", 0) > 2 * t.get("behind", 0),
     5,
-    from_inclusive(date(2024, 3, 1), date(2024, 3, 15)),
+    inclusive_range(date(2024, 3, 1), date(2024, 3, 15)),
 )
 RETRIED = Answers(
     Delivered(
@@ -115,7 +115,7 @@ RETRIED = Answers(
     (Asked("ahead", "count", "", "", -2, -1), Asked("behind", "count", "", "", 0, 1)),
     lambda t: t.get("ahead", 0) > t.get("behind", 0),
     4,
-    from_inclusive(date(2024, 5, 1), date(2024, 5, 8)),
+    inclusive_range(date(2024, 5, 1), date(2024, 5, 8)),
 )
 WORKS = "NOT isnan(celsius)"
 SENSORS = Answers(
@@ -138,7 +138,7 @@ SENSORS = Answers(
     (Asked("ahead", "count", "CASE WHEN isnan(celsius) THEN 1 END", "", -2, -1),),
     lambda t: t.get("ahead", 0) > 0,
     4,
-    from_inclusive(date(2024, 7, 1), date(2024, 7, 9)),
+    inclusive_range(date(2024, 7, 1), date(2024, 7, 9)),
 )
 LATE = Answers(
     Delivered(
@@ -158,7 +158,7 @@ LATE = Answers(
     (Asked("ahead", "count", "", "fraud", -2, -1),),
     lambda t: t.get("ahead", 0) > 0,
     15,
-    from_inclusive(date(2024, 9, 1), date(2024, 9, 24)),
+    inclusive_range(date(2024, 9, 1), date(2024, 9, 24)),
     Delivered(
         """SELECT row_number() OVER (ORDER BY given_at, payment_id) AS seq, given_at AS arrival_ts,
             given_at AS version_ts, paid_at AS event_ts, payment_id AS event_key, 'upsert' AS op, card, fraud

@@ -21,11 +21,11 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from backfill_assets.cli.app import app
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
-from backfill_assets.kernel.log.log import commit_name, data_names
-from backfill_assets.kernel.place.choice import others_at, place_at
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.log.log import commit_name, data_file_names
+from backfill_assets.kernel.place.choice import place_at, place_of_others
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.versions import newest
+from backfill_assets.kernel.tables.versions import newest_version
 from backfill_assets.reading.opening import open_lake
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
@@ -49,7 +49,7 @@ class Others:
 
     def __init__(self, top: str, day: str, *, is_text: bool = False, by_day: bool = True) -> None:
         self.place, self.day, self.is_text = f"{top}/warehouse/orders", day, is_text
-        self.there = others_at(self.place)
+        self.there = place_of_others(self.place)
         write_deltalake(self.place, self.arrow(FIRST[:2]), partition_by=day if by_day else None)
         a_row: Any = {
             "target_file_size": 1,
@@ -74,7 +74,7 @@ class Others:
 
     def files(self) -> dict[str, str]:
         """The digest of each data file below the folder."""
-        return {name: self.there.sha256(name) for name in data_names(self.there)}
+        return {name: self.there.sha256(name) for name in data_file_names(self.there)}
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -215,7 +215,7 @@ def test_it_is_compared_kept_and_exported_as_any_table(
         )
     )
     assert json.dumps(compared).count(str(D2)) > 0
-    seen = newest(look_at(lake))
+    seen = newest_version(read_lake(lake))
     assert seen is not None
     assert seen.tables == {"orders": 3}
     command("snapshot", "create", "kept", "--unfit", "take", "--from", str(D1), "--to", str(D3))
@@ -342,5 +342,5 @@ def test_an_entity_of_it_is_not_forgotten_in_silence(
     assert adopted.rows()
     said = command("forget", "a", "--note", "asked", "--yes", code=1)
     assert "orders was adopted: what others wrote to its log names values" in said
-    found = Search(look_at(lake), Trace({"id": "a"}, in_cells=True)).below([lake])
+    found = Search(read_lake(lake), Trace({"id": "a"}, in_cells=True)).below([lake])
     assert any(r.held and "orders/" in str(p) for p, r in found.items()), "through the link"

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.cli.app import app
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.dagster.projects import DAYS, ONE_RUN, cause, materialize
@@ -97,7 +97,7 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
         lake, "adopt", "orders", "--from", str(place), "--day", "day", "--key", "id"
     )
     assert {name: now for name, now in digests(place).items() if name in files} == files
-    version = look_at(lake).store.head("orders")
+    version = read_lake(lake).store.head("orders")
     spark.sql(f"REFRESH TABLE {table}")
     assert sorted(spark.table(table).collect()) == before
     result = materialize(
@@ -105,7 +105,7 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
     )
     assert result.success, cause(result)
     assert spark.table(table).where(f"day = '{D2}'").count() == 1
-    opened = look_at(lake)
+    opened = read_lake(lake)
     frame = LakeSession(opened).read("orders", version, "day")
     assert sorted(map(tuple, frame.select("id", "at", "cents").collect()), key=str) == sorted(
         ((r.id, r.at, r.cents) for r in before), key=str
@@ -122,7 +122,7 @@ def test_a_table_of_sparks_own_is_rebuilt_and_put_back_where_it_lies(
     spark.sql(
         f"INSERT INTO {table} SELECT 'theirs', current_timestamp(), 1, CAST('2024-01-01' AS {kind})"
     )
-    pipeline = chosen_pipeline(opened := look_at(lake))
+    pipeline = chosen_pipeline(opened := read_lake(lake))
     states = pipeline.states(read_view(opened, pipeline.contracts))
     found = {str(d): states.of("orders", d) for d in states.view.table("orders").latest}
     assert found == {"2024-01-01": State.STALE, D2: State.OUTDATED, "2024-01-03": State.OUTDATED}

@@ -16,7 +16,7 @@ from backfill_assets.candidates.candidates import (
     create_candidate,
     discard_candidate,
 )
-from backfill_assets.candidates.publications import PublishRequest, publish
+from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -42,7 +42,7 @@ def test_a_candidate_of_a_lake_in_a_bucket_is_built_by_one_machine_and_published
     assert (found.error, found.behind, len(found.tables["features"])) == ("", {}, len(span(RULES)))
     (two.root / CANDIDATES / "v2" / ".dagster").mkdir(parents=True)
     candidate, candidate_pipeline = World(two.root / CANDIDATES / "v2").open()
-    published = publish(
+    published = publish_candidate_days(
         PublishRequest(lake.lake, pipeline, candidate.lake, candidate_pipeline), act=True
     )
     assert [t.same for t in published.tables] == [len(span(RULES))]

@@ -38,16 +38,16 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.place.choice import MACHINE, place_at
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.restore import (
     RestoreRequest,
     release_partitions,
     restore_partitions,
 )
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.tables.staging import writing
+from backfill_assets.kernel.tables.staging import tables_being_written
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end import test_external_tables as orders
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
@@ -141,7 +141,7 @@ def their_session() -> Any:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server, which is on this machine, for one that sees no folder of it."""
-    monkeypatch.setattr(foreign, "why_unseen", lambda *_: "they are other machines")
+    monkeypatch.setattr(foreign, "unseen_folder_reason", lambda *_: "they are other machines")
 
 
 def landed(folder: World, place: Place, name: str, rows: Sequence[Row]) -> None:
@@ -174,7 +174,7 @@ def killed(one: World, folder: Path) -> None:
     place = place_at(one.root)
     assert any(killed_within(one, place) for _ in range(MOST_STARTS))
     until(lambda: "_temporary" not in str(place.below("tables/staging/writes")), folder, 60)
-    until(lambda: not writing(place), folder, 60)
+    until(lambda: not tables_being_written(place), folder, 60)
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_a_server_elsewhere_makes_a_lake_in_a_bucket_what_it_is_in_a_folder(
     release_partitions(lake.lake, contract, [first], Provenance("test"))
     one.backfill(days, "features")
     assert_same(one, folder)
-    checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
+    checked = [*verify_tables(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
     assert [d for d in checked if d.level.name != "OK"] == []
 
 
@@ -247,7 +247,7 @@ def test_daily_tables_of_others_in_another_bucket_are_read_there(
     )
     DeltaTable(table).optimize.compact()
     assert "spent 2024-03-02..2024-03-03: 2 days, 2 changed" in commanded(root, "catch-up")
-    found = [orders.spent(look_at(root), d) for d in (D1, D2, D3)]
+    found = [orders.spent(read_lake(root), d) for d in (D1, D2, D3)]
     assert found == [{"ada": 1, "ben": 2}, {"ada": 6, "ben": 2}, {"ada": 5, "ben": 8}]
     assert "all is well" in commanded(root, "verify", "--deep")
     drop_session(root)  # before the server ends, which it would ask again and again

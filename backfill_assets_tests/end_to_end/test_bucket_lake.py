@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.buckets.store_errors import lost
+from backfill_assets.buckets.store_errors import lost_request_error
 from backfill_assets.intake.declared import read_declared
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
@@ -32,7 +32,7 @@ from backfill_assets.kernel.tables.restore import (
 )
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.reading.kept_snapshots import find_snapshot
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_invariance import ROWS, RULES, assert_same, made
 from backfill_assets_tests.end_to_end.worlds import World, land, span
@@ -77,7 +77,7 @@ def test_a_lake_in_a_bucket_is_a_folders_for_two_machines(
     assert one.states() == folder.states()
 
     lake, pipeline = one.open()
-    checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
+    checked = [*verify_tables(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
     assert [d for d in checked if d.level.name != "OK"] == []
     contract, first = pipeline.contract("features", ""), RULES.start
     seen = one.look().view.table("features").latest[first].version
@@ -186,7 +186,7 @@ def test_a_silent_store_is_no_absence(
     }
 
     def unanswered(self: Objects, key: str) -> None:
-        raise lost(self.uri(key))
+        raise lost_request_error(self.uri(key))
 
     for verb in ("open", "fetch", "token"):
         monkeypatch.setattr(Objects, verb, unanswered)

@@ -21,12 +21,12 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reports.status import status
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
+from backfill_assets.reports.status import lake_status
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import (
     LATE,
@@ -83,7 +83,7 @@ def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_
         path.unlink()
         staged.table.write(f"{staged.name}/{path.relative_to(staged.folder)}", content)
     staged.files = staged.found(STAGING.partition_column)
-    found = audit(lake, staged.paths, STAGING)
+    found = audit_files(lake, staged.paths, STAGING)
     entries = {
         d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None
     }
@@ -91,7 +91,7 @@ def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_
     replace_days(lake, Write(STAGING, staged, entries, -1, Provenance("test")), lambda _: {})
     assert [r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")] == []
     assert [
-        d for d in verify(lake, [STAGING], VerifyRequest(deep=True)) if d.level.name != "OK"
+        d for d in verify_tables(lake, [STAGING], VerifyRequest(deep=True)) if d.level.name != "OK"
     ] == []
     assert (
         len([r for r in moto_server.seen() if r.startswith("GET") and r.endswith(".parquet")]) == 3
@@ -111,7 +111,7 @@ def test_a_day_a_late_batch_a_look_and_a_tick_ask_no_more_than_their_budgets(
 
     def look() -> None:
         lake = open_lake(world.root)
-        status(lake, chosen_pipeline(lake))
+        lake_status(lake, chosen_pipeline(lake))
 
     found["status"] = counted(moto_server, look)
     anew = World(machine(bucket_address, tmp_path / "another"))

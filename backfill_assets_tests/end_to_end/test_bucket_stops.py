@@ -15,9 +15,9 @@ import pytest
 
 from backfill_assets.buckets import leases
 from backfill_assets.buckets.objects import Objects
-from backfill_assets.kernel.log.log import data_names
+from backfill_assets.kernel.log.log import data_file_names
 from backfill_assets.kernel.tables import committer, staging
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket, content, machine, written
@@ -67,7 +67,7 @@ def about_to_commit(number: int) -> None:
 
 
 def with_its_commit_done(number: int) -> None:
-    committer.vouch = stops(committer.vouch, number)  # type: ignore[attr-defined]
+    committer.note_head = stops(committer.note_head, number)  # type: ignore[attr-defined]
 
 
 def before_tidying_up(number: int) -> None:
@@ -113,8 +113,8 @@ def written_until_it_is_swept(lake: Lake) -> None:
 
 def assert_no_file_is_left(lake: Lake) -> None:
     versions = range(1, lake.store.head("staging") + 1)
-    named = {file.path for version in versions for file in files_of(lake, STAGING, version)}
-    assert {*data_names(lake.table_place("staging"))} == named, (
+    named = {file.path for version in versions for file in files_of_version(lake, STAGING, version)}
+    assert {*data_file_names(lake.table_place("staging"))} == named, (
         "no file is left that no version names, none is gone"
     )
 

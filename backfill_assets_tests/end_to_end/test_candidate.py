@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.candidates.candidates import create_candidate
-from backfill_assets.candidates.publications import PublishRequest, publish
+from backfill_assets.candidates.publications import PublishRequest, publish_candidate_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.chosen import chosen_pipeline
@@ -59,9 +59,9 @@ def test_a_published_candidate_leaves_the_lake_as_if_it_had_been_built_so(tmp_pa
     backfill(candidate, FIRST, LAST, OWN)
     assert content(lake, "features") == old, "nothing of the lake moved"
     with pytest.raises(BackfillError, match="code or settings of features are others in the lake"):
-        publish(request(lake, candidate), act=True)
+        publish_candidate_days(request(lake, candidate), act=True)
     configure(lake.root, FIRST, **WIDER)
-    publish(request(lake, candidate), act=True)
+    publish_candidate_days(request(lake, candidate), act=True)
     assert content(lake, "features") != old
 
     right = make_lake(tmp_path / "right", DELIVERIES, FIRST, **WIDER)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.backfill import foreseen
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.cli.backfill import foresee_run
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import ContractBroken, InputMissing, SettingsError
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.tables import delivered, tables
-from backfill_assets.reports.status import status
+from backfill_assets.reports.status import lake_status
 from backfill_assets.upkeep.doctor_tables import examine_rows
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
@@ -129,12 +129,12 @@ def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(
     world.backfill(third, "raw")
     if is_taken_back:
         (kept / "landing/dt=2024-03-03/x.csv").unlink()
-        accept(world.open()[0], "taken back")
+        withdraw_disputed(world.open()[0], "taken back")
         world.backfill(third, "raw")
     declare(kept, shop="STRING NOT NULL", till="INT")
     lake_session, pipeline = world.open()
-    scan(lake_session)
-    assert foreseen(Known(lake_session.lake, pipeline), ["raw"], FIRST).rows is None, (
+    scan_source(lake_session)
+    assert foresee_run(KnownStates(lake_session.lake, pipeline), ["raw"], FIRST).rows is None, (
         "a run is made"
     )
     world.backfill(DECLARED_DAYS, "raw")
@@ -246,7 +246,7 @@ def test_a_payload_may_gain_and_lose_columns_over_a_loaded_lake(tmp_path: Path) 
     assert world.states() == {"raw": {"outdated"}, "staging": {"outdated"}}
     lake_session, pipeline = world.open()
     told = ("gets country STRING", "loses till")
-    assert status(lake_session.lake, pipeline).columns == {"raw": told, "staging": told}
+    assert lake_status(lake_session.lake, pipeline).columns == {"raw": told, "staging": told}
     world.backfill(FIRST)
     assert rows() == [("e01", None, "true"), ("e02", 7, None)], "each day is made again by itself"
     lake = open_lake(tmp_path)
@@ -288,7 +288,7 @@ def test_a_payload_column_gets_a_wider_type_day_by_day_as_days_are_made_again(
     )
     assert world.states() == {"raw": {"fresh", "outdated"}, "staging": {"fresh", "outdated"}}
     lake_session, pipeline = world.open()
-    assert status(lake_session.lake, pipeline).columns == {}
+    assert lake_status(lake_session.lake, pipeline).columns == {}
     world.backfill(ALL)
     assert [r["till"] for r in world.content("staging")] == [7, 3_000_000_000]
     assert world.states() == {"raw": {"fresh"}, "staging": {"fresh"}}

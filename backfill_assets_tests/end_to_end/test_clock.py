@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.intake.landed_changes import landed
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.landed_changes import compare_sources
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.reading.account import accounts
+from backfill_assets.reading.account import accounts_by_table
 from backfill_assets_tests.clocks import JUMPS, Clock, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
 from backfill_assets_tests.oracle import Row, Rules, delivery
@@ -60,7 +60,7 @@ def adds_up(world: World) -> bool:
     """Whether each row that landed is in raw, in quarantine or a duplicate, once, by tables and
     receipts."""
     lake_session, pipeline = world.open()
-    (found,) = accounts(
+    (found,) = accounts_by_table(
         lake_session.lake, read_view(lake_session.lake, pipeline.contracts)
     ).values()
     held = len(world.content("raw")) + len(world.content("quarantine"))
@@ -77,11 +77,11 @@ def test_an_altered_file_is_followed_once_accepted_whatever_clock_scanned_it(
     with set_to(Clock(off)):
         world.backfill(DAYS)
     put(world, 1, rows_of(1)[:1], LONG_AGO + 1)
-    assert scan(world.open()[0]).altered == ("1.jsonl",)
-    assert accept(world.open()[0], "resent") == ["1.jsonl"]
-    assert accept(world.open()[0], "again") == [], "nothing is accepted twice"
-    assert list(scan(world.open()[0]).new) == ["1.jsonl"]
-    assert not landed(world.open()[0]).disputed
+    assert scan_source(world.open()[0]).altered == ("1.jsonl",)
+    assert withdraw_disputed(world.open()[0], "resent") == ["1.jsonl"]
+    assert withdraw_disputed(world.open()[0], "again") == [], "nothing is accepted twice"
+    assert list(scan_source(world.open()[0]).new) == ["1.jsonl"]
+    assert not compare_sources(world.open()[0]).disputed
     world.backfill(DAYS)
     assert len(world.content("raw")) == 3
     assert adds_up(world)
@@ -98,10 +98,10 @@ def test_rows_that_a_clock_behind_took_for_rows_of_the_future_leave_the_quaranti
             assert world.content("raw") == []
             assert len(world.content("quarantine")) == 6
         else:
-            scan(world.open()[0])
-    assert not landed(world.open()[0]).is_scanned
-    scan(world.open()[0])
-    assert landed(world.open()[0]).is_scanned, "once is enough"
+            scan_source(world.open()[0])
+    assert not compare_sources(world.open()[0]).is_scanned
+    scan_source(world.open()[0])
+    assert compare_sources(world.open()[0]).is_scanned, "once is enough"
     world.backfill(DAYS)
     for table in TABLES:
         assert world.content(table) == at_once.content(table), table
@@ -117,11 +117,11 @@ def test_a_content_that_lands_again_in_a_younger_file_is_scanned_anew_and_loaded
         put(world, number, rows_of(number), int(datetime.fromisoformat("2014-03-01").timestamp()))
     with set_to(Clock(-years)):
         world.backfill(DAYS)
-    scan(world.open()[0])
+    scan_source(world.open()[0])
     assert len(world.content("quarantine")) == 6, "nothing proves the clock wrong"
     for number in (1, 3):
         (world.landing / f"{number}.jsonl").unlink()
-    scan(world.open()[0])
+    scan_source(world.open()[0])
     for number in (1, 3):
         put(world, number, rows_of(number))
     world.backfill(DAYS)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets_tests.end_to_end.worlds import TEXT_SELECT, World, land, make_world, span
@@ -35,7 +35,7 @@ def follows(world: World, select: str) -> set[date]:
     until they are loaded. Returns the stale days before that."""
     toml = world.root / "lake.toml"
     toml.write_text(re.sub(r'select = """.*"""', f'select = """{select}"""', toml.read_text()))
-    scan(world.open()[0])
+    scan_source(world.open()[0])
     stale = world.days_in(State.STALE, "raw")
     assert not stale & ALONE
     world.backfill(span(RULES), "raw", force=True)
@@ -45,7 +45,7 @@ def follows(world: World, select: str) -> set[date]:
     new.backfill(span(RULES), "raw")
     for table in ("raw", "arrivals"):
         assert world.content(table) == new.content(table)
-    assert scan(world.open()[0]).is_clean
+    assert scan_source(world.open()[0]).is_clean
     shutil.rmtree(new.root)
     return stale
 
@@ -74,7 +74,7 @@ def test_whichever_way_select_changes_copies_and_their_numbers_are_those_of_a_ne
     (world.landing / "dt=2024-03-08" / "a.jsonl").unlink()
     follows(world, BY_PATH)
     paths[1].unlink()
-    assert accept(world.open()[0], "gone") == ["dt=2024-03-06/a.jsonl"]
+    assert withdraw_disputed(world.open()[0], "gone") == ["dt=2024-03-06/a.jsonl"]
     follows(world, BY_PATH)
     assert {r.path for r in read_files(open_lake(world.root).store) if not r.withdrawn} == {
         f"dt=2024-03-07/{n}.jsonl" for n in (0, 1)

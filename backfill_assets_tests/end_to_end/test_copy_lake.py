@@ -17,8 +17,8 @@ from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.reading.whole import candidates_of
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.end_to_end.test_bucket_lake import EARLY, LATE, bare_bucket, machine
@@ -38,7 +38,7 @@ def copy(source: str, target: str) -> dict[str, object]:
 def assert_sound(world: World) -> None:
     """Nothing of it differs from its receipts, by `verify --deep`."""
     lake, pipeline = world.open()
-    checked = [*verify(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
+    checked = [*verify_tables(lake.lake, pipeline.contracts, VerifyRequest(rows=True, deep=True))]
     assert [d for d in checked if d.level.name != "OK"] == []
 
 
@@ -66,7 +66,7 @@ def test_a_lake_copied_into_a_bucket_and_back_is_the_lake_that_was_never_moved(
         world.backfill(span(RULES))
     assert_same(moved, stays)
     with set_to(Clock(off=timedelta(days=120))):
-        assert [t for t in maintain(lake.lake, pipeline).tables if t.replaced], (
+        assert [t for t in maintain_tables(lake.lake, pipeline).tables if t.replaced], (
             "what nothing pins goes"
         )
     assert_sound(moved)

@@ -15,7 +15,7 @@ import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.learn.example_lakes import examples, make_example
+from backfill_assets.learn.example_lakes import example_titles, make_example
 from backfill_assets.pipeline.chosen import tables_at
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END, OF_EXAMPLES
 from backfill_assets_tests.end_to_end.worlds import SHARED
@@ -89,4 +89,4 @@ def test_features_and_labels_of_an_example_are_duckdbs(
 
 
 def test_every_example_has_answers() -> None:
-    assert {*OF_EXAMPLES, *AT_THE_END} == set(examples())
+    assert {*OF_EXAMPLES, *AT_THE_END} == set(example_titles())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.learn.example_lakes import examples
+from backfill_assets.learn.example_lakes import example_titles
 from backfill_assets_tests.end_to_end.example_answers import AT_THE_END
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.engine_choice import usual_environ
@@ -41,7 +41,7 @@ def steps_text(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(examples()))
+@pytest.mark.parametrize("name", sorted(example_titles()))
 def test_every_line_of_the_steps_shows_what_it_says(
     spark_server: dict[str, str], tmp_path: Path, name: str
 ) -> None:

@@ -24,12 +24,12 @@ from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.runs import RANGE_END, RANGE_START
 from backfill_assets.dagster.adapter.ticks import SCAN, landing_tick, late_data_tick
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.observing import observe
+from backfill_assets.foreign.observing import observe_table
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.place.choice import others_at, place_at
-from backfill_assets.kernel.tables.home import Lake, look_at
+from backfill_assets.kernel.place.choice import place_at, place_of_others
+from backfill_assets.kernel.tables.home import Lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets.reading.opening import open_lake
@@ -131,7 +131,7 @@ def lake(
     root = local_root(place.replace("warehouse/orders", "lake"))
     for name in (FILE_NAME, "pipeline.py"):
         place_at(root).write(name, (made.root / name).read_bytes())
-    return look_at(root)
+    return read_lake(root)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def command(lake: Lake) -> Command:
 
 def tree(place: str) -> dict[str, str]:
     """The digest of every file of the others' table."""
-    return {name: others_at(place).sha256(name) for name in others_at(place).below()}
+    return {name: place_of_others(place).sha256(name) for name in place_of_others(place).below()}
 
 
 def spent(lake: Lake, day: date) -> dict[str, int]:
@@ -326,7 +326,7 @@ def test_what_spark_writes_is_followed_by_its_days(
     def look(statement: str) -> list[str]:
         spark.sql(statement.replace("{}", table)).collect()
         pipeline = chosen_pipeline(made)
-        return [str(d) for d in observe(made, pipeline.contracts, pipeline.contracts[0]).days]
+        return [str(d) for d in observe_table(made, pipeline.contracts, pipeline.contracts[0]).days]
 
     spark.sql(
         f"CREATE TABLE {table} (day DATE, id BIGINT, at TIMESTAMP, tags ARRAY<STRING>) USING delta"

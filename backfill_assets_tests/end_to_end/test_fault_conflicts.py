@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.errors import ContractBroken, Superseded, Trans
 from backfill_assets.kernel.place import folder as files
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake, open_lake
-from backfill_assets.kernel.tables.staging import WRITES, sweep
+from backfill_assets.kernel.tables.staging import WRITES, sweep_writes
 from backfill_assets.kernel.write.rebuild import SUPERSEDED_ATTEMPTS
 from backfill_assets.kernel.write.replace import CONFLICT_ATTEMPTS
 from backfill_assets_tests.files import publish_by_hand
@@ -160,7 +160,7 @@ def attempts_of(
     ):
         job.publish()
     assert content(lake, "echo") == []
-    sweep(lake, "echo")
+    sweep_writes(lake, "echo")
     assert not lake.table_place("echo").names(WRITES), (
         "what was not published is deleted by the next write"
     )

@@ -31,14 +31,14 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.tables.staging import markers, sweep
+from backfill_assets.kernel.tables.staging import marker_folder, sweep_writes
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import find_plan
-from backfill_assets.plans.rollback import RollbackRequest, release
-from backfill_assets.reading.kept_snapshots import file_of, find_snapshot, snapshot_names
-from backfill_assets.upkeep.inspection import inspect, mend
+from backfill_assets.plans.rollback import RollbackRequest, release_days
+from backfill_assets.reading.kept_snapshots import find_snapshot, kept_file_path, snapshot_names
+from backfill_assets.upkeep.inspection import inspect_table, mend_table
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.end_to_end import test_plan_stories as plans
 from backfill_assets_tests.end_to_end.test_plan_stories import EVERY_DAY, SAID, Draw
@@ -109,9 +109,9 @@ class World(plans.World):
             r for r in read_files(self.lake.store) if not r.withdrawn and wanted[r.path] != r.sha256
         ]
         on = LakeSession(self.lake)
-        scan._append(on, scan._withdrawals(gone, SCANNED, "test"), "scan", "")
+        scan._append_events(on, scan._withdrawal_events(gone, SCANNED, "test"), "scan", "")
         days = [d for d in EVERY_DAY if known.get(f"{d}.jsonl") != self._content(d)]
-        scan._append(on, [self._landed(d) for d in days], "scan", "")
+        scan._append_events(on, [self._landed(d) for d in days], "scan", "")
 
     def _landed(self, of: date) -> tuple[object, ...]:
         now = datetime.now(UTC)
@@ -144,7 +144,7 @@ class World(plans.World):
     ) -> None:
         staged = stage_by_hand(self.lake, contract, rows)
         try:
-            found = audit(self.lake, staged.paths, contract)
+            found = audit_files(self.lake, staged.paths, contract)
             entries = {
                 d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in digests
             }
@@ -171,7 +171,7 @@ class World(plans.World):
         """The lake opens, and of everything that it names nothing is gone."""
         self.states()
         for contract in self.contracts:
-            found = inspect(self.lake, contract)
+            found = inspect_table(self.lake, contract)
             damage = (
                 found.absent,
                 found.altered,
@@ -182,7 +182,7 @@ class World(plans.World):
             assert not any(damage), (contract.name, damage)
         for name in snapshot_names(self.lake):
             for kept in find_snapshot(self.lake, name).tables.values():
-                assert all(file_of(self.lake, name, kept, file) for file in kept.files)
+                assert all(kept_file_path(self.lake, name, kept, file) for file in kept.files)
         for plan in self.plans:
             assert find_plan(self.lake, plan.id) == plan
 
@@ -202,7 +202,7 @@ def dropping(draw: Draw, world: World) -> None:
 
 
 def sweeping(draw: Draw, world: World) -> None:
-    sweep(world.lake, draw(st.sampled_from([c.name for c in world.contracts])))
+    sweep_writes(world.lake, draw(st.sampled_from([c.name for c in world.contracts])))
 
 
 def tearing(draw: Draw, world: World) -> None:
@@ -212,7 +212,7 @@ def tearing(draw: Draw, world: World) -> None:
     newest = [(c, commit_file(path, versions(path)[-1])) for c, path in tables if versions(path)]
     contract, file = max(newest, key=lambda found: found[1].stat().st_mtime_ns)
     file.write_bytes(file.read_bytes()[: draw(st.integers(0, 40))])
-    mend(world.lake, contract, SAID)
+    mend_table(world.lake, contract, SAID)
 
 
 def losing(draw: Draw, world: World) -> None:
@@ -220,7 +220,7 @@ def losing(draw: Draw, world: World) -> None:
     contract = (FILES, ARRIVALS)[draw(st.integers(0, 1))]
     if files := world.lake.store.data_files(contract):
         Path(draw(st.sampled_from(sorted(files)))).unlink()
-        mend(world.lake, contract, SAID)
+        mend_table(world.lake, contract, SAID)
 
 
 EVENTS: tuple[Callable[[Draw, World], None], ...] = (
@@ -249,7 +249,7 @@ def mended(world: World) -> None:
     """What a person does whom an error tells so, where a command to mend was itself broken off."""
     for contract in world.contracts:
         with suppress(BackfillError):
-            mend(world.lake, contract, SAID)
+            mend_table(world.lake, contract, SAID)
 
 
 @st.composite
@@ -289,7 +289,7 @@ def test_any_story_of_exceptions_ends_as_a_lake_that_was_made_at_once(data: st.D
             world.refuse_damage()
         for table in BUILT:
             with suppress(BackfillError):
-                release(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
+                release_days(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
         world.catch_up()
         as_made_at_once(world)
 
@@ -305,10 +305,10 @@ def as_made_at_once(world: World) -> None:
         assert world.values(table) == [world.right(table, n) for n in range(DAYS)]
         assert {states.of(table, d) for d in EVERY_DAY} == {State.FRESH}
     for contract in world.contracts:
-        sweep(lake, contract.name)
-        folder = lake.root / markers(contract.name)
+        sweep_writes(lake, contract.name)
+        folder = lake.root / marker_folder(contract.name)
         assert not (folder.is_dir() and list(folder.iterdir())), contract.name
         was_torn = any(
             (lake.table_place(contract.name).local() / "_delta_log").glob("*.torn")
         )  # its files are kept, too
-        assert was_torn or inspect(lake, contract).lost == 0, contract.name
+        assert was_torn or inspect_table(lake, contract).lost == 0, contract.name

@@ -13,10 +13,10 @@ import pytest
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.learn.first_lake import (
     Preview,
-    first_sources,
-    first_toml,
+    guessed_sources,
+    guessed_toml,
     landed_form,
-    trial,
+    trial_load,
 )
 from backfill_assets.pipeline.tables import delivered
 from backfill_assets_tests.end_to_end.worlds import World
@@ -41,9 +41,9 @@ def proposed(lake: Path, name: str, text: str) -> Preview:
     seen = landed_form(lake, None, None)
     assert seen is not None
     landed = {"": seen}
-    guesses = first_sources(landed, {})
-    toml = first_toml(guesses, landed, {})
-    preview = trial(lake, toml, guesses)[""]
+    guesses = guessed_sources(landed, {})
+    toml = guessed_toml(guesses, landed, {})
+    preview = trial_load(lake, toml, guesses)[""]
     (lake / "lake.toml").write_text(toml)
     return preview
 

@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.intake.ledger import ARRIVALS, QUARANTINE
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import InputMissing
-from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.upkeep.doctor_tables import examine_table
@@ -88,8 +88,12 @@ def test_a_day_taken_from_arrivals_by_others_empties_nothing_and_is_repaired_by_
     another_program(spark, lake, f"DELETE FROM {{}} WHERE arrival_date = '{MIDDLE}'", "arrivals")
     states = states_of(lake)
     assert states.of("echo", MIDDLE) is State.STALE
-    assert {d for n, days in needs(states, {}).ready.items() if n != "raw" for d in days} == set()
-    assert needs(states, {}).ready["raw"] == {FIRST, MIDDLE}, "the arrival days of that month"
+    assert {
+        d for n, days in rebuild_needs(states, {}).ready.items() if n != "raw" for d in days
+    } == set()
+    assert rebuild_needs(states, {}).ready["raw"] == {FIRST, MIDDLE}, (
+        "the arrival days of that month"
+    )
     for force in (False, True):
         with pytest.raises(
             InputMissing, match=r"another program changed the ledger arrivals"
@@ -98,7 +102,7 @@ def test_a_day_taken_from_arrivals_by_others_empties_nothing_and_is_repaired_by_
         assert COMMAND.search(str(refused.value)) is not None
     backfill(lake, *advised(lake, ARRIVALS), ["raw"], toy())
     assert everything(lake) == before
-    assert not any(needs(states_of(lake), {}).needed.values())
+    assert not any(rebuild_needs(states_of(lake), {}).needed.values())
     assert "log whole" in next(examine_table(lake, ARRIVALS, "raw")).what
 
 
@@ -121,7 +125,11 @@ def test_rows_taken_from_quarantine_come_back_with_the_load_of_their_day(
     before = everything(lake)
     another_program(spark, lake, "DELETE FROM {}", "quarantine")
     assert content(lake, "quarantine") == []
-    assert needs(states_of(lake), {}).ready == {"raw": {MIDDLE}, "echo": set(), SUMS.name: set()}
+    assert rebuild_needs(states_of(lake), {}).ready == {
+        "raw": {MIDDLE},
+        "echo": set(),
+        SUMS.name: set(),
+    }
     backfill(lake, *advised(lake, QUARANTINE), ["raw"], toy())
     assert everything(lake) == before
-    assert not any(needs(states_of(lake), {}).needed.values())
+    assert not any(rebuild_needs(states_of(lake), {}).needed.values())

@@ -23,8 +23,8 @@ from dagster import DagsterInstance
 from backfill_assets.cli.app import app
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
-from backfill_assets.erasure.landed_files import forget_landed
-from backfill_assets.intake.forgotten import begin_erasure, erasures
+from backfill_assets.erasure.landed_files import erase_landed_rows
+from backfill_assets.intake.forgotten import all_erasures, begin_erasure
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
@@ -154,12 +154,12 @@ def follows_bytes(cell: object) -> bool:
 
 def stopped_before_any_day_was_rebuilt(lake: Lake) -> None:
     """The first steps of the command, as it leaves them when it is killed."""
-    trace = steps.trace_of(lake, [ANN])
+    trace = steps.entity_trace(lake, [ANN])
     request = steps.ForgetRequest(lake, chosen_pipeline(lake), trace, NOTE)
     erasure = begin_erasure(lake, trace.values, NOTE)
     erasure.done["others"] = steps.fingerprints_of_others(request)
     erasure.keep()
-    forget_landed(LakeSession(lake), trace, erasure)
+    erase_landed_rows(LakeSession(lake), trace, erasure)
 
 
 def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_out(
@@ -183,8 +183,8 @@ def test_after_forget_no_byte_holds_the_entity_and_what_lands_of_it_later_stays_
     assert "still" not in done.stdout
     assert holding(lake) == set()
     assert others(lake) == before
-    assert "finished_at" in erasures(lake)[0].done
-    assert erasures(lake)[0].done["deleted"]["runs"] >= 1, "a run named ann"
+    assert "finished_at" in all_erasures(lake)[0].done
+    assert all_erasures(lake)[0].done["deleted"]["runs"] >= 1, "a run named ann"
     undo = (
         "rollback",
         "--table",

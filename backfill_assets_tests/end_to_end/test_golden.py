@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.prove import check_engine
-from backfill_assets.engines.sail import why_not_private
-from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.engines.sail import no_isolation_reason
+from backfill_assets.kernel.core.days import inclusive_range, parse_day
 from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests import by_hand
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land, make_world, span
@@ -37,7 +37,7 @@ def backfilled(shared: Path, name: str, root: Path, at: str) -> None:
     with (root / "lake.toml").open("a", encoding="utf-8") as settings:
         settings.write(SHARED)
     first, last = made.stdout.split()
-    World(root).backfill(from_inclusive(parse_day(first), parse_day(last)))
+    World(root).backfill(inclusive_range(parse_day(first), parse_day(last)))
 
 
 def differences(shared: Path, name: str, root: Path, at: str) -> str:
@@ -57,7 +57,7 @@ def differences(shared: Path, name: str, root: Path, at: str) -> str:
 
 def assert_sail_agrees(root: Path) -> None:
     """Every day of every table comes to the same on Sail, from the inputs that it was made from."""
-    if why := why_not_private():
+    if why := no_isolation_reason():
         pytest.skip(f"the answers are right, but Sail was not asked: {why}")
     on, pipeline = World(root).open()
     report = check_engine(on.lake, pipeline, None, None, SAIL)

@@ -12,13 +12,15 @@ import pytest
 
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.learn.practice_command import guides
+from backfill_assets.learn.practice_command import guide_files
 from backfill_assets_tests.end_to_end.steps import differs, run_steps, steps_of
 from backfill_assets_tests.stores import StoreServer
 
 pytestmark = pytest.mark.users_do
 STEPS = {
-    name: steps for name, path in guides().items() if (steps := steps_of(path.read_text("utf-8")))
+    name: steps
+    for name, path in guide_files().items()
+    if (steps := steps_of(path.read_text("utf-8")))
 }
 
 

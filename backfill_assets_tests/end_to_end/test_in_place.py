@@ -19,21 +19,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.content_store import DIGEST_CHARS, PARSER_VERSION
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.files import StillChanging
 from backfill_assets.intake.forgotten import begin_erasure
-from backfill_assets.intake.landed_rows import _copy
+from backfill_assets.intake.landed_rows import _numbered_copy
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.candidate import Phases, RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.end_to_end.test_bucket_lake import machine
 from backfill_assets_tests.end_to_end.worlds import (
     LONG_AGO,
@@ -120,7 +120,7 @@ def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Pat
                     (world.landing / name).unlink()
                 else:
                     land_bytes(world, name, content)
-        one, other = (replace(scan(w.open()[0]), example="") for w in worlds)
+        one, other = (replace(scan_source(w.open()[0]), example="") for w in worlds)
         assert one == other
         one_rows, other_rows = (
             (w.backfill(DAYS, "raw", "staging"), w.contents())[1] for w in worlds
@@ -141,7 +141,7 @@ def test_a_bound_of_bytes_says_which_files_stay(world: World) -> None:
         settings.read_text().replace("in_place = true", f"in_place = {large.stat().st_size}")
     )
     land_bytes(world, "small.parquet", parquet(delivery(9, "2024-03-04 10:00")))
-    scan(world.open()[0])
+    scan_source(world.open()[0])
     links = {p.resolve().name for p in (world.root / ".stock").glob("*.parquet") if p.is_symlink()}
     assert (links, len(inside(world))) == ({"a.parquet", "large.parquet"}, 1)
     settings.write_text(settings.read_text().replace('format = "parquet"', 'format = "csv"'))
@@ -167,7 +167,7 @@ def test_a_file_that_changed_or_vanished_is_refused_by_name_until_it_is_back_or_
     world.backfill(DAYS, "raw", "staging", force=True)
     assert world.contents() == before
     land_bytes(world, "a.parquet", parquet(FIRST[0]))
-    assert accept(world.open()[0], "resent") == ["a.parquet"]
+    assert withdraw_disputed(world.open()[0], "resent") == ["a.parquet"]
     world.backfill(DAYS, "raw")
     assert [row["event_key"] for row in world.content("raw")] == ["a"]
 
@@ -216,7 +216,7 @@ def test_a_file_that_is_replaced_while_the_engine_reads_it_gives_no_rows(
     lake_session, pipeline = world.open()
     request = RebuildRequest(
         lake_session,
-        Known(lake_session.lake, pipeline),
+        KnownStates(lake_session.lake, pipeline),
         pipeline.tables[0],
         DAYS,
         Provenance("manual"),
@@ -236,7 +236,7 @@ def test_a_numbered_copy_is_made_of_the_proven_bytes_alone(world: World, tmp_pat
     (stored,) = stored_contents(lake_session, read_files(lake_session.lake.store))
     land_bytes(world, "a.parquet", parquet(FIRST[0]))
     with pytest.raises(StillChanging):
-        _copy(tmp_path / "scratch", stored)
+        _numbered_copy(tmp_path / "scratch", stored)
     assert [*(tmp_path / "scratch/numbered").iterdir()] == [], (
         "it would be taken for the content once that is back"
     )
@@ -249,8 +249,8 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
         parquet(*FIRST[:1], delivery(5, "2024-03-04 10:00", key="c", entity="ann-77")),
     )
     lake_session, _ = world.open()
-    scan(lake_session)
-    forget_landed(
+    scan_source(lake_session)
+    erase_landed_rows(
         lake_session,
         Trace({"entity": "ann-77"}),
         begin_erasure(lake_session.lake, {"entity": "ann-77"}, ""),
@@ -258,7 +258,7 @@ def test_a_forgotten_entity_leaves_the_file_and_the_content_of_before_is_gone(wo
     assert pq.read_table(world.landing / "b.parquet")["entity"].to_pylist() == ["A"]
     links = sorted(p.resolve().name for p in (world.root / ".stock").glob("*.parquet"))
     assert (links, inside(world)) == (["a.parquet", "b.parquet"], [])
-    assert not scan(lake_session).new
+    assert not scan_source(lake_session).new
 
 
 def test_a_bucket_keeps_no_copy_and_machines_fetch_what_they_read(
@@ -312,7 +312,7 @@ def test_a_file_that_is_rewritten_during_every_count_waits_alone(world: World) -
     new.write_bytes(parquet(delivery(10, "2024-03-04 11:00")))
     for path in (busy, new):
         os.utime(path, (LONG_AGO, LONG_AGO))
-    report = scan(Rewriting(world.open()[0].lake, path=busy))
+    report = scan_source(Rewriting(world.open()[0].lake, path=busy))
     assert (report.new, list(report.waiting)) == ({"new.parquet": (1, 0)}, ["busy.parquet"])
     settings = (
         world.root / "lake.toml"
@@ -321,11 +321,11 @@ def test_a_file_that_is_rewritten_during_every_count_waits_alone(world: World) -
         settings.read_text().replace("early_tolerance_days = ", "early_tolerance_days = 1")
     )
     os.utime(busy, (LONG_AGO, LONG_AGO))
-    report = scan(Rewriting(world.open()[0].lake, path=world.landing / "a.parquet"))
+    report = scan_source(Rewriting(world.open()[0].lake, path=world.landing / "a.parquet"))
     assert (report.new, list(report.waiting)) == ({"busy.parquet": (1, 0)}, ["a.parquet"])
     assert {r.path: r.rows for r in read_files(world.open()[0].lake.store)} == {
         "a.parquet": 2,
         "busy.parquet": 1,
         "new.parquet": 1,
     }
-    assert scan(world.open()[0]).altered == ("a.parquet",)
+    assert scan_source(world.open()[0]).altered == ("a.parquet",)

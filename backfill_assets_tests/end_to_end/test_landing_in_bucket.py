@@ -18,23 +18,23 @@ import pytest
 
 from backfill_assets.buckets import objects
 from backfill_assets.intake.counting import stored_contents
-from backfill_assets.intake.landed_changes import compared
+from backfill_assets.intake.landed_changes import current_comparison
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import accept_all, scan_all
 from backfill_assets.kernel.core.addresses import local_root
-from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets.kernel.core.scans import ScanReport
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.learn.first_lake import landed_form
-from backfill_assets.learn.first_source import first_source
+from backfill_assets.learn.first_source import guessed_source
 from backfill_assets_tests.end_to_end.worlds import World, encoded, land_bytes, make_world
 from backfill_assets_tests.oracle import Rules, delivery
 
 pytestmark = pytest.mark.usefixtures("spark")
 RULES = Rules(date(2024, 3, 1), datetime.fromisoformat("2024-03-20"), date(2024, 3, 10))
-SPAN = from_inclusive(RULES.start, RULES.last_day)
+SPAN = inclusive_range(RULES.start, RULES.last_day)
 VERBS = {"names", "tokens", "token", "open", "part", "fetch", "write", "send", "copy", "delete"}
 AWKWARD = "dt=2024-03-05/a b%20+=ü/ x&?#.jsonl"
 FIRST = [
@@ -54,7 +54,7 @@ class Twins:
         toml.write_text(
             toml.read_text().replace('files = "landing/**"', f'files = "{address}/in/**"')
         )
-        self.prefix = prefix_at(f"{address}/in")
+        self.prefix = bucket_prefix_at(f"{address}/in")
 
     def deliver(self, name: str, content: bytes) -> None:
         land_bytes(self.of_folder, name, content)
@@ -165,13 +165,13 @@ def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_return
     assert stored_contents(lake_session, [record])[0].parquet.exists()
     twins.of_bucket.backfill(SPAN, "raw")
     twins.prefix.write("a.jsonl", first)
-    assert compared(lake_session)[0].is_scanned, "the same bytes were put again"
+    assert current_comparison(lake_session)[0].is_scanned, "the same bytes were put again"
     twins.prefix.write("a.jsonl", second)
-    assert [r.path for r in compared(lake_session)[0].altered] == ["a.jsonl"]
+    assert [r.path for r in current_comparison(lake_session)[0].altered] == ["a.jsonl"]
 
 
 def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> None:
-    place = prefix_at(f"{address}/orders")
+    place = bucket_prefix_at(f"{address}/orders")
     for day in (1, 2):
         place.write(
             f"dt=2024-03-0{day}/o.csv",
@@ -184,7 +184,7 @@ def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> N
         "csv",
         ["dt=2024-03-01/o.csv", "dt=2024-03-02/o.csv"],
     )
-    guess = first_source(found.files, found.form, {})
+    guess = guessed_source(found.files, found.form, {})
     assert (guess.roles["event_key"], guess.start_date, guess.path_names_day) == (
         "order_id",
         date(2024, 3, 1),
@@ -223,7 +223,7 @@ def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(
         "a listing; each object is fetched, and looked at again"
     )
     with requests_of() as counted:
-        assert compared(lake_session)[0].is_scanned
+        assert current_comparison(lake_session)[0].is_scanned
     assert counted == {"tokens": 1}, "a tick with nothing to do"
 
 
@@ -244,6 +244,6 @@ def test_a_lake_in_a_bucket_reads_what_landed_below_it_and_needs_no_folder(
     found, wanted = (world.fingerprints()["raw"] for world in (far, twins.of_folder))
     assert found == wanted
     assert found
-    assert not compared(far.open()[0])[0].fresh
+    assert not current_comparison(far.open()[0])[0].fresh
     copies = [n for n in place.at(".stock").names() if n.endswith(".parquet")]
     assert len(copies) == 2, "the content store lies in the bucket"

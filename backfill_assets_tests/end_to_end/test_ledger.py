@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.write.candidate import Candidate
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world, span
@@ -198,7 +198,7 @@ def test_hostile_files_are_listed_or_count_as_one_unusable_row(tmp_path: Path) -
     secret.write_bytes(line(4))
     (world.landing / "link.jsonl").symlink_to(secret)
     lake_session, _ = world.open()
-    report = scan(lake_session)
+    report = scan_source(lake_session)
     assert set(report.refused) == {
         ".hidden.jsonl",
         "_hidden.jsonl",
@@ -252,7 +252,10 @@ def test_an_altered_and_a_vanished_file_stop_the_rebuild_of_their_days_until_som
             world.backfill(span(RULES), "raw", force=force)
     assert world.contents() == before
     lake_session, _ = world.open()
-    assert accept(lake_session, "the sender corrected it") == [altered.name, vanished.name]
+    assert withdraw_disputed(lake_session, "the sender corrected it") == [
+        altered.name,
+        vanished.name,
+    ]
     backfilled(world)
     assert sorted((r["seq"], r["value"]) for r in world.content("raw")) == [(1, 5), (3, 1), (4, 1)]
     assert {r["event_date"].day for r in world.content("arrivals")} == {3, 4, 7}

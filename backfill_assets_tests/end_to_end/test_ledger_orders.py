@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.intake import arrivals
-from backfill_assets.intake.scan import accept
+from backfill_assets.intake.scan import withdraw_disputed
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.end_to_end.worlds import LONG_AGO, World, land, make_world
@@ -126,7 +126,7 @@ def test_after_any_loads_in_any_order_the_ledger_is_what_one_load_of_everything_
         again = (order[0].start - FIRST).days
         days[again] = worlds.resent(days[again], again)
         put(world, again, days[again], 1)
-        assert accept(world.open()[0], "resent") == [f"{again}.jsonl"]
+        assert withdraw_disputed(world.open()[0], "resent") == [f"{again}.jsonl"]
         load(world, DayRange(order[0].start, order[0].start + ONE_DAY))
     at_once = make_world(tmp_path_factory.mktemp("at_once"), RULES, as_of=False)
     for arrival, rows in days.items():

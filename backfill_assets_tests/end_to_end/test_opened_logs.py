@@ -14,7 +14,7 @@ import pytest
 from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.core.readings import columns_of
+from backfill_assets.kernel.core.readings import contract_columns
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.log.log_state import KEEP_EVERY, LOGS
 from backfill_assets.kernel.tables.home import Lake
@@ -82,7 +82,9 @@ def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
             LOGS.keep(place_of(path), contract.day_column)
         day = days[version % len(days)] if days else None
         again = (
-            {} if day is None else {day: replace(newest.days[day], columns=columns_of(contract))}
+            {}
+            if day is None
+            else {day: replace(newest.days[day], columns=contract_columns(contract))}
         )
         inputs = dict.fromkeys(newest.inputs, commits - 1)
         make_commit(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import Lake
@@ -27,7 +27,7 @@ from backfill_assets_tests.end_to_end.typed import (
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.lakes import delivery, make_lake
 
-pytestmark = pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
+pytestmark = pytest.mark.skipif(bool(no_isolation_reason()), reason=no_isolation_reason() or "")
 SAIL = {"engine": "sail", "memory": "512m", "idle_minutes": 5}
 FIRST = date(2024, 3, 1)
 LAST = FIRST + ONE_DAY

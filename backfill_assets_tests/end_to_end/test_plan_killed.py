@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.engines.server import server_status, stop_server
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.tables.home import Lake
@@ -140,7 +140,7 @@ def test_a_chunk_that_died_between_raw_and_its_ledger_is_not_written_again(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(why_not_private()), reason=why_not_private() or "")
+@pytest.mark.skipif(bool(no_isolation_reason()), reason=no_isolation_reason() or "")
 def test_one_rerun_ends_a_killed_plan_of_chunks_at_once_whatever_lands_before_and_meanwhile(
     tmp_path: Path,
 ) -> None:

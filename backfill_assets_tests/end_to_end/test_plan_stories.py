@@ -25,22 +25,22 @@ from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import PLAN_REASON, Work
-from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
+from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import Codes, State
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.files import keep_plan, set_mark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.plans.run import run_plan
-from backfill_assets.plans.work import ChunkWork, make_alone
+from backfill_assets.plans.work import ChunkWork, make_chunk_here
 from backfill_assets_tests.builders import WINDOW, day, receipt
 from backfill_assets_tests.clocks import Jumping, set_to
 from backfill_assets_tests.files import arrow_schema, stage_by_hand
@@ -124,11 +124,11 @@ class World(Planned):
         ]
         staged = stage_by_hand(lake, contract, rows)
         found, digests = (
-            audit(lake, staged.paths, contract),
+            audit_files(lake, staged.paths, contract),
             {d: states.digests.of(table, d) for d in todo},
         )
         entries = {d: DayEntry(found[d].rows, found[d].fingerprint, digests[d]) for d in todo}
-        state_tags = {PARAMETERS: parameters_of(contract, states.view).to_json()}
+        state_tags = {PARAMETERS: todays_parameters(contract, states.view).to_json()}
         codes = pipeline.codes[table]
         said = Provenance(
             PLAN_REASON if tags else "test",
@@ -165,7 +165,7 @@ class Worker:
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """One after the other, the last one first: what a kill leaves of several at once is some of
         them, and each changes what a later one read before."""
-        done = [make_alone(self.world.open, work, self._work) for work in reversed(works)]
+        done = [make_chunk_here(self.world.open, work, self._work) for work in reversed(works)]
         return [*reversed(done)]
 
     def _work(self, work: Work) -> str:
@@ -258,14 +258,14 @@ def rolling_back(draw: Draw, world: World) -> None:
 
 def releasing(draw: Draw, world: World) -> None:
     with suppress(BackfillError):
-        release(
+        release_days(
             *world.open(), RollbackRequest(table=draw(st.sampled_from(BUILT)), days=EVERY_DAY), SAID
         )
 
 
 def cancelling(draw: Draw, world: World) -> None:
     if world.plans:
-        mark(world.lake, draw(st.sampled_from(world.plans)).id, "ended", "cancelled")
+        set_mark(world.lake, draw(st.sampled_from(world.plans)).id, "ended", "cancelled")
 
 
 def catching_up(draw: Draw, world: World) -> None:
@@ -299,7 +299,7 @@ def test_any_story_ends_as_a_lake_that_was_made_at_once(data: st.DataObject) -> 
             event(data.draw, world)
         for table in BUILT:
             with suppress(BackfillError):
-                release(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
+                release_days(*world.open(), RollbackRequest(table=table, days=EVERY_DAY), SAID)
         world.catch_up()
         lake, pipeline = world.open()
         states = pipeline.states(read_view(lake, pipeline.contracts))

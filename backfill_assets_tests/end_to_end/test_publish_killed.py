@@ -1,7 +1,7 @@
 """A publication that is killed at any moment: readers see all old or all new days, and doing it
 again ends it.
 
-Tested here: `candidates.publications.publish` in a process of its own, killed. Not tested here:
+Tested here: `candidates.publications.publish_candidate_days` in a process of its own, killed. Not tested here:
 what it changes (`candidates.test_candidates`).
 """
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.candidates.publications import publish
+from backfill_assets.candidates.publications import publish_candidate_days
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.tables.versions import record, unfinished
+from backfill_assets.kernel.tables.versions import record_versions, unfinished_switches
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets_tests.builders import day
@@ -62,16 +62,16 @@ def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
     made, lake = beside.made, beside.made.lake
     made.chunk(1, (3,), 2)  # of a plan that has nothing to do with it
     beside.build_all(5)
-    record(lake, made.pipeline.contracts, "as it was made")
+    record_versions(lake, made.pipeline.contracts, "as it was made")
     before, after = seen(beside), [[5] * DAYS] * len(BUILT)
     child = subprocess.run(
         [sys.executable, "-c", KILLED, str(made.root), step, str(number)], check=False
     )
     assert child.returncode == 9
-    stopped = unfinished(lake)
+    stopped = unfinished_switches(lake)
     assert (seen(beside), len(stopped)) == (before, int(commits > 0))
     others = (
-        lambda: publish(beside.request(days=DayRange(day(1), day(3))), act=True),
+        lambda: publish_candidate_days(beside.request(days=DayRange(day(1), day(3))), act=True),
         lambda: roll_back(
             lake, made.pipeline, RollbackRequest(plan="p1", over_newer=True), Provenance("")
         ),
@@ -81,10 +81,10 @@ def test_nothing_but_itself_ends_a_publication_that_was_killed_at_any_commit(
             BackfillError, match=r"publish v2 was stopped: .* Finish it with .*Nothing was written"
         ):
             other()
-        record(lake, made.pipeline.contracts, "a run")
-        assert (seen(beside), unfinished(lake)) == (before, stopped)
+        record_versions(lake, made.pipeline.contracts, "a run")
+        assert (seen(beside), unfinished_switches(lake)) == (before, stopped)
     if is_finished:
-        publish(beside.request(), act=True)
+        publish_candidate_days(beside.request(), act=True)
     elif stopped:
         roll_back(lake, made.pipeline, RollbackRequest(plan=stopped[0].id), Provenance(""))
-    assert (seen(beside), unfinished(lake)) == (after if is_finished else before, ())
+    assert (seen(beside), unfinished_switches(lake)) == (after if is_finished else before, ())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.engines.server import stop_server
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.states import State
@@ -85,7 +85,7 @@ except Exception as error:
 @pytest.fixture
 def lake(tmp_path: Path, processes: None) -> Lake:
     """A lake on Sail of four days with late and moved deliveries, not loaded."""
-    if why := why_not_private():
+    if why := no_isolation_reason():
         pytest.skip(why)
     rows = [
         delivery(1, "2024-03-01T10:00:00Z", "2024-03-01T09:00:00Z", "a", value=5),

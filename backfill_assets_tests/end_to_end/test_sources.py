@@ -20,11 +20,11 @@ from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.days import ONE_DAY, midnight
-from backfill_assets.kernel.core.needs import joined_ranges, needs
+from backfill_assets.kernel.core.needs import joined_ranges, rebuild_needs
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
 
@@ -110,7 +110,7 @@ def arrive(world: World, *names: str) -> None:
     scan_all(world.open()[0])
     while True:
         found = world.look()
-        ready = needs(found, {}).ready
+        ready = rebuild_needs(found, {}).ready
         name, days = next(((n, d) for n, d in ready.items() if d), ("", frozenset()))
         if not days:
             return
@@ -228,7 +228,7 @@ def test_a_source_whose_select_is_broken_hides_nothing_of_the_others_and_holds_n
             world, f"{name}.jsonl", "".join(json.dumps(r) + "\n" for r in FILES[name]).encode()
         )
 
-    def work(_known: Known, asked: Work) -> RunOutcome:
+    def work(_known: KnownStates, asked: Work) -> RunOutcome:
         for name in asked.tables:
             world.backfill(asked.days, name)
         return RunOutcome("run", True, (), "", 0.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.intake.scan import accept, scan_all
+from backfill_assets.intake.scan import scan_all, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.log.log import commit_name
@@ -57,10 +57,10 @@ def test_what_vacuum_took_after_it_was_loaded_stays_and_is_refused_where_a_day_i
         "days that vacuum does not touch are loaded"
     )
     gone = next(iter(report.vanished))
-    assert accept(world.open()[0], "not needed") == [], (
+    assert withdraw_disputed(world.open()[0], "not needed") == [], (
         "what raw still has is given up one by one only"
     )
-    assert accept(world.open()[0], "not needed", [gone]) == [gone]
+    assert withdraw_disputed(world.open()[0], "not needed", [gone]) == [gone]
 
 
 def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person_gives_it_up(
@@ -85,7 +85,7 @@ def test_what_vacuum_took_before_it_was_loaded_holds_its_day_back_until_a_person
         world.backfill(DAYS, "raw")
     world.backfill(DayRange(date(2024, 3, 3), date(2024, 3, 5)), "raw")
     assert {r["event_key"] for r in world.content("raw")} == {"d", "e", "g"}
-    assert len(accept(world.open()[0], "the owner has a copy")) == 2
+    assert len(withdraw_disputed(world.open()[0], "the owner has a copy")) == 2
     world.backfill(DAYS)
     assert {r["reason"] for r in world.content("quarantine")} == {"vacuum took its rows"}
     assert set.union(*world.states().values()) <= UP_TO_DATE
@@ -126,7 +126,7 @@ def test_a_table_that_is_no_longer_the_one_that_was_read_is_disputed_and_not_bel
     with pytest.raises(LandingError, match="need it"):
         world.backfill(DAYS, "raw")
     assert world.contents() == before
-    accept(world.open()[0], "the owner made it anew")
+    withdraw_disputed(world.open()[0], "the owner made it anew")
     world.backfill(DAYS)
     keys = {r["event_key"] for r in world.content("raw")}
     assert keys == ({*"abcdefg"} if how == "edited" else {f"n{i}" for i in "abcdef"})

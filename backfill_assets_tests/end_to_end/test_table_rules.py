@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.intake.scan import accept, scan_all
+from backfill_assets.intake.scan import scan_all, withdraw_disputed
 from backfill_assets.intake.too_late import release_late_rows
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import LandingError
@@ -284,7 +284,7 @@ def test_a_column_that_the_table_lost_is_refused_and_a_version_to_begin_with_lea
     mended = world_of(
         tmp_path / "lake", table, "first_version = 1", SELECT.replace("who AS", "whom AS")
     )
-    accept(mended.open()[0], "as the owner named it")
+    withdraw_disputed(mended.open()[0], "as the owner named it")
     mended.backfill(DAYS)
     assert held(mended) == {"a": ("A", 1), "b": ("B", 2)}
 

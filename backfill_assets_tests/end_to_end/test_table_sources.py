@@ -19,15 +19,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.intake.counting import ingested
-from backfill_assets.intake.landed_changes import compared
+from backfill_assets.intake.counting import ingest_into_lake
+from backfill_assets.intake.landed_changes import current_comparison
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.intake.source_log import TableListing
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.place.choice import others_at, place_at
+from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets_tests.end_to_end.worlds import SHARED, World, land_bytes
@@ -70,7 +70,7 @@ class Apart:
 
     @property
     def log(self) -> Place:
-        return others_at(self.table)
+        return place_of_others(self.table)
 
     def world(self, name: str = "lake", others: str = "") -> World:
         """A lake over the table, which it names by its address or relative to itself."""
@@ -275,7 +275,7 @@ def test_a_late_commit_makes_days_stale_and_a_compaction_none(apart: Apart) -> N
 
 
 def read_again(world: World) -> range:
-    listing = compared(world.open()[0])[1]
+    listing = current_comparison(world.open()[0])[1]
     assert isinstance(listing, TableListing)
     return listing.read
 
@@ -286,8 +286,8 @@ def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(apart: 
     world, whole = apart.world(), apart.world("whole")
     whole.backfill(DAYS)
     session = world.open()[0]
-    for file in compared(session)[0].fresh[:4]:
-        ingested(session, file)
+    for file in current_comparison(session)[0].fresh[:4]:
+        ingest_into_lake(session, file)
     world.backfill(DAYS)
     assert world.contents() == whole.contents()
     stock = session.lake.stock

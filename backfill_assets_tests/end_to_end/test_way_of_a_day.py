@@ -20,11 +20,11 @@ from types import CodeType, FrameType
 import pytest
 
 import backfill_assets
-from backfill_assets.engines.sail import why_not_private
-from backfill_assets.intake.raw import load
+from backfill_assets.engines.sail import no_isolation_reason
+from backfill_assets.intake.raw import load_raw
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.derived import build
+from backfill_assets.kernel.write.derived import build_candidate
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.drawn_ways import drawn_steps, step_code
@@ -141,7 +141,7 @@ def test_a_way_takes_the_steps_that_the_guide_draws_in_their_order(way: str, mad
         )
 
 
-@pytest.mark.skipif(bool(why_not_private()), reason="the pin is of Sail")
+@pytest.mark.skipif(bool(no_isolation_reason()), reason="the pin is of Sail")
 def test_no_way_leads_through_more_files_or_functions_than_before(made: Lake) -> None:
     found = {way: _functions_by_file(follow(made)) for way, follow in WAYS.items()}
     pinned = _pinned(found)
@@ -195,7 +195,7 @@ def test_a_command_and_its_run_look_at_the_lake_at_their_beginning_and_at_their_
     with followed() as entered:
         result = run("backfill", "--from", DAYS[1], "--to", DAYS[1], "--force", "--lake", made.root)
     assert result.exit_code == 0, result.output
-    assert [entered.count(of.__code__) for of in (load, build)] == [1, 5], (
+    assert [entered.count(of.__code__) for of in (load_raw, build_candidate)] == [1, 5], (
         "else nothing was followed"
     )
     assert entered.count(read_view.__code__) <= AT_MOST
@@ -207,7 +207,7 @@ def test_what_lands_and_is_loaded_in_the_middle_of_a_run_is_stale_after_it(made:
     built = iter(range(3))
 
     def meanwhile(frame: FrameType) -> None:
-        if frame.f_code is build.__code__ and next(built) == 1:
+        if frame.f_code is build_candidate.__code__ and next(built) == 1:
             land(
                 made,
                 "late.jsonl",

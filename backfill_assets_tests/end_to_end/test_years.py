@@ -18,9 +18,14 @@ from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
-from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.plans.rollback import (
+    RollbackRequest,
+    preview_rollback,
+    release_days,
+    roll_back,
+)
 from backfill_assets.upkeep.doctor_tables import examine_snapshots
-from backfill_assets.upkeep.maintain import maintain
+from backfill_assets.upkeep.maintain import maintain_tables
 from backfill_assets_tests.builders import WINDOW, day, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld
 from backfill_assets_tests.clocks import Clock, set_to
@@ -45,10 +50,10 @@ def test_a_lake_in_use_stays_small_and_every_kept_rollback_and_snapshot_works(
         if number % UPKEEP_EVERY == 0:
             days = made.lake.settings.retention.rollback_days
             with set_to(Clock(stopped=began[max(number - KEPT, 0)] + days * 86_400)):
-                maintain(made.lake, made.pipeline)
+                maintain_tables(made.lake, made.pipeline)
     assert list(beyond(made)) == []
     assert [d.what for d in examine_snapshots(made.lake) if d.level is not Level.OK] == []
-    preview(
+    preview_rollback(
         made.lake, made.pipeline, RollbackRequest(plan="p30", over_newer=True)
     )  # as each plan of the last days
     assert len(made.values("staging")) == LAST
@@ -67,7 +72,7 @@ def live_through(made: Planned, number: int) -> None:
     if number % ROLLBACK_EVERY == 0:
         asked = RollbackRequest(plan=f"p{number - PLAN_EVERY}", over_newer=True)
         roll_back(made.lake, made.pipeline, asked, Provenance("rollback"))
-        release(made.lake, made.pipeline, asked, Provenance("release"))
+        release_days(made.lake, made.pipeline, asked, Provenance("release"))
     if number % SNAPSHOT_EVERY == 0:
         days = DayRange(day(number - 5), day(number))
         create_snapshot(

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.dagster.adapter.context import TablesOf
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.place.choice import place_at
@@ -27,7 +27,7 @@ from backfill_assets.kernel.tables.embedded import is_delta
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.lakes import LONG_AGO as LONG_AGO
@@ -83,7 +83,7 @@ class World:
         """Load and build tables (all by default) over the days, as a run does; raises what a run
         would fail with."""
         lake_session, pipeline = self.open()
-        known = Known(lake_session.lake, pipeline)
+        known = KnownStates(lake_session.lake, pipeline)
         return {
             t.name: run(RebuildRequest(lake_session, known, t, days, Provenance("manual"), force))
             for t in pipeline.tables
@@ -180,7 +180,7 @@ def in_place(world: World) -> World:
 
 
 def span(rules: Rules) -> DayRange:
-    return from_inclusive(rules.start, rules.last_day)
+    return inclusive_range(rules.start, rules.last_day)
 
 
 def land(world: World, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:

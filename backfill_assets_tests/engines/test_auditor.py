@@ -22,11 +22,11 @@ from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.column_types import ColumnType
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.profiles import REST, VALUES_KEPT, kept_counts
+from backfill_assets.kernel.core.profiles import REST, VALUES_KEPT, receipt_counts
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.staging import Staged
-from backfill_assets.kernel.write.audit import Profiles, audit
+from backfill_assets.kernel.write.audit import Profiles, audit_files
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.engine_choice import wants_spark
 from backfill_assets_tests.files import bare_lake, stage_by_hand
@@ -145,7 +145,7 @@ def receipts(found: Profiles, contract: Contract) -> dict[str, str]:
     figure."""
     shown: dict[str, str] = {}
     for on, p in found.items():
-        of_day = {**vars(p), "kept": kept_counts(p, contract.nullable_columns)}
+        of_day = {**vars(p), "kept": receipt_counts(p, contract.nullable_columns)}
         of_day["histograms"] = {
             c: dict(sorted(h.items(), key=str)) for c, h in p.histograms.items()
         }  # in no order
@@ -165,7 +165,7 @@ def both(
     staged = stage_by_hand(lake_session.lake, contract, rows)
     try:
         by_engine = audit_by_engine(lake_session, staged, contract, parts)
-        return audit(lake_session.lake, staged.paths, contract, parts), by_engine
+        return audit_files(lake_session.lake, staged.paths, contract, parts), by_engine
     finally:
         staged.drop()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.engine_choice import wants_spark
 from backfill_assets_tests.engines.test_auditor_numbers import counting
@@ -55,7 +55,7 @@ def test_the_engine_keeps_the_rows_that_duckdb_keeps(
         staged = stage_by_hand(lake_session.lake, TABLE, after)
         auditor = counting(lake_session, engine).auditor(TABLE, staged.files)
         counts = auditor.keep_rows(TABLE, staged, version, DAYS[:2])
-        found = audit(lake_session.lake, staged.paths, TABLE)
+        found = audit_files(lake_session.lake, staged.paths, TABLE)
         kept.append((counts, {d: (p.rows, p.fingerprint) for d, p in found.items()}))
         staged.drop()
     assert kept[0] == kept[1]

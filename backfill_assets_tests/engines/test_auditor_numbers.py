@@ -15,7 +15,7 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.pipeline.transforms.queries import (
-    flips,
+    label_flips_query,
     lateness_of_deliveries,
     lateness_of_versions,
 )
@@ -69,7 +69,7 @@ def renamed(query: Callable[[str], str], on: str, came: str) -> Callable[[str], 
 
 def turned(before: str, after: str) -> str:
     of_day = 'SELECT *, "day" AS label_date FROM ({})'
-    return flips(of_day.format(before), of_day.format(after), ["an entity"])
+    return label_flips_query(of_day.format(before), of_day.format(after), ["an entity"])
 
 
 DELIVERIES = renamed(lateness_of_deliveries, "arrival_date", "arrival_ts")

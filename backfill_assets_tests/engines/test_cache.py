@@ -14,10 +14,10 @@ from backfill_assets.engines.cache import (
     cache_folder,
     delta_coordinate,
     delta_jars,
-    digest_of,
+    jars_digest,
     jars_folder,
     present_jars,
-    prove,
+    refuse_unpinned_jars,
 )
 from backfill_assets.engines.jar_pins import PINS
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
@@ -63,7 +63,7 @@ def test_jars_are_fetched_again_where_one_is_missing(
         whole.rename(scratch / "jars")
         return ""
 
-    monkeypatch.setattr(room, "_fetch", fetch)
+    monkeypatch.setattr(room, "_run_ivy", fetch)
     assert len(delta_jars(NO_JAVA, ())) == len(PINS[delta_coordinate()])
 
 
@@ -77,12 +77,12 @@ def test_jars_of_a_version_without_checksums_are_refused_by_name_with_what_would
     with pytest.raises(
         BackfillError, match=r"0\.0\.0.*knows no checksums.*4\.4\.0.*trust_jars = "
     ) as refused:
-        prove(UNKNOWN, jars)
-    assert f'trust_jars = "{digest_of(jars)}" below [spark]' in str(refused.value)
-    prove(UNKNOWN, jars, digest_of(jars))
+        refuse_unpinned_jars(UNKNOWN, jars)
+    assert f'trust_jars = "{jars_digest(jars)}" below [spark]' in str(refused.value)
+    refuse_unpinned_jars(UNKNOWN, jars, jars_digest(jars))
     (cache / "a-first.jar").write_bytes(b"x")
     with pytest.raises(BackfillError, match="trust_jars names other ones"):
-        prove(UNKNOWN, present_jars(), digest_of(jars))
+        refuse_unpinned_jars(UNKNOWN, present_jars(), jars_digest(jars))
 
 
 def test_a_cache_that_cannot_be_used_is_named_with_the_variable(

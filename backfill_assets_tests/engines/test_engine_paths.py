@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from pyspark.errors import AnalysisException
 
-from backfill_assets.engines.engine_paths import engine_path, linked, refuse_blind
+from backfill_assets.engines.engine_paths import engine_path, linked_folder, refuse_blind_engine
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
@@ -60,7 +60,7 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
 
     well = elsewhere(seen)
     for _ in range(2):
-        refuse_blind(well, place)
+        refuse_blind_engine(well, place)
     assert well.read.schema.return_value.text.call_count == 1
     for content_of, why in (
         (no_client, "S3AFileSystem"),
@@ -71,7 +71,7 @@ def test_an_engine_that_does_not_read_what_was_just_written_is_refused_once_by_n
         with pytest.raises(
             SettingsError, match=rf"{bucket_address}.*do not read s3a://.*{why}.*hadoop-aws"
         ):
-            refuse_blind(blind, place)
+            refuse_blind_engine(blind, place)
     assert place.below() == []
 
 
@@ -82,9 +82,9 @@ def test_every_file_lies_once_below_its_value_even_where_names_are_equal(tmp_pat
         path.parent.mkdir()
         path.write_text(write)
         files.append(("2024-03-01", path))
-    folder = linked(tmp_path, "day", files)
+    folder = linked_folder(tmp_path, "day", files)
     assert sorted(p.read_text() for p in (folder / "day=2024-03-01").iterdir()) == ["one", "two"]
-    assert linked(tmp_path, "day", files) != folder
+    assert linked_folder(tmp_path, "day", files) != folder
 
 
 def test_a_file_that_waits_on_this_machine_is_sent_before_a_session_elsewhere_is_named_it(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from backfill_assets.engines.engine_sql import EngineRows, in_spark
+from backfill_assets.engines.engine_sql import EngineRows, spark_sql
 from backfill_assets.kernel.core.contracts import Column
 from backfill_assets.kernel.tables.columns import arrow_type
-from backfill_assets.kernel.tables.fingerprints import comparable, pieces, row_hash
+from backfill_assets.kernel.tables.fingerprints import grouping_key, hash_pieces, row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +39,11 @@ def test_the_text_of_a_double_is_the_number_that_its_bits_are_at_every_power_of_
     spark: "SparkSession",
 ) -> None:
     column = Column("x", "DOUBLE", "x")
-    found = asked(spark, column, DOUBLES, comparable(column))
+    found = asked(spark, column, DOUBLES, grouping_key(column))
     assert [int(text) for (text,) in found] == [
         struct.unpack("<q", struct.pack("<d", x))[0] for x in DOUBLES
     ]
-    odd = asked(spark, column, [-0.0, 0.0, math.nan, None], comparable(column))
+    odd = asked(spark, column, [-0.0, 0.0, math.nan, None], grouping_key(column))
     assert [text for (text,) in odd] == ["0", "0", str(NAN), "-"]
 
 
@@ -55,15 +55,15 @@ def test_the_pieces_of_a_row_are_those_of_the_md5_of_its_text(spark: "SparkSessi
         pa.table({"total": pa.array([Decimal("-12.50")], pa.decimal128(18, 2))})
     )
     hashed = f"SELECT {row_hash([column])} AS h FROM given"
-    query = f"SELECT {', '.join(pieces('h'))} FROM ({hashed})"
+    query = f"SELECT {', '.join(hash_pieces('h'))} FROM ({hashed})"
     assert EngineRows(spark, given=frame).fetched(query) == [expected]
 
 
 def test_only_keys_that_engines_compare_in_several_ways_become_texts() -> None:
-    assert comparable(Column("a b", "BIGINT", "k")) == '"a b"'
-    assert comparable(Column("k", "ARRAY<INT>", "k")).startswith('CASE WHEN "k" IS NULL')
+    assert grouping_key(Column("a b", "BIGINT", "k")) == '"a b"'
+    assert grouping_key(Column("k", "ARRAY<INT>", "k")).startswith('CASE WHEN "k" IS NULL')
 
 
 def test_names_of_frames_and_braces_of_texts_come_through() -> None:
-    found = in_spark("""SELECT '{x}' AS "side one" FROM side WHERE "a`b" = 1""", ["side"])
+    found = spark_sql("""SELECT '{x}' AS "side one" FROM side WHERE "a`b" = 1""", ["side"])
     assert found == "SELECT '{{x}}' AS `side one` FROM {side} WHERE `a``b` = 1"

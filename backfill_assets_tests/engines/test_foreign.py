@@ -15,10 +15,10 @@ from backfill_assets.engines.confs import EngineSettings
 from backfill_assets.engines.foreign import (
     NEEDED,
     delta_frame,
-    refuse_elsewhere,
     refuse_unfit,
+    refuse_unseen_folder,
     session_maker,
-    session_of,
+    unwrapped_session,
     write_parquet,
 )
 from backfill_assets.engines.lake_session import LakeSession
@@ -59,7 +59,7 @@ def test_a_server_with_folders_of_its_own_is_refused_with_what_to_do(
     with pytest.raises(
         BackfillError, match=r"does not see it \(it finds another file there\).*frame\.toArrow\(\)"
     ):
-        refuse_elsewhere(cast("SparkSession", Elsewhere(other)), tmp_path)
+        refuse_unseen_folder(cast("SparkSession", Elsewhere(other)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -121,13 +121,13 @@ RESOURCE = SimpleNamespace(spark_session=SESSION)
 
 @pytest.mark.parametrize("given", [SESSION, given_session, RESOURCE, lambda: RESOURCE])
 def test_a_session_is_found_in_what_a_project_gives(given: object) -> None:
-    assert session_of(given) is cast("SparkSession", SESSION)
+    assert unwrapped_session(given) is cast("SparkSession", SESSION)
 
 
 @pytest.mark.parametrize("given", [None, 3, lambda: None])
 def test_what_is_no_session_is_refused(given: object) -> None:
     with pytest.raises(SettingsError, match="Give a SparkSession, a function that returns one"):
-        session_of(given)
+        unwrapped_session(given)
 
 
 @pytest.mark.parametrize("place", ["no_such_module.at_all:get", f"{__name__}:no_such_function"])
@@ -196,5 +196,5 @@ def test_a_session_that_cannot_start_is_refused_with_the_java_that_it_needs() ->
     with pytest.raises(
         SettingsError, match=r"could not be started: \[JAVA_GATEWAY_EXITED\] Java.*JAVA_HOME"
     ) as found:
-        session_of(start)
+        unwrapped_session(start)
     assert "more" not in str(found.value)

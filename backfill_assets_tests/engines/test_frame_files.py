@@ -19,7 +19,7 @@ from backfill_assets.kernel.core.contracts import Column
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import stage_query
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, read_staged
 from backfill_assets_tests.processes import run_python
@@ -55,7 +55,7 @@ def test_rows_lie_in_the_folder_of_their_partition(lake: Lake) -> None:
     query = f"{ROW.format(day(0), '2024-02')} UNION ALL {ROW.format('2024-03-02', '2024-03')}"
     staged = stage_query(lake, ARRIVALS, query)
     assert sorted(f.partition or "" for f in staged.files) == ["2024-02", "2024-03"]
-    assert audit(lake, staged.paths, ARRIVALS)[day(0)].rows == 1
+    assert audit_files(lake, staged.paths, ARRIVALS)[day(0)].rows == 1
     staged.drop()
     assert not staged.folder.exists()
 
@@ -104,7 +104,7 @@ def test_few_rows_of_many_days_are_written_at_once_and_are_the_same_rows_in_the_
     assert "parquet-mr" in written_by(by_spark.paths[0])
     assert [f.partition for f in parted.files] == [f.partition for f in by_spark.files]
     assert parted.files[-1].partition is None
-    assert audit(lake, parted.paths, KINDS) == audit(lake, by_spark.paths, KINDS)
+    assert audit_files(lake, parted.paths, KINDS) == audit_files(lake, by_spark.paths, KINDS)
     back, told = (
         read_staged(few_rows, KINDS, s).selectExpr("hash(*)").collect() for s in (parted, by_spark)
     )

@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.log.log import FILE_DIGEST_CHARS
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.builders import STAGING, day
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
     frame = spark.createDataFrame(AWKWARD, SCHEMA)
     staged = stage_frame(lake, made, conformed_frame(frame, made), 1)
     by_spark = audit_by_engine(LakeSession(lake), staged, made, {"some": ("day", "at")})
-    assert by_spark == audit(lake, staged.paths, made, {"some": ("day", "at")})
+    assert by_spark == audit_files(lake, staged.paths, made, {"some": ("day", "at")})
     assert {p.broken["i_is_whole"] for p in by_spark.values() if p.broken} == {1}
     read = {f.name: staged.table.sha256(f.name)[:FILE_DIGEST_CHARS] for f in staged.files}
     assert {f.engine_digest for f in staged.files} == {""}, (
@@ -113,6 +113,6 @@ def test_spark_counts_what_duckdb_counts_and_both_refuse_bytes_that_are_no_text(
     staged = stage_frame(lake, made, torn, 1)
     refusal = r"the table t: what was computed cannot be read back: .*Nothing was written"
     with pytest.raises(ContractBroken, match=refusal):
-        audit(lake, staged.paths, made)
+        audit_files(lake, staged.paths, made)
     with pytest.raises(ContractBroken, match=refusal):
         audit_by_engine(LakeSession(lake), staged, made, {})

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 
-from backfill_assets.engines.lake_session import LakeSession, free, small_frame
+from backfill_assets.engines.lake_session import LakeSession, small_frame, unpersist_frame
 from backfill_assets.engines.server import server_status
 from backfill_assets.kernel.core.errors import EngineLost
 from backfill_assets.kernel.tables.home import Lake
@@ -61,13 +61,13 @@ def test_freeing_leaves_a_dead_engine_alone_and_hides_no_other_error() -> None:
     alive, gone, wrong = (
         Mock(**{"unpersist.side_effect": e}) for e in (None, LOST, ValueError("mine"))
     )
-    free(alive)
-    free(gone)
+    unpersist_frame(alive)
+    unpersist_frame(gone)
     with pytest.raises(ValueError, match="mine"):
-        free(wrong)
+        unpersist_frame(wrong)
     try:
         raise LOST
     except EngineLost:
-        free(alive)
+        unpersist_frame(alive)
     counts = alive.unpersist.call_count, gone.unpersist.call_count
     assert counts == (1, 1), "an engine that is being told as lost is not called again"

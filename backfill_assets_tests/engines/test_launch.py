@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.engines.server import ensure_server, server_status, stop_server
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.kernel.core.engines import SAIL
@@ -63,7 +63,7 @@ for name, door in doors.items():
 @pytest.fixture
 def lake(tmp_path: Path, processes: None) -> Iterator[Path]:
     """A folder for a server that is stopped at the end."""
-    if why := why_not_private():
+    if why := no_isolation_reason():
         pytest.skip(why)
     yield tmp_path
     stop_server(tmp_path, force=True)

@@ -11,7 +11,7 @@ from backfill_assets.engines.loss import (
     is_disk_full,
     is_engine_loss,
     is_poisoned,
-    write_failed,
+    write_failed_error,
 )
 from backfill_assets.intake.source_position import column_names
 from backfill_assets.kernel.core.errors import BackfillError, EngineLost, LandingError
@@ -73,12 +73,12 @@ def test_files_that_spark_could_not_write_are_an_error_in_four_parts() -> None:
         "[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/tables/raw/_w. "
         "SQLSTATE: 58030"
     )
-    told = str(write_failed(SparkConnectGrpcException(words)))
+    told = str(write_failed_error(SparkConnectGrpcException(words)))
     assert told.startswith(
         "the folder /lake/tables/raw/_w: Spark could not write its files there. What was"
     )
     assert "server.log" in told
-    assert write_failed(NumberFormatException(words)) is None, "which quotes data"
+    assert write_failed_error(NumberFormatException(words)) is None, "which quotes data"
 
 
 class PanicException(BaseException):

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from backfill_assets.engines.processes import end_in, environments_of
+from backfill_assets.engines.processes import end_processes_in, program_environments
 
 
 @pytest.mark.usefixtures("processes")
@@ -30,10 +30,10 @@ def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(
         )
     ]
     try:
-        end_in(named, {"word", "another"}, 10)
+        end_processes_in(named, {"word", "another"}, 10)
         assert wanted.poll() == -signal.SIGTERM
         assert (of_another_folder.poll(), without_word.poll()) == (None, None)
-        end_in(tmp_path, {"word"}, 10)
+        end_processes_in(tmp_path, {"word"}, 10)
     finally:
         for process in began:
             process.kill()
@@ -41,6 +41,6 @@ def test_only_processes_of_the_folder_with_one_of_the_words_are_ended(
 
 
 def test_the_environment_of_a_program_of_this_user_is_read_by_its_name() -> None:
-    found = dict(environments_of(Path(psutil.Process().cmdline()[0]).name))
+    found = dict(program_environments(Path(psutil.Process().cmdline()[0]).name))
     assert found[os.getpid()]["PATH"]
-    assert not environments_of("a-program-of-no-such-name")
+    assert not program_environments("a-program-of-no-such-name")

@@ -14,11 +14,11 @@ import pytest
 
 from backfill_assets.engines import sail
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.sail import OPEN_PORT, SOCKET, forward
+from backfill_assets.engines.sail import OPEN_PORT, SOCKET, forward_socket
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.process import with_package
+from backfill_assets.kernel.core.process import environment_with_package
 
 SETTINGS = EngineSettings(SAIL, memory="1g", cores=3, idle_minutes=2)
 LISTEN = """
@@ -61,13 +61,17 @@ def test_sparks_configuration_is_refused_and_not_ignored() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_the_command_runs_in_a_network_whose_loopback_works_and_is_no_other_programs() -> None:
-    command, why = sail.isolation()
+    command, why = sail.isolation_command()
     if why:
         pytest.skip(why)
     with socket.create_server(("127.0.0.1", 0)) as outside:
         words = [*command, sys.executable, "-c", LISTEN, str(outside.getsockname()[1])]
         done = subprocess.run(
-            words, capture_output=True, text=True, check=False, env=with_package(os.environ)
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment_with_package(os.environ),
         )
     assert done.stdout.strip() == "apart", done.stderr
 
@@ -75,9 +79,9 @@ def test_the_command_runs_in_a_network_whose_loopback_works_and_is_no_other_prog
 @pytest.mark.usefixtures("processes")
 def test_a_machine_that_refuses_says_why_and_the_next_way_is_tried() -> None:
     refusing = ("sh", "-c", "echo Operation not permitted >&2; exit 1")
-    assert sail.isolation([refusing]) == ((), "Operation not permitted")
-    assert sail.isolation([refusing, ("env",)]) == (("env",), "")
-    assert sail.isolation([("no_such_program",)]) == (
+    assert sail.isolation_command([refusing]) == ((), "Operation not permitted")
+    assert sail.isolation_command([refusing, ("env",)]) == (("env",), "")
+    assert sail.isolation_command([("no_such_program",)]) == (
         (),
         "the program no_such_program is not installed",
     )
@@ -99,7 +103,7 @@ def test_what_is_said_at_the_owners_socket_is_heard_and_answered(
     before = os.umask(0)
     with socket.create_server(("127.0.0.1", 0)) as inner:
         thread = threading.Thread(
-            target=lambda: asyncio.run(forward(inner.getsockname(), is_running))
+            target=lambda: asyncio.run(forward_socket(inner.getsockname(), is_running))
         )
         thread.start()
         listens.wait()

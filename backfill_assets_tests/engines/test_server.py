@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.server import ensure_server, release, server_status, stop_server
+from backfill_assets.engines.server import ensure_server, release_server, server_status, stop_server
 from backfill_assets.engines.supervisor import ServerFolder
 from backfill_assets.kernel.core.errors import SettingsError, TransientError
 from backfill_assets.kernel.place.processes import Process
@@ -62,7 +62,7 @@ def spark_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         answers = [asker.communicate(timeout=2 * DEADLINE_SECONDS)[0] for asker in asking]
         yield Served(lake, tuple(int(answer) for answer in answers), jvms_of(lake))
     finally:
-        release(lake)
+        release_server(lake)
         stop_server(lake, force=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.confs import EngineSettings
-from backfill_assets.engines.loss import engine_lost, is_engine_loss
+from backfill_assets.engines.loss import engine_lost_error, is_engine_loss
 from backfill_assets.engines.server import stop_server
 from backfill_assets.engines.session import open_session
 from backfill_assets.kernel.core.errors import EngineLost
@@ -146,7 +146,7 @@ def test_an_address_where_nobody_listens_is_a_lost_engine_at_once_and_shows_no_s
     outer = RuntimeError("step failed")
     outer.__cause__ = lost.value
     assert is_engine_loss(outer)
-    told = engine_lost(SparkConnectGrpcException("cannot reach sc://h:1/;token=abc\nmore"))
+    told = engine_lost_error(SparkConnectGrpcException("cannot reach sc://h:1/;token=abc\nmore"))
     for text in (str(lost.value), str(told), repr(settings)):
         assert not [word for word in ("abc", "hunter2", "\n") if word in text]
 

@@ -26,8 +26,8 @@ from backfill_assets.engines.cache import present_jars, spark_home
 from backfill_assets.engines.jvm import find_java
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.tables.home import Lake, look_at
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.tables.home import Lake, read_lake
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.assets.test_given_rows import CONTRACT, DAY, SCHEMA
 from backfill_assets_tests.engine_choice import OF_LAKES, java_of_theirs, why_no_sail
@@ -60,7 +60,7 @@ KINDS = {  # and the processes of Java that each leaves
 def publish(lake: Lake, rows: Any) -> None:
     """Stage the rows, judge nothing, and commit them for the days that they have."""
     staged = GivenRows.of(rows).stage(lake, CONTRACT)
-    found = audit(lake, staged.paths, CONTRACT)
+    found = audit_files(lake, staged.paths, CONTRACT)
     entries = {
         d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None
     }
@@ -171,7 +171,7 @@ def run_assets(root: Path) -> None:
         testing.materialize(
             [t, again], str(DAY), str(DAY + timedelta(1)), resources=resources, instance=instance
         )
-    store = look_at(root).store
+    store = read_lake(root).store
     first, second = (
         {d: r.entry.content for d, r in store.view(n, "day").latest.items()} for n in ("t", "again")
     )

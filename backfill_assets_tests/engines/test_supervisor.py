@@ -18,8 +18,8 @@ from backfill_assets.engines.supervisor import (
     Record,
     ServerFolder,
     ServerRequest,
-    supervise,
-    take,
+    supervise_server,
+    take_lock,
 )
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.processes import Process
@@ -63,7 +63,7 @@ def test_a_server_that_listens_is_recorded_and_ended_when_nobody_uses_it(
     state: ServerFolder, processes: None
 ) -> None:
     recorded = SERVING.replace("input()", RECORDED)
-    supervise(state, request(state, recorded, idle_seconds=2))
+    supervise_server(state, request(state, recorded, idle_seconds=2))
     assert json.loads((state.folder / "seen").read_text())["token"] == "hunter2"
     assert state.record() is None
     assert "server started at" in state.log.read_text()
@@ -77,7 +77,7 @@ def test_a_server_that_ends_before_it_listens_leaves_a_log_and_no_record(
     state: ServerFolder, processes: None
 ) -> None:
     state.log.write_text("of the last one")
-    supervise(state, request(state, "print('no memory')"))
+    supervise_server(state, request(state, "print('no memory')"))
     assert state.record() is None
     assert state.log.read_text() == "no memory\n"
     assert state.log.with_suffix(".previous.log").read_text() == "of the last one"
@@ -89,7 +89,7 @@ def test_a_server_that_the_record_names_no_longer_is_ended_not_the_record(
     newer = Record(Process.this(), Process.this(), 1, "newer", {})
     (state.folder / "newer").write_text(json.dumps(asdict(newer)))
     replaced = SERVING.replace("input()", REPLACED)
-    supervise(state, request(state, replaced, idle_seconds=600))
+    supervise_server(state, request(state, replaced, idle_seconds=600))
     assert state.record() == newer
 
 
@@ -140,9 +140,9 @@ def test_the_clients_lock_can_be_taken_only_while_nobody_shares_it(state: Server
     client, other = state.open_in_use(), state.open_in_use()
     try:
         fcntl.flock(client, fcntl.LOCK_SH)
-        assert not take(other)
+        assert not take_lock(other)
         fcntl.flock(client, fcntl.LOCK_UN)
-        assert take(other)
+        assert take_lock(other)
     finally:
         os.close(client)
         os.close(other)

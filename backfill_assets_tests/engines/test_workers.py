@@ -17,9 +17,9 @@ from pyspark.errors.exceptions.connect import SparkConnectGrpcException, SparkEx
 from backfill_assets.engines.workers import (
     blind_workers,
     counted_write,
+    failed_worker,
     refuse_blind_workers,
     refuse_lost_rows,
-    worker_of,
 )
 from backfill_assets.kernel.core.errors import SettingsError, TransientError
 from backfill_assets.kernel.place.folder import Folder
@@ -159,4 +159,4 @@ def test_machines_are_asked_again_where_rows_are_lost_or_not_counted(
     ("said", "worker"), [(FAILED, "10.0.0.3 executor 2"), ("PATH_NOT_FOUND", "")]
 )
 def test_the_machine_of_a_failed_task_is_read_from_what_spark_says(said: str, worker: str) -> None:
-    assert worker_of(SparkRuntimeException(said)) == worker
+    assert failed_worker(SparkRuntimeException(said)) == worker

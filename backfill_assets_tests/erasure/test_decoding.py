@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.erasure.decoding import PACKED, is_text, unused_values, widened
+from backfill_assets.erasure.decoding import PACKED, is_text, unused_values, utf16_readings
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
@@ -30,8 +30,8 @@ def test_texts_are_told_from_bytes_and_read_in_both_orders_of_utf_16(encoding: s
     assert is_text(text.encode(encoding))
     assert not is_text(b"\0\1\2\3" * 9)
     if encoding.startswith("utf-16-"):
-        assert any(text.encode() in wide for wide in widened(text.encode(encoding)))
-        assert any(text.encode() in wide for wide in widened(b"x" + text.encode(encoding)))
+        assert any(text.encode() in wide for wide in utf16_readings(text.encode(encoding)))
+        assert any(text.encode() in wide for wide in utf16_readings(b"x" + text.encode(encoding)))
 
 
 def test_values_that_no_row_uses_are_told_once_with_their_column(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.erasure.erasing import erase
+from backfill_assets.erasure.erasing import erase_files
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.intake.forgotten import (
     begin_erasure,
@@ -31,7 +31,7 @@ def test_data_files_that_are_not_live_go_and_no_byte_of_a_log_is_changed(lake: L
     (elsewhere := lake.root / "mine").mkdir()
     (elsewhere / "ann.txt").write_text("ann-77")
     (lake.root / ".reconciled").symlink_to(elsewhere)
-    erase(search, erasure := begin_erasure(lake, search.trace.values, ""))
+    erase_files(search, erasure := begin_erasure(lake, search.trace.values, ""))
     assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1
     held = [p for p, f in search.below([lake.root]).items() if f.held]
     assert sorted(p.suffix for p in held) == [".parquet", ".txt"], (
@@ -60,7 +60,7 @@ def test_files_of_before_go_from_days_written_since_whatever_they_hold_and_from_
     publish_by_hand(
         lake, STAGING, [{"entity": "bob", "value": 3, "event_date": day(1)}], digest="newest"
     )
-    erase(search, erasure)
+    erase_files(search, erasure)
     left = [
         len(list(lake.table_place("staging").local().rglob(f"*={day(n)}/*.parquet")))
         for n in (0, 1)
@@ -112,6 +112,6 @@ def test_the_first_name_of_a_file_goes_with_the_second_that_adopt_gave_it_in_a_d
     publish_by_hand(
         lake, STAGING, [{"entity": "bob", "value": 2, "event_date": day(1)}], digest="new"
     )
-    erase(search, erasure)
+    erase_files(search, erasure)
     assert not first.exists()
     assert len([*table.rglob(f"*={day(1)}/*.parquet")]) == 1

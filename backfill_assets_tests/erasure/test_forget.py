@@ -13,16 +13,16 @@ from backfill_assets.candidates.candidates import candidate_names
 from backfill_assets.erasure.forget import (
     ForgetRequest,
     FoundFiles,
-    certify,
-    differing,
-    erase_all,
-    obstacles,
+    differing_days_of_others,
+    entity_trace,
+    erase_everywhere,
+    erasure_obstacles,
     old_logs,
-    rebuilds,
-    trace_of,
+    rebuild_commands,
+    write_certificate,
 )
 from backfill_assets.erasure.traces import Trace
-from backfill_assets.intake.forgotten import begin_erasure, erasures
+from backfill_assets.intake.forgotten import all_erasures, begin_erasure
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.days import ONE_DAY
@@ -30,9 +30,9 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.port import RUNS
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.tables.staging import filling
+from backfill_assets.kernel.tables.staging import fill_staging
 from backfill_assets.kernel.tables.table_places import SNAPSHOTS
-from backfill_assets.kernel.tables.versions import Unfinished, record, switching
+from backfill_assets.kernel.tables.versions import UnfinishedSwitch, record_versions, switch_tables
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets_tests.builders import make_commit, receipt, write_rows
 from backfill_assets_tests.candidate_world import CandidateWorld
@@ -54,7 +54,7 @@ def request_(tmp_path: Path) -> ForgetRequest:
 
 
 def told(asked: ForgetRequest) -> list[str]:
-    return [str(o) for o in obstacles(asked, asked.look().held)]
+    return [str(o) for o in erasure_obstacles(asked, asked.look().held)]
 
 
 def put(asked: ForgetRequest, name: str) -> Path:
@@ -68,10 +68,10 @@ def test_a_value_of_a_whole_number_is_written_as_tables_show_it_or_it_would_matc
     tmp_path: Path,
 ) -> None:
     lake = configure(tmp_path, "2024-03-01", features={"entity": ["entity", "value"]})
-    assert trace_of(lake, ["007", "-7"]).values == {"entity": "007", "value": "-7"}
+    assert entity_trace(lake, ["007", "-7"]).values == {"entity": "007", "value": "-7"}
     for odd in ("007", "7.0", "seven", "7 "):
         with pytest.raises(BackfillError, match="value is a whole number, not"):
-            trace_of(lake, ["a", odd])
+            entity_trace(lake, ["a", odd])
 
 
 def test_an_entity_of_columns_that_nothing_has_is_refused_since_no_search_would_find_it(
@@ -111,10 +111,10 @@ def test_a_snapshot_that_pins_a_file_with_the_entity_holds_it_and_goes_whole_or_
     made.lake.place.write(f"{SNAPSHOTS}/march/snapshot.json", json.dumps(body).encode())
     assert "march in .snapshots would lose rows" in told(asked)[0]
     erasure = begin_erasure(made.lake, ANN.values, "asked for")
-    erase_all(asked, erasure)
+    erase_everywhere(asked, erasure)
     assert held.exists(), "what a snapshot keeps stays, and the certificate is not given"
-    assert certify(asked, erasure).held == [held]
-    erase_all(replace(asked, drops=[SNAPSHOTS]), erasure)
+    assert write_certificate(asked, erasure).held == [held]
+    erase_everywhere(replace(asked, drops=[SNAPSHOTS]), erasure)
     assert not held.exists()
     assert erasure.done["deleted"][f"{SNAPSHOTS}/march"] == 1
     assert not made.lake.place.below(SNAPSHOTS)
@@ -137,11 +137,11 @@ def test_days_of_live_tables_that_hold_it_are_named_with_the_command_that_rebuil
     request_: ForgetRequest,
 ) -> None:
     put(request_, "notes.txt")
-    assert rebuilds(request_, request_.look().held) == []
+    assert rebuild_commands(request_, request_.look().held) == []
     for day in (3, 1):
         put(request_, f"tables/labels/label_date=2024-03-0{day}/part-1.parquet")
     command = "backfill-assets backfill --force --from 2024-03-01 --to 2024-03-03 --tables labels"
-    assert rebuilds(request_, request_.look().held) == [command]
+    assert rebuild_commands(request_, request_.look().held) == [command]
 
 
 def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finished(
@@ -154,8 +154,8 @@ def test_logs_that_hold_it_are_counted_by_table_and_the_certificate_is_not_finis
         "labels/label_date=2024-03-01/z.parquet",
     ):
         put(request_, f"tables/{name}")
-    erase_all(request_, erasure := begin_erasure(request_.lake, ANN.values, "asked for"))
-    found = certify(request_, erasure)
+    erase_everywhere(request_, erasure := begin_erasure(request_.lake, ANN.values, "asked for"))
+    found = write_certificate(request_, erasure)
     assert old_logs(request_, found.held) == {"labels": 2}
     assert (erasure.done["left"], erasure.done["deleted"]) == ({"tables/labels": 2}, {"labels": 1})
     assert "finished_at" not in erasure.done
@@ -170,10 +170,10 @@ def test_a_file_that_nobody_can_decode_is_listed_and_the_certificate_waits_for_i
     put(request_, "tables/.x.parquet.crc").write_bytes(bytes(range(256)))
     assert request_.look().unread == [path]
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
-    assert certify(request_, erasure).unread == [path]
+    assert write_certificate(request_, erasure).unread == [path]
     assert (sum(erasure.done["not_searched"].values()), "finished_at" in erasure.done) == (1, False)
     path.unlink()
-    certify(request_, erasure)
+    write_certificate(request_, erasure)
     assert "finished_at" in erasure.done
 
 
@@ -211,14 +211,14 @@ def test_what_holds_it_is_counted_per_place_and_goes_but_files_of_the_user_stay_
     places = request_.places(request_.look().held)
     assert places == {".plans": 1, ".reconciled": 1, ".snapshots/march": 1, "notes": 1}
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
-    erase_all(request_, erasure)
+    erase_everywhere(request_, erasure)
     assert not (request_.lake.root / ".plans" / "a.json").exists()
-    certify(request_, erasure)
+    write_certificate(request_, erasure)
     assert (erasure.done["left"], erasure.done["mentions"]) == ({"notes": 1}, {})
     assert "finished_at" not in erasure.done
     (request_.lake.root / "notes" / "x.txt").unlink()
-    assert certify(request_, erasure) == FoundFiles([], [], [])
-    assert "finished_at" in erasures(request_.lake)[0].done
+    assert write_certificate(request_, erasure) == FoundFiles([], [], [])
+    assert "finished_at" in all_erasures(request_.lake)[0].done
 
 
 def test_rows_of_others_that_only_mention_it_are_listed_and_stand_against_nothing(
@@ -230,19 +230,21 @@ def test_rows_of_others_that_only_mention_it_are_listed_and_stand_against_nothin
     own.write_text("call ann-77 back")
     assert told(replace(request_, drops=())) == []
     erasure = begin_erasure(request_.lake, ANN.values, "asked for")
-    erase_all(request_, erasure)
+    erase_everywhere(request_, erasure)
     mentions = {".snapshots/march": 1, "landing": 1, "tables/own": 1}
-    assert certify(request_, erasure).held == [own], "a file of the user holds no rows"
+    assert write_certificate(request_, erasure).held == [own], "a file of the user holds no rows"
     own.unlink()
-    certify(request_, erasure)
+    write_certificate(request_, erasure)
     assert (erasure.done["left"], erasure.done["mentions"]) == ({}, mentions)
-    assert "finished_at" in erasures(request_.lake)[0].done
+    assert "finished_at" in all_erasures(request_.lake)[0].done
 
 
 def test_what_a_killed_snapshot_left_goes_without_being_asked_for(request_: ForgetRequest) -> None:
     left = put(request_, ".snapshots/.march.ab12cd34/y.json").parent
     assert told(replace(request_, drops=())) == []
-    erase_all(replace(request_, drops=()), begin_erasure(request_.lake, ANN.values, "asked for"))
+    erase_everywhere(
+        replace(request_, drops=()), begin_erasure(request_.lake, ANN.values, "asked for")
+    )
     assert not left.exists()
 
 
@@ -250,10 +252,10 @@ def test_it_waits_for_a_publication_that_was_stopped_because_readers_see_version
     tmp_path: Path,
 ) -> None:
     beside = CandidateWorld.of(Planned(tmp_path / "lake"), *BUILT)
-    work = Unfinished("p9", "publish v2", "Finish it")
+    work = UnfinishedSwitch("p9", "publish v2", "Finish it")
     with (
         suppress(KeyboardInterrupt),
-        switching(beside.made.lake, beside.made.pipeline.contracts, BUILT, work),
+        switch_tables(beside.made.lake, beside.made.pipeline.contracts, BUILT, work),
     ):
         beside.made.write("staging", {0: 9}, plan="p9")
         raise KeyboardInterrupt
@@ -276,31 +278,36 @@ def test_nothing_is_erased_while_a_write_is_staged_or_days_of_a_candidate_are_of
         (beside.made.lake, "features and may"),
         (beside.there.lake, "features of v2 and may"),
     ):
-        with filling(lake, beside.made.contract("features")) as staged:
+        with fill_staging(lake, beside.made.contract("features")) as staged:
             with pytest.raises(
                 BackfillError, match=f"another command writes {words}.* the same command goes on"
             ):
-                erase_all(asked, erasure)
+                erase_everywhere(asked, erasure)
             staged.drop()
     with pytest.raises(
         BackfillError, match=r"candidate v2 has days made from its rows.* --drop candidates"
     ):
-        erase_all(asked, erasure, ["v2"])
+        erase_everywhere(asked, erasure, ["v2"])
     assert "ann-77" in left.read_text()
-    erase_all(replace(asked, drops=[CANDIDATES]), erasure, ["v2"])
+    erase_everywhere(replace(asked, drops=[CANDIDATES]), erasure, ["v2"])
     assert (left.exists(), candidate_names(asked.lake)) == (False, [])
 
 
 def test_days_on_which_others_changed_are_named() -> None:
-    assert differing({"staging": {"d1": "A"}}, {"staging": {"d1": "A"}, "new": {"d1": "A"}}) == {}
-    assert differing({"staging": {"d1": "A", "d2": "B"}}, {"staging": {"d1": "A", "d3": "C"}}) == {
-        "staging": ["d2", "d3"]
-    }
+    assert (
+        differing_days_of_others(
+            {"staging": {"d1": "A"}}, {"staging": {"d1": "A"}, "new": {"d1": "A"}}
+        )
+        == {}
+    )
+    assert differing_days_of_others(
+        {"staging": {"d1": "A", "d2": "B"}}, {"staging": {"d1": "A", "d3": "C"}}
+    ) == {"staging": ["d2", "d3"]}
 
 
 def test_files_go_once_readers_see_the_versions_without_them(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
-    record(made.lake, made.pipeline.contracts, "made")
+    record_versions(made.lake, made.pipeline.contracts, "made")
     asked, marker = (
         ForgetRequest(made.lake, made.pipeline, ANN, "asked for"),
         made.root / RUNS / "here" / "long",
@@ -312,10 +319,10 @@ def test_files_go_once_readers_see_the_versions_without_them(tmp_path: Path) -> 
     with pytest.raises(
         BackfillError, match="readers see features as before it until another run ends"
     ):
-        erase_all(asked, erasure)
+        erase_everywhere(asked, erasure)
     assert erasure.done["deleted"] == {}
     marker.unlink()
-    erase_all(asked, erasure)
+    erase_everywhere(asked, erasure)
     view = settled_view(made.lake, made.pipeline.contracts)
     for table in BUILT:
         contract = made.contract(table)

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.erasure.landed_files import amended
+from backfill_assets.erasure.landed_files import rewritten_file
 from backfill_assets.intake.files import LandedFile, StillChanging
 from backfill_assets.intake.listing import Glob
 from backfill_assets.intake.object_listing import list_objects
 from backfill_assets.intake.settings import LandedSource
 from backfill_assets.kernel.core.errors import LandingError
-from backfill_assets.kernel.place.choice import prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at
 from backfill_assets_tests.landed import land
 
 JSONL = b'\xef\xbb\xbf{"a": 1}\n\n  \n{"a": 2 }\r\n{torn\n{"a": 3}'
@@ -47,7 +47,7 @@ def test_other_lines_keep_their_bytes(
         gzip.compress(content) if is_packed else content,
     )
     file.path.chmod(0o640)
-    with amended(file, in_format(name[2:]), gone) as contents:
+    with rewritten_file(file, in_format(name[2:]), gone) as contents:
         before = file.path.read_bytes()
     found = file.path.read_bytes()
     assert contents == tuple(hashlib.sha256(data).hexdigest() for data in (before, found))
@@ -58,18 +58,18 @@ def test_other_lines_keep_their_bytes(
 
 
 def test_an_object_loses_lines_only_while_it_is_the_listed_one(bucket_address: str) -> None:
-    place = prefix_at(bucket_address)
+    place = bucket_prefix_at(bucket_address)
     place.write("a.jsonl", JSONL)
     [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
-    with amended(file, in_format("jsonl"), {1, 3, 4}) as contents:
+    with rewritten_file(file, in_format("jsonl"), {1, 3, 4}) as contents:
         assert place.read("a.jsonl") == JSONL
     found = place.read("a.jsonl")
     assert contents == tuple(hashlib.sha256(data).hexdigest() for data in (JSONL, found))
     assert found == b'\n  \n{"a": 2 }\r\n'
-    with pytest.raises(StillChanging), amended(file, in_format("jsonl"), {1}):
+    with pytest.raises(StillChanging), rewritten_file(file, in_format("jsonl"), {1}):
         raise AssertionError("it was fetched")
     [file] = list_objects(Glob(Path("/"), ("**",)), place, "jsonl").files
-    with pytest.raises(StillChanging), amended(file, in_format("jsonl"), {1}):
+    with pytest.raises(StillChanging), rewritten_file(file, in_format("jsonl"), {1}):
         place.write("a.jsonl", CSV)
     assert place.read("a.jsonl") == CSV
 
@@ -88,7 +88,7 @@ def test_other_rows_of_parquet_keep_their_values_and_types(tmp_path: Path) -> No
     )
     (path := tmp_path / "a.parquet").touch()
     pq.write_table(table, path, row_group_size=2)
-    with amended(_file(path), in_format("parquet"), {2, 3}):
+    with rewritten_file(_file(path), in_format("parquet"), {2, 3}):
         pass
     kept = table.take([0, 3])
     assert pq.read_table(path).equals(kept.set_column(0, "s", kept["s"].cast(pa.string())))
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_written_without_loss_stays_and_is_named(tmp_path:
     before = path.read_bytes()
     with (
         pytest.raises(LandingError, match=r"a\.parquet: its column t is INT96"),
-        amended(_file(path), in_format("parquet"), {1}),
+        rewritten_file(_file(path), in_format("parquet"), {1}),
     ):
         pass
     assert path.read_bytes() == before

@@ -10,14 +10,14 @@ import pytest
 from backfill_assets.cli.common import Overrides
 from backfill_assets.cli.progress import RunOutcome
 from backfill_assets.erasure.forget import ForgetRequest
-from backfill_assets.erasure.forget_command import settle
+from backfill_assets.erasure.forget_command import rebuild_after_forgetting
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.synthetic import START, build, synthetic_lake
@@ -47,7 +47,7 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
     make_commit(lake.tables / "training", 3, earlier)
     asked: list[Work] = []
 
-    def fails(_known: Known, request: Work) -> RunOutcome:
+    def fails(_known: KnownStates, request: Work) -> RunOutcome:
         asked.append(request)
         return RunOutcome("run", False, (), "it broke", 0.0)
 
@@ -55,7 +55,9 @@ def test_days_made_from_tables_that_are_no_more_are_rebuilt_and_a_failure_ends_i
         click.Context(click.Command("forget"), obj=Overrides(work=fails)),
         pytest.raises(click.exceptions.Exit),
     ):
-        settle(ForgetRequest(lake, pipeline, Trace({"entity": "ann-77"}), "asked for"))
+        rebuild_after_forgetting(
+            ForgetRequest(lake, pipeline, Trace({"entity": "ann-77"}), "asked for")
+        )
     assert [(r.tables, r.days, r.reason) for r in asked] == [
         (("training",), DayRange(START, START + ONE_DAY), "forget")
     ]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.forgotten import begin_erasure
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.tables.folder import FORGOTTEN
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.lakes import (
@@ -45,18 +45,18 @@ def made(folder: Path, select: str) -> Lake:
         for n, e in enumerate(("A", "ann-77", "bob-7", "D"))
     ]
     make_lake(folder, {FILE: rows}, DAY)
-    scan(LakeSession(lake := named_by(folder, select)))
+    scan_source(LakeSession(lake := named_by(folder, select)))
     return lake
 
 
 def erase(lake: Lake, entity: str) -> None:
     trace = Trace({"entity": entity})
-    forget_landed(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked"))
+    erase_landed_rows(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked"))
 
 
 def numbers(lake: Lake) -> dict[str, int]:
     """By event key the number of its delivery, of a lake that is loaded."""
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     backfill(lake, DAY, DAY, ["raw"], force=True)
     return {row[4]: row[0] for row in content(lake, "raw")}
 
@@ -82,7 +82,7 @@ def agrees(lake: Lake, never: dict[str, int], *left: str) -> bool:
 def test_select_changes_after_the_erasure(tmp_path: Path, first: str, then: str) -> None:
     lake = made(tmp_path / "lake", then)
     never = numbers(lake)
-    scan(LakeSession(lake := named_by(lake.root, first)))
+    scan_source(LakeSession(lake := named_by(lake.root, first)))
     erase(lake, "ann-77")
     assert agrees(named_by(lake.root, then), never, "k0", "k2", "k3")
 
@@ -91,7 +91,7 @@ def test_select_changes_between_two_erasures_of_a_file(tmp_path: Path) -> None:
     lake = made(tmp_path / "lake", BY_PATH)
     never = numbers(lake)
     for select, entity in ((PLAIN, "ann-77"), (BY_PATH, "bob-7")):
-        scan(LakeSession(lake := named_by(lake.root, select)))
+        scan_source(LakeSession(lake := named_by(lake.root, select)))
         erase(lake, entity)
     assert agrees(lake, never, "k0", "k3")
 
@@ -103,14 +103,14 @@ def test_a_rewritten_file_is_moved_and_the_file_as_it_landed_lands_again(tmp_pat
     whole = landed.read_bytes()
     erase(lake, "ann-77")
     landed.rename(moved := landed.with_name("moved.jsonl"))
-    accept(LakeSession(lake), "moved")
+    withdraw_disputed(LakeSession(lake), "moved")
     lake = named_by(lake.root, BY_PATH)
     found = numbers(lake)
     assert numbers(anew(lake)) == found
     shutil.rmtree(tmp_path / "new")
     never = made(tmp_path / "never", BY_PATH)
     (never.root / "landing" / FILE).rename(never.root / "landing" / FILE.replace("a.", "moved."))
-    accept(LakeSession(never), "moved")
+    withdraw_disputed(LakeSession(never), "moved")
     assert found == {k: n for k, n in numbers(never).items() if k != "k1"}
     moved.with_name("again.jsonl").write_bytes(whole)
     os.utime(moved.with_name("again.jsonl"), (LONG_AGO, LONG_AGO))

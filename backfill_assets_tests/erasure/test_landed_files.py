@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.landed_files import amended, forget_landed
+from backfill_assets.erasure.landed_files import erase_landed_rows, rewritten_file
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.forgotten import Erasure, begin_erasure
 from backfill_assets.intake.heirs import BYTES_AFTER
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake
@@ -35,7 +35,7 @@ def lake(spark: object, tmp_path: Path) -> Lake:
     made = make_lake(tmp_path / "lake", {"a.jsonl": rows, "b.jsonl": rows[1:]}, "2024-03-01")
     whole = (made.root / "landing" / "a.jsonl").read_bytes()
     land_bytes(made.root / "landing", "a.jsonl", whole + b'{"entity": "ann-77", torn\n')
-    scan(LakeSession(made))
+    scan_source(LakeSession(made))
     return made
 
 
@@ -47,7 +47,7 @@ def entities(lake: Lake) -> dict[str, list[str]]:
 def is_followed(lake: Lake) -> bool:
     """Whether the ledger takes the landed files as they are for what was loaded, with the first
     scans of before."""
-    report, records = scan(LakeSession(lake)), read_files(lake.store)
+    report, records = scan_source(LakeSession(lake)), read_files(lake.store)
     live, gone = (
         {r.path: r for r in records if r.withdrawn is is_gone} for is_gone in (False, True)
     )
@@ -61,7 +61,7 @@ def begun(lake: Lake) -> Erasure:
 
 
 def test_its_rows_and_unreadable_lines_of_it_go_and_the_ledger_follows(lake: Lake) -> None:
-    forget_landed(LakeSession(lake), ANN, erasure := begun(lake))
+    erase_landed_rows(LakeSession(lake), ANN, erasure := begun(lake))
     assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
     assert {f["path"]: f["rows"] for f in erasure.done["landed"]} == {"a.jsonl": 2, "b.jsonl": 1}
     assert is_followed(lake)
@@ -70,7 +70,7 @@ def test_its_rows_and_unreadable_lines_of_it_go_and_the_ledger_follows(lake: Lak
     kept = {name.partition(".")[0] for name in lake.stock.names()} - {"kinds"}
     assert kept == {*now.values()}, "copies of what the files held are gone"
     version = lake.store.view("files", "arrival_date").version
-    forget_landed(LakeSession(lake), ANN, begun(lake))
+    erase_landed_rows(LakeSession(lake), ANN, begun(lake))
     assert lake.store.view("files", "arrival_date").version == version, (
         "there is nothing left to do"
     )
@@ -83,13 +83,13 @@ def test_a_file_that_was_rewritten_before_the_ledger_knew_is_followed_by_the_nex
     record = next(r for r in read_files(lake.store) if r.path == "b.jsonl")
     erasure.done["landed"] = [{"path": "b.jsonl", "before": record.sha256, "rows": 1}]
     erasure.keep()
-    with amended(
+    with rewritten_file(
         next(f for f in listing_and_ledger(LakeSession(lake))[0].files if f.name == "b.jsonl"),
         landed_source(lake.settings.source),
         {1},
     ):
         pass
-    forget_landed(LakeSession(lake), ANN, begun(lake))
+    erase_landed_rows(LakeSession(lake), ANN, begun(lake))
     assert entities(lake) == {"a.jsonl": ["A", "B"], "b.jsonl": ["B"]}
     assert is_followed(lake)
 
@@ -102,7 +102,7 @@ def test_a_day_is_loaded_while_its_files_hold_rows_counted_before_the_erasure(
         for n, e in enumerate(("A", "ann-77", "C"))
     ]
     lake = make_lake(tmp_path / "lake", {"a.jsonl": rows[:1], "b.jsonl": rows[1:2]}, "2024-03-01")
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     begun(lake)
     land(lake, "c.jsonl", rows[2:])
     backfill(lake, "2024-03-01", "2024-03-01", ["raw"])
@@ -117,8 +117,8 @@ def test_a_file_that_others_altered_or_declared_stops_it(lake: Lake, why: str) -
         land(lake, "b.jsonl", [delivery(9, "2024-03-01 10:00:00", None, "k9", entity="ann-77")] * 2)
     else:
         (landed / "b.jsonl.totals.json").write_text('{"rows": 2}')
-        scan(LakeSession(lake))
+        scan_source(LakeSession(lake))
     before = (landed / "a.jsonl").read_bytes()
     with pytest.raises(LandingError, match=rf"b\.jsonl: {why}"):
-        forget_landed(LakeSession(lake), ANN, begun(lake))
+        erase_landed_rows(LakeSession(lake), ANN, begun(lake))
     assert (landed / "a.jsonl").read_bytes() == before

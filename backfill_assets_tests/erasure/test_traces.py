@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.erasure.erasing import compact
+from backfill_assets.erasure.erasing import vacuum_databases
 from backfill_assets.erasure.traces import OVERLAP, Budget, Search, SearchResult, Trace
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets.kernel.tables.home import Lake
@@ -238,9 +238,9 @@ def test_a_deleted_row_leaves_no_bytes_in_a_database_and_nothing_else_is_rewritt
     assert holds(lake, path, ANN)
     (link := tmp_path / "link.db").symlink_to(path)
     (noise := tmp_path / "noise.db").write_bytes(b"no database " * 200)
-    compact([link, noise, tmp_path / "gone.db"])
+    vacuum_databases([link, noise, tmp_path / "gone.db"])
     assert (holds(lake, path, ANN), noise.stat().st_size) == (True, 2400)
-    compact([path])
+    vacuum_databases([path])
     assert not holds(lake, path, ANN)
 
 

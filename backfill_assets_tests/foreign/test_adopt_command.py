@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets_tests.cli.typed import run
 
 D1 = date(2024, 1, 1)
@@ -48,7 +48,7 @@ def test_a_lake_is_made_where_there_is_none_with_the_readers_of_the_folder(
         "adopted    orders: 1 day(s), 2024-01-01, 1 row(s), by version 1; no file was touched",
         "from now on the asset orders makes its days, by a LakeIOManager",
     ]
-    settings = look_at(tmp_path / "lake").settings
+    settings = read_lake(tmp_path / "lake").settings
     assert (settings.start_date, settings.assets_only, settings.access.readers) == (
         D1,
         True,

@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.engines.table_frames import read_frame
-from backfill_assets.foreign.adoptable import Adoption, contract_there, refuse_apart
-from backfill_assets.foreign.adopting import Adopted, adopt
+from backfill_assets.foreign.adoptable import Adoption, adopted_contract, refuse_other_store
+from backfill_assets.foreign.adopting import AdoptedTable, adopt_table
 from backfill_assets.foreign.external import open_external
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError
@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.folder import readers_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import new_lake, rows_of
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.foreign.test_adopting import D1, D2, World, rows
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def refusal(
     )
     before = {p for p in place.rglob("*") if p.is_file()} if place.exists() else set()
     with pytest.raises(BackfillError) as caught:
-        adopt(lake, Adoption("orders", str(place), day, key), chosen_pipeline(lake).contracts)
+        adopt_table(lake, Adoption("orders", str(place), day, key), chosen_pipeline(lake).contracts)
     assert before == ({p for p in place.rglob("*") if p.is_file()} if place.exists() else set())
     assert not lake.table_place("orders").local().exists()
     assert lake.place.names(".assets") == []
@@ -195,11 +195,11 @@ def test_what_a_lake_cannot_keep_as_it_lies_is_refused_by_name(case: str, tmp_pa
     ],
 )
 def test_a_table_that_the_lake_cannot_lead_to_is_refused(place: str, lake: str, fix: str) -> None:
-    refuse_apart(Adoption("orders", place, "day"), f"{place}/../another")
+    refuse_other_store(Adoption("orders", place, "day"), f"{place}/../another")
     with pytest.raises(
         BackfillError, match=f"{place} does not lie where the lake {lake} can lead to it.*{fix}"
     ):
-        refuse_apart(Adoption("orders", place, "day"), lake)
+        refuse_other_store(Adoption("orders", place, "day"), lake)
 
 
 def test_a_name_that_the_lake_has_is_refused(tmp_path: Path) -> None:
@@ -207,14 +207,14 @@ def test_a_name_that_the_lake_has_is_refused(tmp_path: Path) -> None:
     place.chmod(0o700)
     other = lake.table_place("orders").prepared("_delta_log").parent
     with pytest.raises(BackfillError, match=f"the lake has a table orders, in {other}"):
-        adopt(lake, Adoption("orders", str(place), "day", ("id",)), ())
+        adopt_table(lake, Adoption("orders", str(place), "day", ("id",)), ())
 
 
 def test_its_contract_is_what_the_table_is(tmp_path: Path) -> None:
     place = written(
         tmp_path, {**PLAIN, "day": ["2024-01-01", "2024-01-02"]}, description="What was sold."
     )
-    contract = contract_there(
+    contract = adopted_contract(
         Adoption("shop__orders", str(place), "day", ("id",)),
         open_external("shop__orders", str(place)),
     )
@@ -271,7 +271,7 @@ def world(tmp_path: Path) -> Plain:
 
 def test_files_get_second_names_and_readers_the_same_rows(world: Plain) -> None:
     before, files, version = world.content(), world.data(), DeltaTable(world.place).version()
-    assert world.adopt() == Adopted("orders", version + 1, (D1, D2), 3)
+    assert world.adopt() == AdoptedTable("orders", version + 1, (D1, D2), 3)
     after = world.data()
     assert {path: after[path] for path in files} == files
     assert {*map(os.path.samefile, *zip(*links(world), strict=True))} == {True}
@@ -281,7 +281,9 @@ def test_files_get_second_names_and_readers_the_same_rows(world: Plain) -> None:
         ["b"],
     ]
     assert set(world.states().values()) == {State.FRESH}
-    found = inspect(world.lake, chosen_pipeline(world.lake).contracts[0], read=True, deep=True)
+    found = inspect_table(
+        world.lake, chosen_pipeline(world.lake).contracts[0], read=True, deep=True
+    )
     assert (found.files, found.rows, found.lost, found.foreign, found.day_rows) == (
         3,
         3,

@@ -17,16 +17,16 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.assets.declared import find_declared
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.foreign.adoptable import Adoption
-from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, Adopted, adopt
-from backfill_assets.foreign.external import Observed
-from backfill_assets.foreign.observing import observe, observe_each, unseen
+from backfill_assets.foreign.adopting import ADOPT, FROM_NOTHING, AdoptedTable, adopt_table
+from backfill_assets.foreign.external import Observation
+from backfill_assets.foreign.observing import observe_table, observe_tables, unseen_version
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.needs import needed_days
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.log.adopted import JUDGE, mark_of
+from backfill_assets.kernel.log.adopted import JUDGE, adoption_mark
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS
@@ -36,7 +36,7 @@ from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import new_lake, rows_of
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 
 pytestmark = pytest.mark.usefixtures("storages")
 D1, D2, D3 = (date(2024, 1, n) for n in (1, 2, 3))
@@ -68,10 +68,10 @@ class World:
             self.folder / name, D1, assets_only=True, access={"readers": "everyone"}, **settings
         )
 
-    def adopt(self, lake: Lake | None = None, note: str = "") -> Adopted:
+    def adopt(self, lake: Lake | None = None, note: str = "") -> AdoptedTable:
         """Adopt the table as `orders`."""
         lake = lake or self.lake
-        return adopt(
+        return adopt_table(
             lake,
             Adoption("orders", str(self.place), "day", ("id",), note),
             chosen_pipeline(lake).contracts,
@@ -93,10 +93,10 @@ class World:
         states = pipeline.states(read_view(self.lake, pipeline.contracts))
         return {str(d): states.of("orders", d) for d in states.view.table("orders").latest}
 
-    def look(self) -> Observed:
+    def look(self) -> Observation:
         """Look at what others wrote."""
         contracts = chosen_pipeline(self.lake).contracts
-        return observe(self.lake, contracts, contracts[0])
+        return observe_table(self.lake, contracts, contracts[0])
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ COLUMNS = {"day": "DATE", "id": "STRING", "amount": "BIGINT"}
 
 def test_one_commit_gives_each_day_a_receipt_and_touches_no_file_once(world: World) -> None:
     before = world.data()
-    assert world.adopt(note="from the old job") == Adopted("orders", 2, (D1, D2), 3)
-    assert world.adopt() == Adopted("orders", 2, (D1, D2), 3)
+    assert world.adopt(note="from the old job") == AdoptedTable("orders", 2, (D1, D2), 3)
+    assert world.adopt() == AdoptedTable("orders", 2, (D1, D2), 3)
     opened = DeltaTable(world.place)
     assert (world.data(), opened.version()) == (before, 2)
     receipt = world.lake.store.receipt("orders", 2)
@@ -142,7 +142,9 @@ def test_a_log_whose_beginning_was_cleaned_is_adopted(world: World) -> None:
     opened.create_checkpoint()
     (world.place / "_delta_log" / f"{0:020d}.json").unlink()
     world.adopt()
-    found = inspect(world.lake, chosen_pipeline(world.lake).contracts[0], read=True, deep=True)
+    found = inspect_table(
+        world.lake, chosen_pipeline(world.lake).contracts[0], read=True, deep=True
+    )
     assert (found.commits, found.files, found.rows, found.lacking, found.lost) == (1, 2, 3, (), 0)
     assert (found.checkpoints_torn, found.foreign, found.day_rows) == (False, (), {D1: 2, D2: 1})
 
@@ -196,7 +198,9 @@ def test_of_two_calls_at_once_one_adopts_it(
 
     def said(lake: Lake) -> str:
         try:
-            return str(adopt(lake, Adoption("orders", there, "day", ("id",)), Meeting(lake, both)))
+            return str(
+                adopt_table(lake, Adoption("orders", there, "day", ("id",)), Meeting(lake, both))
+            )
         except BackfillError as error:
             return str(error)
 
@@ -209,7 +213,7 @@ def test_of_two_calls_at_once_one_adopts_it(
 
 
 def test_what_a_killed_call_left_is_no_obstacle(world: World) -> None:
-    mark = world.place / "_delta_log" / mark_of(2)
+    mark = world.place / "_delta_log" / adoption_mark(2)
     mark.touch()  # it was killed before its commit, and others wrote meanwhile
     world.write(rows((D3, "c", 8)))
     assert world.adopt().version == 3
@@ -230,14 +234,17 @@ def test_writes_of_others_stay_an_alarm(world: World) -> None:
     world.write(rows((D2, "z", 9)))
     world.write(rows((D1, "a", 1), (D1, "b", 2)), "day = '2024-01-01'")
     assert world.states() == {str(D1): State.STALE, str(D2): State.STALE}
-    assert observe_each(world.lake, chosen_pipeline(world.lake).contracts) == ([], [])
+    assert observe_tables(world.lake, chosen_pipeline(world.lake).contracts) == ([], [])
 
 
 def test_days_that_others_may_write_are_judged(shared: World) -> None:
     shared.write(rows((D2, "b", 9), (D3, "c", 8)))
-    assert unseen(shared.lake, chosen_pipeline(shared.lake).contracts[0]) == "version 3, by others"
+    assert (
+        unseen_version(shared.lake, chosen_pipeline(shared.lake).contracts[0])
+        == "version 3, by others"
+    )
     found = shared.look()
-    assert found == Observed("orders", 4, (D2, D3), is_adopted=True)
+    assert found == Observation("orders", 4, (D2, D3), is_adopted=True)
     assert (
         str(found)
         == "adopted    orders: version 4 there, rows of 2024-01-02..2024-01-03 are new or others"
@@ -248,7 +255,7 @@ def test_days_that_others_may_write_are_judged(shared: World) -> None:
     assert (receipt.reason, {d: e.rows for d, e in receipt.days.items()}) == (JUDGE, {D2: 2, D3: 1})
     assert (receipt.tags["made with"], receipt.tags[BY]) == (FROM_NOTHING, whoami())
     assert (shared.look(), shared.lake.store.head("orders")) == (
-        Observed("orders", 4, is_adopted=True),
+        Observation("orders", 4, is_adopted=True),
         4,
     )
     later = {
@@ -283,7 +290,7 @@ def test_what_others_write_while_their_days_are_judged_is_judged_too(shared: Wor
             return super().__iter__()
 
     contracts = Slow(chosen_pipeline(shared.lake).contracts)
-    assert observe(shared.lake, contracts, contracts[0]).days == (D2,)
+    assert observe_table(shared.lake, contracts, contracts[0]).days == (D2,)
     assert (
         shared.lake.store.view("orders", "day").latest[D2].entry.rows
         == len(rows_of(shared.lake, "orders", D2))
@@ -341,7 +348,7 @@ def test_the_mark_and_the_link_are_all_that_is_new(world: World) -> None:
     before = {*Folder(str(world.place)).below()}
     world.adopt()
     new = {*Folder(str(world.place)).below()} - before
-    assert new == {f"_delta_log/{name}" for name in (mark_of(2), f"{2:020d}.json", ".head")}
+    assert new == {f"_delta_log/{name}" for name in (adoption_mark(2), f"{2:020d}.json", ".head")}
     assert world.lake.table_place("orders").local().readlink() == world.place
     with pytest.raises(
         BackfillError, match="orders is read from the folder of others by a link, which no copy has"

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.catalog import locate, location_of, register, register_first
+from backfill_assets.foreign.catalog import (
+    locate_table,
+    location_of,
+    register_new_table,
+    register_tables,
+)
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.testing import new_lake
 from backfill_assets_tests.engine_choice import java_of_theirs
@@ -168,18 +173,19 @@ def test_an_engine_that_keeps_its_catalog_in_memory_is_refused_by_name(tmp_path:
     with pytest.raises(
         SettingsError, match=r"its names are kept in the memory of a server.*No name was given"
     ):
-        register(session, ["orders"], "lake")
+        register_tables(session, ["orders"], "lake")
     with pytest.raises(
         SettingsError,
         match=r"has no table of others.*Nothing was recorded.*DESCRIBE DETAIL shop.orders",
     ):
-        locate(session, "shop.orders")
-    assert "orders got no name in lake, `backfill-assets register` tries again" in register_first(
-        session, "orders", -1
+        locate_table(session, "shop.orders")
+    assert (
+        "orders got no name in lake, `backfill-assets register` tries again"
+        in register_new_table(session, "orders", -1)
     )
-    assert register_first(session, "orders", 0) == "", "it has commits"
+    assert register_new_table(session, "orders", 0) == "", "it has commits"
     candidate = replace(session.lake, shared=session.lake.root, own=frozenset({"orders"}))
-    assert register_first(LakeSession(candidate), "orders", -1) == "", (
+    assert register_new_table(LakeSession(candidate), "orders", -1) == "", (
         "readers see nothing of a candidate"
     )
 

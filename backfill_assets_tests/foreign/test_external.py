@@ -15,13 +15,13 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.foreign.external import (
     ExternalTable,
     Reference,
-    contract_of,
     days_by_footer,
     days_of_change,
+    external_contract,
+    external_place,
     external_table,
+    file_references,
     open_external,
-    place_of,
-    references,
     seen_contract,
 )
 from backfill_assets.intake.source_log import list_source
@@ -58,7 +58,7 @@ def test_a_table_that_was_never_there_is_a_matter_of_settings(tmp_path: Path) ->
     with pytest.raises(
         SettingsError, match=f"external table orders: no Delta table lies in {tmp_path / 'orders'}"
     ):
-        contract_of(tmp_path, external_table("orders", table="orders", day="day"))
+        external_contract(tmp_path, external_table("orders", table="orders", day="day"))
 
 
 def test_an_iceberg_table_is_refused_by_name_as_an_input_and_as_a_source(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_an_iceberg_table_is_refused_by_name_as_an_input_and_as_a_source(tmp_pat
         "files"
     )
     with pytest.raises(SettingsError, match=f"external table orders: {words}"):
-        contract_of(tmp_path, external_table("orders", table="orders", day="day"))
+        external_contract(tmp_path, external_table("orders", table="orders", day="day"))
     with pytest.raises(SettingsError, match=rf"\[source\] table = 'orders': {words}"):
         list_source(load_settings(tmp_path).source, tmp_path)
 
@@ -97,7 +97,9 @@ def test_its_contract_has_its_columns_the_day_never_null(tmp_path: Path) -> None
 def test_it_lies_beside_lake_toml_or_anywhere_on_this_machine(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "orders", ROWS)
     for place in ("../orders", str(tmp_path / "orders")):
-        found = contract_of(tmp_path / "lake", external_table("orders", table=place, day="day"))
+        found = external_contract(
+            tmp_path / "lake", external_table("orders", table=place, day="day")
+        )
         assert (found.external, found.partition_column) == (str(tmp_path / "orders"), "")
 
 
@@ -108,7 +110,7 @@ def test_an_address_that_no_table_can_have_is_refused_by_name(tmp_path: Path, pl
     with pytest.raises(
         SettingsError, match=f"external table orders: {re.escape(place)} is no address of a table"
     ):
-        contract_of(tmp_path, external_table("orders", table=place, day="day"))
+        external_contract(tmp_path, external_table("orders", table=place, day="day"))
 
 
 def test_in_a_bucket_it_lies_beside_lake_toml_or_anywhere(
@@ -117,10 +119,10 @@ def test_in_a_bucket_it_lies_beside_lake_toml_or_anywhere(
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     root, beside = local_root("s3://bucket/team/lake"), "s3://bucket/team/orders"
     for place in ("../orders", beside, f"{beside}/"):
-        assert place_of("orders", place, root) == beside
-    assert place_of("orders", "/orders", root) == "/orders"
+        assert external_place("orders", place, root) == beside
+    assert external_place("orders", "/orders", root) == "/orders"
     with pytest.raises(SettingsError, match=r"external table orders: .* is no address"):
-        place_of("orders", "../../../orders", root)
+        external_place("orders", "../../../orders", root)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +186,13 @@ def test_a_file_outside_of_its_folder_is_refused_by_name(tmp_path: Path) -> None
     with pytest.raises(
         BackfillError, match=r"the file part-0.parquet, which is not named by its folder and day"
     ):
-        references(opened, contract_at(tmp_path / "t"), Folder(str(tmp_path / "t")))
+        file_references(opened, contract_at(tmp_path / "t"), Folder(str(tmp_path / "t")))
 
 
 def test_files_are_named_with_the_days_they_may_hold(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "by", ROWS, partition_by=["day"])
     write_deltalake(tmp_path / "flat", ROWS)
-    laid_out = references(
+    laid_out = file_references(
         DeltaTable(tmp_path / "by"),
         contract_at(tmp_path / "by"),
         Folder(str(tmp_path / "by")),
@@ -201,7 +203,7 @@ def test_files_are_named_with_the_days_they_may_hold(tmp_path: Path) -> None:
         (str(D2), 1, D2, D2),
     ]
     assert all(r.file.path.startswith("link/day=") for r in laid_out)
-    (flat,) = references(
+    (flat,) = file_references(
         DeltaTable(tmp_path / "flat"),
         contract_at(tmp_path / "flat"),
         Folder(str(tmp_path / "flat")),
@@ -218,7 +220,7 @@ def test_without_statistics_the_footer_of_a_file_tells_its_days(tmp_path: Path) 
     write_deltalake(tmp_path, ROWS)
     edited(tmp_path, "add", {"stats": None})
     contract = contract_at(tmp_path)
-    (bare,) = references(DeltaTable(tmp_path), contract, Folder(str(tmp_path)))
+    (bare,) = file_references(DeltaTable(tmp_path), contract, Folder(str(tmp_path)))
     assert (bare.rows, bare.first, bare.days) == (None, None, None)
     assert days_by_footer(bare, Folder(str(tmp_path)), contract) == Reference(bare.file, 2, D1, D2)
 

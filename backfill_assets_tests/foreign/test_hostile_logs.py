@@ -25,11 +25,11 @@ from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.cli.app import app
 from backfill_assets.cli.findings import Level
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.export.export import export
+from backfill_assets.export.export import export_days
 from backfill_assets.foreign.adoptable import Adoption
-from backfill_assets.foreign.adopting import adopt
-from backfill_assets.foreign.observing import observe_each, unseen
-from backfill_assets.intake.landed_changes import landed_each
+from backfill_assets.foreign.adopting import adopt_table
+from backfill_assets.foreign.observing import observe_tables, unseen_version
+from backfill_assets.intake.landed_changes import compare_each_source
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Input
 from backfill_assets.kernel.core.errors import BackfillError
@@ -38,14 +38,19 @@ from backfill_assets.kernel.tables.embedded import delta_rows
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.chosen import chosen_pipeline, tables_at
 from backfill_assets.reading.kept_files import keep_files
-from backfill_assets.reading.readable import readable
-from backfill_assets.reading.sql import ask
-from backfill_assets.reports.checklist import checklist
-from backfill_assets.reports.report import report
-from backfill_assets.reports.show import show
-from backfill_assets.reports.status import status
+from backfill_assets.reading.readable import readable_tables
+from backfill_assets.reading.sql import answer_query
+from backfill_assets.reports.checklist import judge_checklist
+from backfill_assets.reports.report import report_of_lake
+from backfill_assets.reports.show import report_of_day
+from backfill_assets.reports.status import lake_status
 from backfill_assets.testing import new_lake
-from backfill_assets.upkeep.doctor import VerifyRequest, doctor, has_errors, verify
+from backfill_assets.upkeep.doctor import (
+    VerifyRequest,
+    examine_everything,
+    has_errors,
+    verify_tables,
+)
 from backfill_assets_tests.tables import SELECT
 
 D1, D2, D3 = (date(2024, 3, n) for n in (1, 2, 3))
@@ -163,11 +168,11 @@ def test_an_external_table_with_a_hostile_name_is_refused_and_the_other_looked_a
 ) -> None:
     lake = world.external()
     hostile(world)
-    observed, (failed,) = observe_each(lake, chosen_pipeline(lake).contracts)
+    observed, (failed,) = observe_tables(lake, chosen_pipeline(lake).contracts)
     assert [o.table for o in observed] == ["good"]
     assert one_line(failed, "orders")
-    assert not ask(lake, chosen_pipeline(lake), "SELECT * FROM orders").rows
-    assert len(ask(lake, chosen_pipeline(lake), "SELECT * FROM good").rows) == 2
+    assert not answer_query(lake, chosen_pipeline(lake), "SELECT * FROM orders").rows
+    assert len(answer_query(lake, chosen_pipeline(lake), "SELECT * FROM good").rows) == 2
 
 
 @names
@@ -176,7 +181,7 @@ def test_a_source_with_a_hostile_name_is_refused_and_the_other_listed(
 ) -> None:
     lake = sources(world)
     hostile(world)
-    found, (failed,) = landed_each(LakeSession(lake))
+    found, (failed,) = compare_each_source(LakeSession(lake))
     assert {name: len(c.fresh) for name, c in found.items()} == {"good": 2}
     assert one_line(failed, "orders")
 
@@ -189,7 +194,7 @@ def test_a_table_with_a_hostile_name_is_not_adopted(
     hostile(world)
     before = sorted(world.folder.rglob("*.parquet"))
     with pytest.raises(BackfillError) as told:
-        adopt(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
+        adopt_table(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
     assert one_line(told.value, "orders")
     assert (world.linked(), sorted(world.folder.rglob("*.parquet"))) == ([], before)
 
@@ -204,28 +209,30 @@ def test_no_reader_of_an_adopted_table_follows_a_hostile_name(
         access={"readers": "everyone"},
         tables={"orders": {"others_may_write": True}},
     )
-    adopt(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
+    adopt_table(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
     hostile(world)
     pipeline = chosen_pipeline(lake)
     (contract,) = pipeline.contracts
     newest = lake.store.head("orders")
     out = world.folder / "out"
     readers: dict[str, Callable[[], object]] = {
-        "observe": lambda: raised(observe_each(lake, pipeline.contracts)[1]),
+        "observe": lambda: raised(observe_tables(lake, pipeline.contracts)[1]),
         "data files": lambda: lake.store.data_files(contract, newest),
         "snapshot": lambda: keep_files(lake, contract, newest, [D3], lake.place.at("kept")),
-        "sql": lambda: ask(lake, pipeline, "SELECT * FROM orders", newest=True).rows.to_pylist(),
+        "sql": lambda: answer_query(
+            lake, pipeline, "SELECT * FROM orders", newest=True
+        ).rows.to_pylist(),
     }
     for reader, reads in readers.items():
         with pytest.raises(BackfillError) as refused:
             reads()
         assert one_line(refused.value, "orders"), reader
-    export(lake, pipeline, "orders", str(out), newest=True)  # of the days that were judged
+    export_days(lake, pipeline, "orders", str(out), newest=True)  # of the days that were judged
     assert not [
         p for p in lake.root.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()
     ]
     assert not [p for p in out.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
-    assert any(line.startswith("orders: ") for line in status(lake, pipeline).wrong)
+    assert any(line.startswith("orders: ") for line in lake_status(lake, pipeline).wrong)
 
 
 @names
@@ -276,20 +283,20 @@ def test_a_look_at_tables_of_others_goes_on_after_a_broken_commit(
 ) -> None:
     lake = world.external()
     if is_seen:
-        assert not observe_each(lake, chosen_pipeline(lake).contracts)[1]
+        assert not observe_tables(lake, chosen_pipeline(lake).contracts)[1]
     broken(world)
     write_deltalake(
         world.folder / "good", pa.table({"d": [D3], "who": ["eve"], "n": [3]}), mode="append"
     )
     pipeline = chosen_pipeline(lake)
-    news = {contract.name: told(unseen, lake, contract) for contract in pipeline.contracts}
+    news = {contract.name: told(unseen_version, lake, contract) for contract in pipeline.contracts}
     assert news["good"].startswith("version 1 of ")
-    observed, failed = observe_each(lake, pipeline.contracts)
+    observed, failed = observe_tables(lake, pipeline.contracts)
     assert {"good"} <= {o.table for o in observed}
     assert all(one_line(error, "orders") for error in failed)
     assert len(observed) + len(failed) == 2
-    assert status(lake, pipeline).tables["good"]
-    findings = verify(lake, pipeline.contracts, VerifyRequest())
+    assert lake_status(lake, pipeline).tables["good"]
+    findings = verify_tables(lake, pipeline.contracts, VerifyRequest())
     assert any("good" in str(finding.object) for finding in findings)
 
 
@@ -300,21 +307,21 @@ def test_a_look_at_adopted_tables_goes_on_after_a_broken_commit(
     named = {name: {"others_may_write": True} for name in ("good", "orders")}
     lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables=named)
     for name in named:
-        adopt(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
+        adopt_table(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
     broken(world)
     pipeline = chosen_pipeline(lake)
-    found = status(lake, pipeline)
+    found = lake_status(lake, pipeline)
     assert found.tables["good"]
     assert {*found.tables, *found.unread} == {*named}
     assert all(found.unread[name] in found.wrong for name in found.unread)
     for newest in (False, True):
-        assert len(ask(lake, pipeline, "SELECT * FROM good", newest=newest).rows) == 2
-    asked = told(ask, lake, pipeline, "SELECT * FROM orders", newest=True)
+        assert len(answer_query(lake, pipeline, "SELECT * FROM good", newest=newest).rows) == 2
+    asked = told(answer_query, lake, pipeline, "SELECT * FROM orders", newest=True)
     assert str(asked).startswith("the table orders: ") or not isinstance(asked, str)
-    reported = report(lake, pipeline, utc_now())
+    reported = report_of_lake(lake, pipeline, utc_now())
     assert reported.status.unread == found.unread
     assert {write.table for write in reported.writes} == {*found.tables}
-    findings = verify(lake, pipeline.contracts, VerifyRequest())
+    findings = verify_tables(lake, pipeline.contracts, VerifyRequest())
     assert "the table good" in {finding.object for finding in findings if finding.level is Level.OK}
     assert has_errors(findings) or not found.unread
 
@@ -327,19 +334,19 @@ def test_readers_of_a_table_go_on_beside_an_adopted_one_with_a_broken_commit(
     named = {name: {"others_may_write": True} for name in ("good", "orders")}
     lake = world.lake(assets_only=True, access={"readers": "everyone"}, tables=named)
     for name in named:
-        adopt(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
+        adopt_table(lake, Adoption(name, str(world.folder / name), "d", ("who",)), ())
     broken(world)
     pipeline = chosen_pipeline(lake)
-    unread = status(lake, pipeline).unread
-    assert show(lake, pipeline, "good", D1).history
-    assert export(lake, pipeline, "good", str(world.folder / "out"), newest=True).replaced
+    unread = lake_status(lake, pipeline).unread
+    assert report_of_day(lake, pipeline, "good", D1).history
+    assert export_days(lake, pipeline, "good", str(world.folder / "out"), newest=True).replaced
     kept = create_snapshot(lake, pipeline, SnapshotRequest("kept", ("good",), newest=True))
     assert [*kept.tables] == ["good"]
-    evidence = " ".join(item.evidence for item in checklist(lake, pipeline))
+    evidence = " ".join(item.evidence for item in judge_checklist(lake, pipeline))
     assert all(error in evidence for error in unread.values())
     for name, error in unread.items():
-        assert told(show, lake, pipeline, name, D1) == error
-        assert told(export, lake, pipeline, name, str(world.folder / "out")) == error
+        assert told(report_of_day, lake, pipeline, name, D1) == error
+        assert told(export_days, lake, pipeline, name, str(world.folder / "out")) == error
 
 
 def test_what_is_made_from_a_broken_table_is_not_judged_and_names_it(world: World) -> None:
@@ -348,13 +355,13 @@ def test_what_is_made_from_a_broken_table_is_not_judged_and_names_it(world: Worl
         access={"readers": "everyone"},
         tables={"orders": {"others_may_write": True}},
     )
-    adopt(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
+    adopt_table(lake, Adoption("orders", str(world.table), "d", ("who",)), ())
     world.commit("[1]")
     pipeline = chosen_pipeline(lake)
     (orders,) = pipeline.tables
     of_orders = replace(orders.contract, name="made", inputs=(Input("orders"),))
     made = replace(orders, contract=of_orders)
-    known, unread = readable(lake, replace(pipeline, tables=(orders, made)))
+    known, unread = readable_tables(lake, replace(pipeline, tables=(orders, made)))
     assert (known.tables, [*unread]) == ((), ["orders", "made"])
     assert "made from orders, which cannot be read" in str(unread["made"])
     shown = CliRunner().invoke(app, ["--lake", str(lake.root), "status", "--check"])
@@ -367,11 +374,11 @@ def test_a_look_at_sources_goes_on_after_a_broken_commit(
 ) -> None:
     lake = sources(world)
     broken(world)
-    found, failed = landed_each(LakeSession(lake))
+    found, failed = compare_each_source(LakeSession(lake))
     assert len(found["good"].fresh) == 2
     assert all(one_line(error, "orders") for error in failed)
     assert len(found) + len(failed) == 2
-    findings = doctor(lake.root, tables_at(lake.root))
+    findings = examine_everything(lake.root, tables_at(lake.root))
     assert any("good" in str(finding) for finding in findings)
 
 

@@ -12,15 +12,15 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import AnalysisException
 
-from backfill_assets.assets.declared import declared, located, record_located
+from backfill_assets.assets.declared import catalog_places, declared_tables, record_catalog_place
 from backfill_assets.buckets.copy_lake import copy_lake
 from backfill_assets.dagster import external_table as external_asset
-from backfill_assets.dagster.inputs import EXTERNAL, follow_external
-from backfill_assets.foreign.external import ExternalTable, place_known
-from backfill_assets.foreign.located import place_in_catalog, refuse_moved
-from backfill_assets.intake.landings import table_of
+from backfill_assets.dagster.inputs import EXTERNAL, observe_external
+from backfill_assets.foreign.external import ExternalTable, recorded_place
+from backfill_assets.foreign.located import place_in_catalog, refuse_moved_names
+from backfill_assets.intake.landings import source_table
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.tables import append, settings_text
 
@@ -120,17 +120,19 @@ def test_a_name_means_what_is_recorded_and_nothing_before(lake: Path) -> None:
     with pytest.raises(
         SettingsError, match=rf"\[source\] table = '{NAME}': {NAME} {unknown} {NAME}`"
     ):
-        table_of(settings.source, lake)
+        source_table(settings.source, lake)
     with pytest.raises(
         SettingsError, match=rf"the external table theirs: shop.daily {unknown} shop.daily`"
     ):
-        place_known(lake, external)
-    record_located(lake, NAME, str(lake.parent / "warehouse"))
-    record_located(lake, "shop.daily", "s3://bucket/daily")
+        recorded_place(lake, external)
+    record_catalog_place(lake, NAME, str(lake.parent / "warehouse"))
+    record_catalog_place(lake, "shop.daily", "s3://bucket/daily")
     settings = load_settings(lake)
     assert settings.source.table == str(lake.parent / "warehouse")
-    assert settings.tables["theirs"].external == place_known(lake, external) == "s3://bucket/daily"
-    assert place_known(lake, ExternalTable("theirs", "./shop.daily", "day")) == str(
+    assert (
+        settings.tables["theirs"].external == recorded_place(lake, external) == "s3://bucket/daily"
+    )
+    assert recorded_place(lake, ExternalTable("theirs", "./shop.daily", "day")) == str(
         lake / "shop.daily"
     )
     for several in ("[sources.shop]", "[source]"):
@@ -138,8 +140,8 @@ def test_a_name_means_what_is_recorded_and_nothing_before(lake: Path) -> None:
         assert [s.table for s in load_settings(lake).delivered.values()] == [
             str(lake.parent / "warehouse")
         ]
-    copy_lake(look_at(lake), lake.parent / "copied")
-    assert located(lake.parent / "copied") == located(lake)
+    copy_lake(read_lake(lake), lake.parent / "copied")
+    assert catalog_places(lake.parent / "copied") == catalog_places(lake)
 
 
 def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_has_recorded(
@@ -152,11 +154,11 @@ def test_an_asset_that_stands_for_a_table_of_a_catalog_leads_to_what_its_lake_ha
     write_deltalake(str(tmp_path / "warehouse"), rows)
     table = ExternalTable("orders", NAME, "day", made_by="orders", first_day=date(2024, 3, 1))
     with pytest.raises(SettingsError, match="where it leads is not recorded"):
-        follow_external(tmp_path / "lake", table)
-    record_located(tmp_path / "lake", NAME, str(tmp_path / "warehouse"))
-    lake = follow_external(tmp_path / "lake", table)
+        observe_external(tmp_path / "lake", table)
+    record_catalog_place(tmp_path / "lake", NAME, str(tmp_path / "warehouse"))
+    lake = observe_external(tmp_path / "lake", table)
     assert lake.store.head("orders") >= 0
-    (known,) = declared(lake.root)
+    (known,) = declared_tables(lake.root)
     assert known.contract.external == str(tmp_path / "warehouse")
 
 
@@ -164,10 +166,10 @@ def test_a_name_that_leads_to_another_table_later_is_refused_until_the_lake_foll
     lake: Path,
 ) -> None:
     warehouse, moved = str(lake.parent / "warehouse"), str(lake.parent / "moved")
-    record_located(lake, NAME, warehouse)
-    refuse_moved(catalog(f"file:{warehouse}"), lake)
+    record_catalog_place(lake, NAME, warehouse)
+    refuse_moved_names(catalog(f"file:{warehouse}"), lake)
     for nowhere in (catalog(f"file:{moved}"), catalog("dbfs:/moved"), catalog("")):
-        refuse_moved(nowhere, lake)  # nothing that a lake could follow
+        refuse_moved_names(nowhere, lake)  # nothing that a lake could follow
     append(Path(moved), "2024-03-01 20:00", ROW)
     session: Any = catalog(f"file:{moved}")
     told = (
@@ -175,7 +177,7 @@ def test_a_name_that_leads_to_another_table_later_is_refused_until_the_lake_foll
         "Nothing was run"
     )
     with pytest.raises(SettingsError, match=told):
-        refuse_moved(session, lake)
-    record_located(lake, NAME, moved)
-    refuse_moved(session, lake)
-    assert located(lake) == {NAME: moved}
+        refuse_moved_names(session, lake)
+    record_catalog_place(lake, NAME, moved)
+    refuse_moved_names(session, lake)
+    assert catalog_places(lake) == {NAME: moved}

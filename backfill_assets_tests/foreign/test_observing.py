@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.foreign.external import named_in
-from backfill_assets.foreign.observing import AHEAD, observe, observe_each, unseen
+from backfill_assets.foreign.external import file_prefix
+from backfill_assets.foreign.observing import AHEAD, observe_table, observe_tables, unseen_version
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
@@ -68,7 +68,7 @@ class Others:
         """The days that a look finds to be changed."""
         contracts = chosen_pipeline(lake := lake or self.lake).contracts
         (contract,) = contracts
-        return [str(d) for d in observe(lake, contracts, contract).days]
+        return [str(d) for d in observe_table(lake, contracts, contract).days]
 
     def vacuum(self) -> None:
         self.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -98,12 +98,12 @@ def test_a_second_look_finds_and_writes_nothing(others: Others) -> None:
     version = others.lake.store.head("orders")
     assert (others.look(), others.lake.store.head("orders")) == ([], version)
     (contract,) = chosen_pipeline(others.lake).contracts
-    assert unseen(others.lake, contract) == ""
+    assert unseen_version(others.lake, contract) == ""
     others.write(orders((D3, "cid", 1)))
-    assert "version 1 of" in unseen(others.lake, contract)
+    assert "version 1 of" in unseen_version(others.lake, contract)
     others.look()
     commit_file(Path(others.place), 0).unlink()
-    assert unseen(others.lake, contract) == "", (
+    assert unseen_version(others.lake, contract) == "", (
         "only the newest commit is opened: nobody can open this log"
     )
 
@@ -230,7 +230,7 @@ def test_two_looks_at_once_are_one_commit(others: Others) -> None:
 def test_a_look_that_was_killed_before_its_commit_is_done_again(tmp_path: Path) -> None:
     others = Others(tmp_path, [])
     (contract,) = chosen_pipeline(others.lake).contracts
-    named_in(others.lake.table_place("orders"), contract)
+    file_prefix(others.lake.table_place("orders"), contract)
     ensure_table(others.lake, contract)
     assert others.look() == [str(D1), str(D2), str(D3)]
 
@@ -315,6 +315,6 @@ def test_one_that_cannot_be_read_holds_up_no_other(others: Others, tmp_path: Pat
     contracts = chosen_pipeline(lake).contracts
     (tmp_path / "more" / "_delta_log").rename(tmp_path / "log")
     others.write(orders((D4, "cid", 16)))
-    found, failed = observe_each(lake, contracts)
+    found, failed = observe_tables(lake, contracts)
     assert [o.days for o in found] == [(D4,)]
     assert "no Delta table lies in" in str(failed[0])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.intake import arrival_rows
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.tables.embedded import materialized
+from backfill_assets.kernel.tables.embedded import materialized_rows
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.engine_choice import wants_spark
 from backfill_assets_tests.engines.test_auditor import KINDS, values
@@ -48,7 +48,7 @@ EVERY_DAY = dict.fromkeys(DAYS, 3)
 def not_fetched(lake: Lake, files: Sequence[str], *more: Any) -> AbstractContextManager[str]:
     """In place of `materialized`, of the engine's lake."""
     assert not files, "rows of raw were fetched"
-    return materialized(lake, files, *more)
+    return materialized_rows(lake, files, *more)
 
 
 def with_audit(lake: Lake, **audit: Any) -> Lake:
@@ -72,7 +72,7 @@ class Pair:
         for lake in (self.by_duckdb, self.by_engine):
             with pytest.MonkeyPatch.context() as patch:
                 if lake is self.by_engine:
-                    patch.setattr(arrival_rows, "materialized", not_fetched)
+                    patch.setattr(arrival_rows, "materialized_rows", not_fetched)
                 test_arrivals.load(with_key_day(lake) if name else lake, rows, days, name, raw=raw)
         kept, by_engine = map(test_arrivals.kept_in, (self.by_duckdb, self.by_engine))
         assert by_engine == kept

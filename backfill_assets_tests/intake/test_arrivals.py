@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.arrival_rows import (
     RawDeliveries,
-    changed_days,
+    days_of_moved_keys,
+    keys_with_days,
     ledger_rows,
-    of_keys,
-    placed_keys,
+    rows_of_keys,
 )
 from backfill_assets.intake.arrivals import BY_KEY, commit_arrivals
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import deliveries_read
+from backfill_assets.kernel.core.readings import delivery_sets_read
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.oracle import Row, arrivals_of, delivery, unruly
@@ -40,7 +40,7 @@ from backfill_assets_tests.strategies import examples
 pytestmark = pytest.mark.usefixtures("storages")
 CONTRACTS, START = tuple(contracts().values()), date(2024, 3, 1)
 RAW = next(c for c in CONTRACTS if c.is_landed)
-PARTS = deliveries_read(CONTRACTS, (c for c in RAW.column_names if c not in LANDED))
+PARTS = delivery_sets_read(CONTRACTS, (c for c in RAW.column_names if c not in LANDED))
 DAYS = [START + timedelta(days=n) for n in range(6)]
 
 
@@ -59,11 +59,11 @@ def as_stored(rows: Sequence[Row]) -> list[Row]:
 
 def query_for(lake: Lake, rows: Sequence[Row]) -> str:
     files = stage_by_hand(lake, RAW, as_stored(rows)).paths
-    return RawDeliveries(LakeSession(lake), RAW, PARTS).of(selection(files, RAW))
+    return RawDeliveries(LakeSession(lake), RAW, PARTS).of(rows_query(files, RAW))
 
 
 def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
-    with connection(lake) as engine:
+    with duckdb_cursor(lake) as engine:
         return engine.execute(query).fetchall()
 
 
@@ -76,14 +76,14 @@ def test_the_days_a_load_changes_hold_every_day_whose_rows_differ(lake: Lake, se
     rows, moved = unruly(seed, START), {date(2024, 3, 4)}
     others = [r for r in rows if r["arrival_ts"].date() not in moved]
     none, mine, all_others = (
-        placed_keys(query_for(lake, r)) for r in ([], on(rows, moved), others)
+        keys_with_days(query_for(lake, r)) for r in ([], on(rows, moved), others)
     )
-    changed = {day for (day,) in answer(lake, changed_days(none, mine, all_others))}
-    near = of_keys(all_others, none, mine)
+    changed = {day for (day,) in answer(lake, days_of_moved_keys(none, mine, all_others))}
+    near = rows_of_keys(all_others, none, mine)
     assert len(answer(lake, near)) < len(answer(lake, all_others)), (
         "rows of other keys are left out"
     )
-    assert {day for (day,) in answer(lake, changed_days(none, mine, near))} == changed
+    assert {day for (day,) in answer(lake, days_of_moved_keys(none, mine, near))} == changed
     before, after = arrivals_of(others), arrivals_of(rows)
     differ = {key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     assert differ - moved <= changed
@@ -115,7 +115,7 @@ def load(
         [raw if c.is_landed else c for c in CONTRACTS],
     )
     found, none, provenance = (
-        audit(lake, staged.paths, raw),
+        audit_files(lake, staged.paths, raw),
         DayProfile(),
         Provenance("test", settings_digest=settings),
     )
@@ -129,7 +129,7 @@ def load(
 
 
 def kept_in(lake: Lake) -> list[tuple[Any, ...]]:
-    return sorted(answer(lake, selection(lake.store.data_files(ARRIVALS), ARRIVALS)))
+    return sorted(answer(lake, rows_query(lake.store.data_files(ARRIVALS), ARRIVALS)))
 
 
 contents = st.integers(

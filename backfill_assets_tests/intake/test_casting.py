@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.casting import as_target, is_lost, misfit, unpacked, vessel
+from backfill_assets.intake.casting import (
+    exact_cast,
+    is_lost_in_cast,
+    is_misfit,
+    packed_value,
+    unpacked_value,
+)
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets_tests.engine_choice import SparkSession
 
@@ -44,11 +50,11 @@ def test_a_value_is_exact_or_null_and_a_lost_one_is_told(spark: "SparkSession") 
     found = []
     for text, name, _, _ in CASES:
         value, kind = spark.sql(f"SELECT {text} AS x"), read_type(name)
-        cast = as_target(value.x, value.dtypes[0][1], kind)
-        carried = unpacked(vessel(cast, kind), cast, kind)
+        cast = exact_cast(value.x, value.dtypes[0][1], kind)
+        carried = unpacked_value(packed_value(cast, kind), cast, kind)
         found.append(
             value.select(
-                cast.alias("a"), carried.alias("b"), is_lost(value.x, cast, kind).alias("c")
+                cast.alias("a"), carried.alias("b"), is_lost_in_cast(value.x, cast, kind).alias("c")
             )
         )
     rows = [frame.collect()[0] for frame in found]
@@ -68,4 +74,4 @@ def test_a_value_is_exact_or_null_and_a_lost_one_is_told(spark: "SparkSession") 
     ],
 )
 def test_a_type_that_cannot_be_meant_spoils_its_files(found: str, kind: str, never: bool) -> None:
-    assert misfit(found, read_type(kind)) is never
+    assert is_misfit(found, read_type(kind)) is never

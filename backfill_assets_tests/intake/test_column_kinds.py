@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.intake.column_kinds import changed_kinds, columns_told_as_text, note_kinds
+from backfill_assets.intake.column_kinds import changed_kinds, columns_made_text, note_kinds
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.place.folder import Folder
@@ -76,8 +76,8 @@ def test_only_what_becomes_a_text_is_told_of_and_a_cast_says_what_is_meant() -> 
         "concat(Id, '-', cast(n AS bigint)) AS event_key, amount AS total, cast(who AS string) AS "
         "entity"
     )
-    assert columns_told_as_text(select, TYPES) == {"id", "who"}
-    assert columns_told_as_text("*", TYPES) == columns_told_as_text("f(", TYPES) == set()
+    assert columns_made_text(select, TYPES) == {"id", "who"}
+    assert columns_made_text("*", TYPES) == columns_made_text("f(", TYPES) == set()
 
 
 def test_a_text_is_a_text_however_long_it_may_be(tmp_path: Path) -> None:

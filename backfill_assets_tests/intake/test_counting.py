@@ -18,19 +18,19 @@ from pyspark.errors import PySparkException
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import counting, landed_changes
-from backfill_assets.intake.content_store import StoredFile, identity
+from backfill_assets.intake.content_store import StoredFile, content_name_by_path
 from backfill_assets.intake.counting import (
     DEADLY,
     Counted,
     count_days,
-    ingested,
+    ingest_into_lake,
     refuse_rules_that_leave_nothing,
+    refused_if_flooded,
     stored_contents,
-    unless_flooding,
 )
-from backfill_assets.intake.files import sha256_of
+from backfill_assets.intake.files import file_sha256
 from backfill_assets.intake.forgotten import REASON as FORGOTTEN
-from backfill_assets.intake.ingest import landed_in_place
+from backfill_assets.intake.ingest import ingest_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import FileRecord
 from backfill_assets.kernel.core.engines import SAIL
@@ -201,9 +201,9 @@ def test_what_the_stock_lost_is_taken_again_from_the_landing(
     lake_session = LakeSession(open_lake(tmp_path))
     files = [land(tmp_path / "landing", f"{n}.jsonl", b'{"seq": %d}\n' % n) for n in range(5)]
     by_path = [
-        identity(sha256_of(f), f.name) for f in files[:3]
+        content_name_by_path(file_sha256(f), f.name) for f in files[:3]
     ]  # the others landed when `select` named arrival_ts
-    named = zip(files, [*by_path, *map(sha256_of, files[3:])], strict=True)
+    named = zip(files, [*by_path, *map(file_sha256, files[3:])], strict=True)
     records = [
         FileRecord(f.name, sha, f.size, f.mtime_ns, SEEN, SEEN.date(), {}) for f, sha in named
     ]
@@ -245,9 +245,9 @@ def test_no_file_ends_the_driver_of_a_project_for_it_is_decoded_apart_where_that
     ours = LakeSession(open_lake(tmp_path))
     theirs = replace(ours, project_session=of_a_master(master))
     bomb = land(tmp_path / "landing", "bomb.parquet", SKEWED)
-    found = ingested(theirs, bomb)
+    found = ingest_into_lake(theirs, bomb)
     assert (found.refused is not None, found.is_undecoded) == (decoded, not decoded)
-    assert ingested(ours, bomb).is_undecoded, "a server of ours is started again"
+    assert ingest_into_lake(ours, bomb).is_undecoded, "a server of ours is started again"
 
 
 @pytest.mark.usefixtures("processes")
@@ -266,7 +266,7 @@ def test_contents_that_another_engine_was_to_judge_are_decoded_apart_before_sail
         land(tmp_path / "landing", f"{name}.parquet", content) for name, content in named.items()
     ]
     taken = [
-        landed_in_place(f, StoredFile("", lake.stock, "", is_undecoded=True), by_path=False)
+        ingest_in_place(f, StoredFile("", lake.stock, "", is_undecoded=True), by_path=False)
         for f in files
     ]
     records = [
@@ -286,7 +286,7 @@ def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_who
     bad: int, refused: bool
 ) -> None:
     counted = Counted({date(2024, 3, 1): (bad, bad, 0), date(2024, 3, 2): (5, 0, 5)})
-    found = unless_flooding(counted, size=1_000)
+    found = refused_if_flooded(counted, size=1_000)
     assert (found.refused is not None) == refused
     assert found.days == ({None: (1, 1, 0)} if refused else counted.days)
 

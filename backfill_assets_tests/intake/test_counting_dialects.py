@@ -9,13 +9,13 @@ import pytest
 
 from backfill_assets import LakeSettings
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Search, Trace
 from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.landed_changes import counting_digest
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.pipeline.daily.raw import raw
@@ -74,14 +74,14 @@ def test_another_dialect_reads_loaded_files_again_and_their_days_follow(
         reason == "total is '1.2345', which is no number with ',' before its fraction, '.' between "
         "thousands"
     )
-    assert scan(LakeSession(lake)).is_clean
+    assert scan_source(LakeSession(lake)).is_clean
 
 
 def test_a_dialect_that_cannot_be_applied_any_more_loses_no_copy(
     spark: object, tmp_path: Path
 ) -> None:
     lake = made(tmp_path, GERMAN.format("utf-8"), ROWS.encode())
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     (tmp_path / "landing" / "dt=2024-03-01" / "a.csv").unlink()
     other = tmp_path / "lake.toml"
     other.write_text(SETTINGS.format(dialect='dialect = { separator = ";" }'))
@@ -103,7 +103,7 @@ def test_a_forgotten_name_is_found_in_and_leaves_files_of_any_encoding(
         Trace({"who": "zoë"}, in_cells=True),
     )
     assert Search(lake, trace).of(landed).held
-    forget_landed(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked for"))
+    erase_landed_rows(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked for"))
     kept = [line for line in ROWS.splitlines(keepends=True) if "zoë" not in line]
     assert landed.read_bytes().decode(encoding) == "".join(kept)
     found = Search(lake, trace).of(landed)

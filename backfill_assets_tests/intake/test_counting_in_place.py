@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets_tests.end_to_end.worlds import (
     encoded,
     in_place,
@@ -75,7 +75,7 @@ def test_what_ends_the_engine_or_its_query_is_refused_by_name_and_no_other(
     )
     land_bytes(world, "one.parquet", sink.getvalue())
     land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
-    report = scan(world.open()[0])
+    report = scan_source(world.open()[0])
     assert report.new == dict.fromkeys([f"{n}.parquet" for n in HOSTILE], (1, 1)) | {
         "good.parquet": (1, 0),
         "list.parquet": (1, 0),

@@ -13,19 +13,19 @@ import pytest
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.declared import DeclaredTotals
-from backfill_assets.intake.declared_totals import disagreement
-from backfill_assets.intake.landed_changes import landed
+from backfill_assets.intake.declared_totals import totals_disagreement
+from backfill_assets.intake.landed_changes import compare_sources
 from backfill_assets.intake.raw import AS_DECLARED
-from backfill_assets.intake.scan import accept, scan
+from backfill_assets.intake.scan import scan_source, withdraw_disputed
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.rejected import unusable
-from backfill_assets.reports.show import show
-from backfill_assets.upkeep.doctor import doctor
+from backfill_assets.reading.rejected import unusable_rows
+from backfill_assets.reports.show import report_of_day
+from backfill_assets.upkeep.doctor import examine_everything
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
@@ -70,8 +70,8 @@ def test_sums_are_exact_of_any_type(
     stored: tuple[Lake, StoredFile], column: str, total: str, others: int
 ) -> None:
     lake, file = stored
-    assert disagreement(lake, file, [DeclaredTotals("m", 6, {column: Decimal(total)})]) == ""
-    off = disagreement(
+    assert totals_disagreement(lake, file, [DeclaredTotals("m", 6, {column: Decimal(total)})]) == ""
+    off = totals_disagreement(
         lake, file, [DeclaredTotals("m", None, {column: Decimal(total) + Decimal("0.01")})]
     )
     assert off.startswith(f"its totals (m) disagree: the sum of {column} is {total}")
@@ -94,8 +94,8 @@ def test_what_does_not_agree_is_named(
     stored: tuple[Lake, StoredFile], declared: DeclaredTotals, why: str
 ) -> None:
     lake, file = stored
-    assert disagreement(lake, file, [declared]) == why
-    assert disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, (
+    assert totals_disagreement(lake, file, [declared]) == why
+    assert totals_disagreement(lake, file, [DeclaredTotals("n", 6), declared]) == why, (
         "each of several must hold"
     )
 
@@ -105,8 +105,8 @@ def test_a_file_that_nobody_decodes_is_held_against_nothing_only_if_it_was_refus
 ) -> None:
     lake, file = stored[0], replace(stored[1], is_undecoded=True)
     agreed = [DeclaredTotals("m", 6)]
-    assert disagreement(lake, file, agreed) == ""
-    assert disagreement(lake, replace(file, refused="it is torn"), agreed) == (
+    assert totals_disagreement(lake, file, agreed) == ""
+    assert totals_disagreement(lake, replace(file, refused="it is torn"), agreed) == (
         "its totals (m) are held against nothing: it is torn"
     )
 
@@ -124,7 +124,7 @@ def told_by_accept(lake: Lake) -> str:
 
 def is_named_by_doctor(lake: Lake, pipeline: Pipeline) -> bool:
     line = "1 loaded file(s) are not what their manifests declare: a.jsonl (its totals"
-    return any(line in d.what for d in doctor(lake.root, lambda _: pipeline.tables))
+    return any(line in d.what for d in examine_everything(lake.root, lambda _: pipeline.tables))
 
 
 def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
@@ -136,20 +136,23 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     declare(lake, '{"rows": 3, "sums": {"value": 4}}')
     why = "its totals (a.jsonl.totals.json) disagree: the sum of value is 3, declared is 4"
 
-    assert (scan(session).unreadable, why in told_by_accept(lake)) == ({"a.jsonl": why}, True)
+    assert (scan_source(session).unreadable, why in told_by_accept(lake)) == (
+        {"a.jsonl": why},
+        True,
+    )
     backfill(lake, START, START, ["raw"])
     assert [row[0] for row in content(lake, "raw")] == [1], "of the other file"
     assert [(row[2], row[4]) for row in content(lake, "quarantine")] == [(0, why)]
-    assert landed(session).is_scanned
+    assert compare_sources(session).is_scanned
 
     declare(lake, '{"rows": 3, "sums": {"value": 3}}')
-    assert landed(session).uncounted
+    assert compare_sources(session).uncounted
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 2
     assert (
         read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry.counts[AS_DECLARED] == 1
     )
-    shown = {f.path: f.as_declared for f in show(lake, pipeline, "raw", DAY).files}
+    shown = {f.path: f.as_declared for f in report_of_day(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 
     before = content(lake, "raw")
@@ -157,18 +160,18 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     with pytest.raises(LandingError, match=r"the file has 3 rows, declared are 4"):
         backfill(lake, START, START, ["raw"], force=True)
     assert content(lake, "raw") == before
-    assert landed(session).disputed
-    assert ["loaded, but its totals" in line for line in unusable(lake).contradicted] == [True]
-    assert unusable(lake).as_declared == 0
+    assert compare_sources(session).disputed
+    assert ["loaded, but its totals" in line for line in unusable_rows(lake).contradicted] == [True]
+    assert unusable_rows(lake).as_declared == 0
     assert is_named_by_doctor(lake, pipeline)
 
     (lake.root / "landing" / "a.jsonl.totals.json").unlink()
-    assert scan(session).is_clean
-    assert not landed(session).disputed
+    assert scan_source(session).is_clean
+    assert not compare_sources(session).disputed
 
     declare(lake, '{"rows": 4}')
-    assert list(scan(session).contradicted) == ["a.jsonl"]
-    assert accept(session, "the sender says so") == ["a.jsonl"]
+    assert list(scan_source(session).contradicted) == ["a.jsonl"]
+    assert withdraw_disputed(session, "the sender says so") == ["a.jsonl"]
     backfill(lake, START, START, ["raw"])
     assert len(content(lake, "raw")) == 1
-    assert unusable(lake).contradicted == ()
+    assert unusable_rows(lake).contradicted == ()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets import LakeSettings
-from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.intake.content_store import StoredFile, find_content
 from backfill_assets.intake.deliveries import read_deliveries, split_day_rows
 from backfill_assets.intake.ingest import ingest
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY
@@ -46,7 +46,7 @@ def settings(format: str, select: str = PLAIN) -> LakeSettings:
 def stocked(folder: Path, name: str, content: bytes, home: date | None = None) -> StoredFile:
     format = name.split(".", 1)[1]
     intake = ingest(land(folder / "landing", name, content), format, stock(folder))
-    found = find(stock(folder), intake.sha256, SEEN, home)
+    found = find_content(stock(folder), intake.sha256, SEEN, home)
     assert found is not None
     return found
 

@@ -11,8 +11,8 @@ import re
 import pytest
 
 from backfill_assets.engines.sail import DOUBTFUL, Sail
-from backfill_assets.intake.casting import refuse_differing
-from backfill_assets.intake.mapping import RAISED, mapped
+from backfill_assets.intake.casting import refuse_engine_differences
+from backfill_assets.intake.mapping import RAISED, mapped_rows
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import PayloadColumn
@@ -66,7 +66,9 @@ def test_a_doubted_row_says_the_whole_way_into_the_table(spark: "SparkSession") 
     )
     select = "amt, 'k' AS event_key, TIMESTAMP_NTZ'2024-03-01 00:00:00' AS event_ts"
     payload = [PayloadColumn("amt", "DECIMAL(18,4)", nullable=False)]
-    rows = mapped(frame.withColumn("_file", frame.amt), select, True, {}, payload, Sail()).collect()
+    rows = mapped_rows(
+        frame.withColumn("_file", frame.amt), select, True, {}, payload, Sail()
+    ).collect()
     assert [(r["amt"], r[RAISED]) for r in rows] == [
         (
             None,
@@ -85,7 +87,7 @@ def test_a_column_called_as_a_clause_is_a_column(spark: "SparkSession", word: st
         f"{word} AS amt, concat(`{word}`, '-') AS event_key, TIMESTAMP_NTZ'2024-03-01 00:00:00' "
         "AS event_ts"
     )
-    (row,) = mapped(
+    (row,) = mapped_rows(
         frame, select, True, {}, [PayloadColumn("amt", "BIGINT", nullable=False)], Sail()
     ).collect()
     assert (row["amt"], row["event_key"]) == (3, "3-")
@@ -135,7 +137,7 @@ def test_pairs_of_types_that_differ_are_not_converted() -> None:
     ],
 )
 def test_what_is_not_known_to_differ_may_run(expression: str) -> None:
-    refuse_differing([expression], COLUMNS, Sail())
+    refuse_engine_differences([expression], COLUMNS, Sail())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_what_differs_is_refused_by_name(expression: str, named: str) -> None:
     with pytest.raises(
         SettingsError, match=rf'{named}.*on sail not always what Spark gives.*engine = "embedded"'
     ):
-        refuse_differing([expression], COLUMNS, Sail())
+        refuse_engine_differences([expression], COLUMNS, Sail())
 
 
 PATHS = ["", "/", "//a//b//", "a/b/c", "/ä/日本/😀", "a b", ".[x]|/\\/", None]

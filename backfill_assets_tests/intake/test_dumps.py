@@ -12,11 +12,11 @@ import pytest
 
 from backfill_assets import LakeSettings
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.erasure.landed_files import forget_landed
+from backfill_assets.erasure.landed_files import erase_landed_rows
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.forgotten import begin_erasure
 from backfill_assets.intake.ledger import dump_before, landed_days, read_files
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.states import State
@@ -24,7 +24,7 @@ from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.plans.moves import moved_rows
-from backfill_assets.reading.account import accounts
+from backfill_assets.reading.account import accounts_by_table
 from backfill_assets.reconcile.reconcile_layers import reconcile_layers
 from backfill_assets_tests.lakes import LONG_AGO, backfill, content, land_bytes
 
@@ -113,7 +113,7 @@ def agrees(lake: Lake, dump: Dump) -> bool:
 def is_explained(lake: Lake) -> bool:
     pipeline = chosen_pipeline(lake)
     view = read_view(lake, pipeline.contracts)
-    (found,) = accounts(lake, view).values()
+    (found,) = accounts_by_table(lake, view).values()
     wrong = [
         b
         for b in reconcile_layers(lake, pipeline).wrong
@@ -154,7 +154,7 @@ def test_a_late_dump_in_between_makes_the_next_day_stale_and_moves_its_deletes(l
     land(lake, 4, {"a": "x"})
     load(lake, 0, 4)
     land(lake, 2, {"b": "x", "c": "x"})
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     assert stale(lake) == [day(2), day(4)]
     load(lake, 0, 4)
     assert deletes(lake) == [(day(2), "a"), (day(4), "b"), (day(4), "c")]
@@ -245,7 +245,7 @@ def test_another_select_moves_the_rows_that_it_changes_and_no_others(lake: Lake)
         path.read_text().replace("_ts, upper", "_ts, CAST(at AS timestamp) AS version_ts, upper")
     )
     with pytest.raises(SettingsError, match="it gives version_ts, and files are dumps"):
-        scan(LakeSession(open_lake(lake.root)))
+        scan_source(LakeSession(open_lake(lake.root)))
 
 
 def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(lake: Lake) -> None:
@@ -254,7 +254,7 @@ def test_the_rows_of_a_forgotten_name_leave_all_dumps_and_nothing_else_vanishes(
     land(lake, 1, {"a": "ann-77", "b": "y", "c": "ann-77"})  # without ann-77 it lacks one of two
     load(lake, 0, 1)
     trace = Trace({"city": "ann-77"})
-    forget_landed(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked for"))
+    erase_landed_rows(LakeSession(lake), trace, begin_erasure(lake, trace.values, "asked for"))
     load(lake, 0, 1)
     assert agrees(lake, {"b": "y"})
     assert {str(r[4]) for r in content(lake, "raw")} == {"b", "d"}

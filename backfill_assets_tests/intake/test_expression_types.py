@@ -7,7 +7,7 @@ on. Not tested here: what is refused by it (`test_session_free`, `test_differing
 import pytest
 from sqlglot import exp
 
-from backfill_assets.intake.expression_types import is_floating, kinds_of, typed_tree
+from backfill_assets.intake.expression_types import is_floating, typed_tree, value_kinds
 
 TYPES = {
     "t": "string",
@@ -59,7 +59,7 @@ TYPES = {
     ],
 )
 def test_a_part_holds_what_its_columns_fields_and_lambdas_do(text: str, kinds: list[str]) -> None:
-    assert list(kinds_of(typed_tree(text, TYPES))) == kinds
+    assert list(value_kinds(typed_tree(text, TYPES))) == kinds
 
 
 @pytest.mark.parametrize("text", ["coalesce(", "map(t)", "floor()", "filter(a, )"])

@@ -16,14 +16,14 @@ from backfill_assets.intake.files import (
     Hashes,
     LandedFile,
     StillChanging,
-    at_hand,
-    copied,
+    copy_with_hash,
+    file_sha256,
     is_complete,
     landed_object,
-    opened,
-    settle,
-    settled,
-    sha256_of,
+    local_file,
+    opened_file,
+    settled_file,
+    wait_until_quiet,
 )
 from backfill_assets.intake.listing import list_landing
 from backfill_assets.intake.text_lines import HashedReader
@@ -63,7 +63,7 @@ def test_a_file_changing_while_read_is_still_changing(
     tmp_path: Path, meanwhile: Callable[[LandedFile], None]
 ) -> None:
     file = land(tmp_path, "a", b"one")
-    with pytest.raises(StillChanging), opened(file):
+    with pytest.raises(StillChanging), opened_file(file):
         meanwhile(file)
 
 
@@ -78,17 +78,17 @@ def test_a_file_swapped_for_something_else_is_not_opened(tmp_path: Path, become:
     elif become == "folder":
         file.path.mkdir()
     with pytest.raises(StillChanging):
-        sha256_of(file)
+        file_sha256(file)
 
 
 def test_a_file_at_rest_settles_at_once_and_a_fresh_one_after_the_quiet_time(
     tmp_path: Path,
 ) -> None:
     file = land(tmp_path, "a", b"x")
-    assert settle(file, quiet_seconds=0.05)
+    assert wait_until_quiet(file, quiet_seconds=0.05)
     os.utime(file.path, (0, 0))
     started = time.monotonic()
-    assert settle(file, quiet_seconds=60)
+    assert wait_until_quiet(file, quiet_seconds=60)
     assert time.monotonic() - started < 30
 
 
@@ -104,9 +104,9 @@ def test_a_file_that_keeps_growing_or_is_gone_does_not_settle(
         pause(seconds / 10)  # or it would write as fast as the machine can
 
     monkeypatch.setattr(time, "sleep", write_meanwhile)
-    assert not settle(file, quiet_seconds=0.4, patience_seconds=0.01)
+    assert not wait_until_quiet(file, quiet_seconds=0.4, patience_seconds=0.01)
     file.path.unlink()
-    assert not settle(file, quiet_seconds=0.05)
+    assert not wait_until_quiet(file, quiet_seconds=0.05)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -121,7 +121,7 @@ def test_a_folder_swapped_for_a_link_since_the_listing_is_not_followed(
     (tmp_path / "landing" / "theirs").rename(tmp_path / "landing" / ".gone")
     (tmp_path / "landing" / "theirs").symlink_to(tmp_path / "private")
     with pytest.raises(StillChanging):
-        sha256_of(listed)
+        file_sha256(listed)
 
 
 LONG_AGO = 1_700_000_000
@@ -166,7 +166,7 @@ def test_a_copy_never_replaces_a_file(tmp_path: Path) -> None:
     source.write_bytes(b"new")
     target.write_bytes(b"old")
     with pytest.raises(FileExistsError):
-        copied(as_listed(source), target)
+        copy_with_hash(as_listed(source), target)
     assert target.read_bytes() == b"old"
 
 
@@ -184,18 +184,18 @@ def test_an_object_is_fetched_once_and_is_complete_at_any_time(tmp_path: Path) -
     root = Folder(str(tmp_path / "in"))
     token = root.write("a/b.csv", b"one")
     file = landed_object(root, "a/b.csv", token)
-    assert settled(file) == file
+    assert settled_file(file) == file
     assert is_complete(file, file.mtime_ns / 1e9)
     assert (file.address, file.size) == (root.uri("a/b.csv"), 3)
     assert [file.has_beside(name) for name in ("a/b.csv", "b.csv", "a\0")] == [True, False, False]
-    with at_hand(file, stock(tmp_path)) as here, at_hand(here) as again:
+    with local_file(file, stock(tmp_path)) as here, local_file(here) as again:
         assert (again, here.path.read_bytes(), here.path.parents[1]) == (
             here,
             b"one",
             tmp_path / "stock",
         )
     assert stock(tmp_path).names() == []
-    assert sha256_of(file) == sha(b"one")
+    assert file_sha256(file) == sha(b"one")
 
 
 @pytest.mark.parametrize("change", ["replaced", "deleted", "another second"])
@@ -213,5 +213,5 @@ def test_an_object_that_is_not_the_listed_one_any_more_is_left_for_the_next_scan
         root.delete("a.csv")
     else:
         os.utime(tmp_path / "in/a.csv", (1, 1))
-    with pytest.raises(StillChanging, match=r"in/a\.csv"), opened(file):
+    with pytest.raises(StillChanging, match=r"in/a\.csv"), opened_file(file):
         pass

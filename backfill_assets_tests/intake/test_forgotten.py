@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_assets.intake.forgotten import (
+    all_erasures,
     begin_erasure,
-    doubts,
-    erasures,
+    erasure_doubts,
+    forgotten_condition,
     is_erasing,
-    is_forgotten,
     may_hold_erased,
-    rename,
+    rename_column,
 )
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.folder import FORGOTTEN
@@ -36,7 +36,7 @@ def test_the_record_holds_no_value_and_its_key_is_for_the_owner_alone(lake: Lake
     made.done["finished_at"] = "now"
     made.keep()
     assert begin_erasure(lake, ANN, "asked for").name != made.name, "more of it has landed since"
-    assert len({e.done["hash"] for e in erasures(lake)}) == 1
+    assert len({e.done["hash"] for e in all_erasures(lake)}) == 1
 
 
 def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_entity(
@@ -55,7 +55,7 @@ def test_rows_made_from_the_versions_at_which_an_erasure_ended_may_be_of_the_ent
     for name in ("made_from", "ended_versions"):
         made.done.pop(name)
     made.keep()
-    assert is_forgotten(lake)
+    assert forgotten_condition(lake)
     assert not may_hold_erased(lake, {"raw": 0}), "an earlier version recorded it"
 
 
@@ -72,7 +72,7 @@ def test_other_spellings_are_kept_for_the_owner_alone_until_it_is_finished(lake:
     assert begin_erasure(lake, ANN, "").spellings() == {
         "entity": ["ANN@example.org", "Ann@example.org"]
     }
-    assert (is_erasing(lake), len(erasures(lake))) == (True, 1)
+    assert (is_erasing(lake), len(all_erasures(lake))) == (True, 1)
     made.finish(lake)
     assert (is_erasing(lake), made.spellings(), kept.exists()) == (False, {}, False)
 
@@ -92,27 +92,29 @@ def test_loads_are_refused_while_nothing_says_which_column_names_the_entity(tmp_
 
     lake = lake_with("id AS event_key, at AS event_ts, who, cents", who="STRING", cents="BIGINT")
     begin_erasure(lake, {"who": "ann"}, "")
-    known = is_forgotten(lake)
+    known = forgotten_condition(lake)
     renamed = lake_with(
         "id AS event_key, at AS event_ts, who AS customer, cents", customer="STRING", cents="BIGINT"
     )
     with pytest.raises(SettingsError, match=r"names who, which no source has.*--renamed OLD=NEW"):
-        is_forgotten(renamed)
-    assert len(rename(renamed, "who", "customer", "it was renamed")) == 1
-    assert is_forgotten(renamed) == known.replace("CAST(who ", "CAST(customer ")
-    assert is_forgotten(lake) == known, "so a candidate beside, or the way back, need nothing"
+        forgotten_condition(renamed)
+    assert len(rename_column(renamed, "who", "customer", "it was renamed")) == 1
+    assert forgotten_condition(renamed) == known.replace("CAST(who ", "CAST(customer ")
+    assert forgotten_condition(lake) == known, (
+        "so a candidate beside, or the way back, need nothing"
+    )
     other = lake_with(
         "id AS event_key, at AS event_ts, lower(who) AS customer, 1 AS cents",
         customer="STRING",
         cents="BIGINT",
     )
-    assert "customer is made another way: now by `LOWER(who) STRING`" in next(doubts(other))
-    rename(other, "customer", "customer", "looked at")
-    assert list(doubts(other)) == []
+    assert "customer is made another way: now by `LOWER(who) STRING`" in next(erasure_doubts(other))
+    rename_column(other, "customer", "customer", "looked at")
+    assert list(erasure_doubts(other)) == []
     gone = lake_with("id AS event_key, at AS event_ts, cents", cents="BIGINT")
-    rename(gone, "customer", "", "no person is named any more")
-    assert is_forgotten(gone) == ""
-    assert is_forgotten(other) == known.replace("CAST(who ", "CAST(customer ")
+    rename_column(gone, "customer", "", "no person is named any more")
+    assert forgotten_condition(gone) == ""
+    assert forgotten_condition(other) == known.replace("CAST(who ", "CAST(customer ")
 
 
 def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(
@@ -130,7 +132,7 @@ def test_a_row_is_forgotten_if_the_engine_finds_its_keyed_hash_in_the_record(
     rows = spark.createDataFrame([*told], "entity STRING, value BIGINT")
     found = {
         (r["entity"], r["value"]): r["gone"]
-        for r in rows.selectExpr("*", f"{is_forgotten(lake)} AS gone").collect()
+        for r in rows.selectExpr("*", f"{forgotten_condition(lake)} AS gone").collect()
     }
     assert found == told
 
@@ -139,4 +141,4 @@ def test_an_entity_that_is_the_whole_payload_is_told_by_it(tmp_path: Path) -> No
     only = source({"who": "STRING"}, "id AS event_key, at AS event_ts, who")
     lake = configure(tmp_path, "2024-03-01", source=only, features={"entity": ["who"]})
     begin_erasure(lake, {"who": "ann"}, "")
-    assert list(doubts(lake)) == []
+    assert list(erasure_doubts(lake)) == []

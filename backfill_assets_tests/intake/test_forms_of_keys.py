@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets import LakeSettings
-from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.intake.content_store import StoredFile, find_content
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.ingest import ingest
 from backfill_assets_tests.engine_choice import SparkSession
@@ -72,7 +72,7 @@ def chosen(format: str, key: str) -> LakeSettings:
 def stocked(folder: Path, name: str, content: bytes) -> StoredFile:
     format = name.rpartition(".")[2]
     intake = ingest(land(folder / "landing", name, content), format, stock(folder))
-    found = find(stock(folder), intake.sha256, SEEN, date(2024, 3, 5))
+    found = find_content(stock(folder), intake.sha256, SEEN, date(2024, 3, 5))
     assert found is not None
     return found
 

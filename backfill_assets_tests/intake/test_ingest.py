@@ -19,7 +19,7 @@ from backfill_assets.intake import content_store
 from backfill_assets.intake import ingest as door
 from backfill_assets.intake.batches import Batch
 from backfill_assets.intake.files import StillChanging
-from backfill_assets.intake.ingest import ingest, writing
+from backfill_assets.intake.ingest import copy_writer, ingest
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets_tests.landed import bad_rows, good_rows, land, stock, stock_rows, take_in
@@ -92,7 +92,7 @@ def test_a_file_that_changes_meanwhile_waits_for_the_next_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = land(tmp_path / "landing", "a.jsonl", LINES)
-    monkeypatch.setattr(door, "sha256_of", lambda _: "0" * 64)
+    monkeypatch.setattr(door, "file_sha256", lambda _: "0" * 64)
     with pytest.raises(StillChanging):
         ingest(file, "jsonl", stock(tmp_path))
     with pytest.raises(StillChanging):
@@ -175,7 +175,7 @@ BATCHES = [
 
 def written(folder: Path, batches: list[Batch]) -> Path:
     store = Folder(str(folder))
-    with writing(store) as writer:
+    with copy_writer(store) as writer:
         for batch in batches:
             writer.write(batch)
         store.put("a.parquet", writer.finished())

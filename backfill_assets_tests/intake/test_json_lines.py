@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.intake.batches import BadRecord
-from backfill_assets.intake.json_lines import JsonLines, _object
+from backfill_assets.intake.json_lines import JsonLines, _object_of_pairs
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets_tests.landed import (
     bad_rows,
@@ -200,7 +200,7 @@ class _Counted(str):
 def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     _Counted.compared, many = 0, 2_000
     with pytest.raises(BadRecord, match=f"the key '{many - 1}' occurs twice"):
-        _object([(_Counted(n), None) for n in [*range(many), many - 1]])
+        _object_of_pairs([(_Counted(n), None) for n in [*range(many), many - 1]])
     assert _Counted.compared < 10 * many
 
 

@@ -11,16 +11,16 @@ import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import files as landed_files
-from backfill_assets.intake.content_store import identity
-from backfill_assets.intake.files import Hashes, LandedFile, sha256_of
+from backfill_assets.intake.content_store import content_name_by_path
+from backfill_assets.intake.files import Hashes, LandedFile, file_sha256
 from backfill_assets.intake.landed_changes import (
     Comparison,
-    compare,
+    compare_listing,
     counting_digest,
-    renamed,
+    renamed_records,
     unneeded_copies,
 )
-from backfill_assets.intake.landed_changes import landed as look
+from backfill_assets.intake.landed_changes import compare_sources as look
 from backfill_assets.intake.ledger import FILES, FileRecord
 from backfill_assets.intake.listing import list_landing
 from backfill_assets.kernel.core.days import ONE_DAY
@@ -50,7 +50,7 @@ def recorded(
 
 def compared(folder: Path, *records: FileRecord) -> Comparison:
     hashes = Hashes(stock(folder.parent))
-    found = compare(list_landing("**", folder, "csv"), records, hashes)
+    found = compare_listing(list_landing("**", folder, "csv"), records, hashes)
     hashes.keep()
     return found
 
@@ -62,9 +62,9 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counting(file: LandedFile) -> str:
         names.append(file.name)
-        return sha256_of(file)
+        return file_sha256(file)
 
-    monkeypatch.setattr(landed_files, "sha256_of", counting)
+    monkeypatch.setattr(landed_files, "file_sha256", counting)
     return names
 
 
@@ -98,11 +98,11 @@ def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(
     )
     named = (("a.csv", b"1"), ("b.csv", b"1"), ("c.csv", b"2"))
     records = [recorded(folder, name, text) for name, text in named]
-    by_their_paths = [replace(r, sha256=identity(r.sha256, r.path)) for r in records]
+    by_their_paths = [replace(r, sha256=content_name_by_path(r.sha256, r.path)) for r in records]
     listing, hashes = list_landing("**", folder, "csv"), Hashes(Folder(str(folder)))
 
     def found(settings: LakeSettings, known: list[FileRecord]) -> list[FileRecord]:
-        return renamed(settings, listing, known, hashes)
+        return renamed_records(settings, listing, known, hashes)
 
     assert found(by_path, records) == records
     assert found(by_arrival, by_their_paths) == by_their_paths
@@ -115,7 +115,7 @@ def test_a_scan_names_contents_as_todays_select_does_if_another_counted_them(
         )
         assert "c.csv" not in hashed
         assert found(settings, [replace(r, withdrawn=True) for r in kept]) == []
-    comparison = compare(listing, records, hashes, records[:2])
+    comparison = compare_listing(listing, records, hashes, records[:2])
     assert ([f.name for f in comparison.fresh], comparison.renamed) == (
         ["a.csv", "b.csv"],
         records[:2],
@@ -234,5 +234,5 @@ def test_a_content_that_a_log_names_is_held_against_the_record_by_that_name(
     listing, hashes = list_landing("**", folder, "csv"), Hashes(stock(folder.parent))
     for named, altered in ((record.sha256, []), ("f" * 64, [record])):
         files = tuple(replace(file, sha256=named) for file in listing.files)
-        assert compare(replace(listing, files=files), [record], hashes).altered == altered
+        assert compare_listing(replace(listing, files=files), [record], hashes).altered == altered
     assert not hashed

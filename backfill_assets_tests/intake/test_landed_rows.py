@@ -13,7 +13,7 @@ import pytest
 
 from backfill_assets import LakeSettings
 from backfill_assets.intake import landed_rows as numbered
-from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.intake.content_store import StoredFile, find_content
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.ingest import ingest
 from backfill_assets.kernel.place.folder import Folder
@@ -35,11 +35,11 @@ def test_rows_are_numbered_from_one_across_row_groups_in_the_order_of_the_file(
     tmp_path: Path,
 ) -> None:
     file = stock_file(tmp_path, pa.table({"x": ["a", "b", "c", "d", "e"]}))
-    copy = pq.read_table(numbered._copy(tmp_path, file))
+    copy = pq.read_table(numbered._numbered_copy(tmp_path, file))
     assert copy.to_pydict() == {"x": ["a", "b", "c", "d", "e"], "__number": [1, 2, 3, 4, 5]}
     assert (
-        numbered._copy(tmp_path, file).stat().st_mtime_ns
-        == numbered._copy(tmp_path, file).stat().st_mtime_ns
+        numbered._numbered_copy(tmp_path, file).stat().st_mtime_ns
+        == numbered._numbered_copy(tmp_path, file).stat().st_mtime_ns
     )
 
 
@@ -55,7 +55,7 @@ def test_types_come_as_spark_reads_them_in_lists_and_structs_too(tmp_path: Path)
         "many": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), moments),
         "named": pa.StructArray.from_arrays([moments, pa.array([7], pa.uint8())], ["at", "n"]),
     }
-    copy = pq.read_table(numbered._copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
+    copy = pq.read_table(numbered._numbered_copy(tmp_path, stock_file(tmp_path, pa.table(columns))))
     assert {f.name: str(f.type) for f in copy.schema} == {
         "u32": "int64",
         "u64": "decimal128(20, 0)",
@@ -102,7 +102,7 @@ def many_kinds(folder: Path, format: str) -> list[StoredFile]:
                 ",".join(f'"{c}"' for c in line) for line in (row, row.values())
             ).encode()
         landed = land(folder / "landing", f"dt=2024-03-02/{name}.{format}", content)
-        stored = find(
+        stored = find_content(
             stock(folder), ingest(landed, format, stock(folder), by_path=True).sha256, SCANNED
         )
         assert stored is not None

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets import LakeSettings
-from backfill_assets.intake.content_store import StoredFile, find
+from backfill_assets.intake.content_store import StoredFile, find_content
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.ingest import ingest
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
@@ -50,7 +50,7 @@ def stocked(folder: Path, columns: dict[str, Any], *, is_old: bool) -> StoredFil
         "parquet",
         stock(folder),
     )
-    found = find(stock(folder), intake.sha256, SEEN, date(2024, 3, 5))
+    found = find_content(stock(folder), intake.sha256, SEEN, date(2024, 3, 5))
     assert found is not None
     assert found.refused is None
     return found

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.intake.landings import (
+    deliveries_root,
     is_in_bucket,
     list_files,
-    path_of,
-    root_of,
-    roots_here,
-    table_of,
+    local_roots,
+    resolved_path,
+    source_table,
 )
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import SettingsError
@@ -41,8 +41,8 @@ def test_a_relative_glob_begins_where_the_lake_lies(
         of_folder,
         of_bucket,
     )
-    assert roots_here([source(files)], tmp_path) == (
-        [] if of_folder else [root_of(source(files), tmp_path)]
+    assert local_roots([source(files)], tmp_path) == (
+        [] if of_folder else [deliveries_root(source(files), tmp_path)]
     )
 
 
@@ -64,7 +64,7 @@ def test_a_relative_table_lies_beside_its_lake_in_the_bucket(
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     far, of_table = local_root("s3://bucket/lake"), of(table)
-    found = [str(table_of(of_table, base)) for base in (tmp_path, far)]
+    found = [str(source_table(of_table, base)) for base in (tmp_path, far)]
     assert found == [of_folder.format(lake=tmp_path), of_bucket]
     assert [is_in_bucket(of_table, base) for base in (tmp_path, far)] == [
         "://" in place for place in found
@@ -72,14 +72,14 @@ def test_a_relative_table_lies_beside_its_lake_in_the_bucket(
     with pytest.raises(
         SettingsError, match=r"\[source\] table = 's3://b/a b'.*no address.*Nothing was read"
     ):
-        table_of(of("s3://b/a b"), far)
+        source_table(of("s3://b/a b"), far)
 
 
 def test_files_of_a_folder_are_listed_and_a_file_uri_is_a_path(tmp_path: Path) -> None:
     land(tmp_path / "in", "a.csv", b"1")
     assert [f.name for f in list_files("in/*.csv", tmp_path, "csv").files] == ["a.csv"]
-    assert root_of(source("in/*.csv"), tmp_path) == tmp_path / "in"
-    assert [path_of(named, tmp_path) for named in ("t", "file:///a%20b")] == [
+    assert deliveries_root(source("in/*.csv"), tmp_path) == tmp_path / "in"
+    assert [resolved_path(named, tmp_path) for named in ("t", "file:///a%20b")] == [
         tmp_path / "t",
         Path("/a b"),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.ledger import (
     ARRIVALS,
     FILES,
@@ -138,7 +138,7 @@ def test_a_content_that_select_names_otherwise_is_the_same_input_unless_it_has_c
             _event(path, new, day(1), recorded_at=at, first_scan=SEEN),
         ]
 
-    by_path = {path: identity("sha", path) for path in ("a.csv", "b.csv")}
+    by_path = {path: content_name_by_path("sha", path) for path in ("a.csv", "b.csv")}
     write_rows(
         files,
         FILES,

@@ -56,7 +56,7 @@ def test_a_file_that_takes_too_much_memory_is_refused_and_the_next_one_is_read(
 def test_a_crash_of_the_reader_is_the_files_fault(tmp_path: Path, by: signal.Signals) -> None:
     path = good(tmp_path)
     examined(path)
-    os.kill(limited_decoding._child(os.getpid())._process.pid, by)
+    os.kill(limited_decoding._decoding_child(os.getpid())._process.pid, by)
     with pytest.raises(Unreadable, match=by.name):
         examined(path)
     assert examined(path) == 3
@@ -65,7 +65,7 @@ def test_a_crash_of_the_reader_is_the_files_fault(tmp_path: Path, by: signal.Sig
 def test_a_reader_that_somebody_killed_says_nothing_of_the_file(tmp_path: Path) -> None:
     path = good(tmp_path)
     examined(path)
-    os.kill(limited_decoding._child(os.getpid())._process.pid, signal.SIGKILL)
+    os.kill(limited_decoding._decoding_child(os.getpid())._process.pid, signal.SIGKILL)
     with pytest.raises(DecoderGone, match="ended"):
         examined(path)
     assert examined(path) == 3

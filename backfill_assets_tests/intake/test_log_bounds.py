@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.intake.log_bounds import COMMIT_BYTES, LINE_BYTES, log_fault
-from backfill_assets.kernel.log.log import versions
+from backfill_assets.kernel.log.log import commit_versions
 from backfill_assets.kernel.place.folder import Folder
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -126,7 +126,7 @@ def test_deep_statistics_in_a_checkpoint_are_refused(table: Path) -> None:
 
 def test_a_name_of_other_digits_is_no_commit(table: Path) -> None:
     (table / "_delta_log" / "²³.json").write_text("{}")
-    assert versions(Folder(str(table))) == [0, 1]
+    assert commit_versions(Folder(str(table))) == [0, 1]
     assert fault(table) == ""
 
 

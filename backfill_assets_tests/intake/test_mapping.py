@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.engines.session import set_confs
-from backfill_assets.intake.mapping import settings_for
+from backfill_assets.intake.mapping import session_settings
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.intake.test_deliveries import (
@@ -167,9 +167,9 @@ def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others
 
 
 def test_expressions_are_shared_where_none_can_raise() -> None:
-    assert settings_for("id AS event_key, at AS event_ts") == {}
+    assert session_settings("id AS event_key, at AS event_ts") == {}
     apart = {"spark.sql.subexpressionElimination.enabled": "false"}
-    assert settings_for("id AS event_key, n * 1 AS value") == apart
-    assert settings_for("id AS event_key, at AS event_ts", DEFAULT_PAYLOAD[:1]) == apart, (
+    assert session_settings("id AS event_key, n * 1 AS value") == apart
+    assert session_settings("id AS event_key, at AS event_ts", DEFAULT_PAYLOAD[:1]) == apart, (
         "its values are cast"
     )

@@ -14,8 +14,8 @@ from pyspark.errors.exceptions.connect import (
 from backfill_assets.intake.mapping import (
     absent_column,
     has_no_condition,
-    is_of_the_data,
-    is_of_the_text,
+    is_data_fault,
+    is_select_fault,
 )
 
 ABSENT = (
@@ -61,7 +61,7 @@ def test_an_absent_column_is_named_by_either_engine() -> None:
     ],
 )
 def test_data_text_and_machine_are_told_apart(error: Any, text: bool, data: bool) -> None:
-    assert (not isinstance(error, OSError) and is_of_the_text(error), is_of_the_data(error)) == (
+    assert (not isinstance(error, OSError) and is_select_fault(error), is_data_fault(error)) == (
         text,
         data,
     )

@@ -17,7 +17,7 @@ from backfill_assets.intake.object_listing import (
     NO_PATH,
     WHOLE_SECONDS,
     list_objects,
-    listed,
+    listed_tokens,
 )
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import OddKeys, Token
@@ -121,12 +121,12 @@ def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_mi
 ) -> None:
     names = of_days()
     root = Counted(str(tmp_path / "ascending"), lambda: names)
-    assert len(listed(root, 0)) == MANY
+    assert len(listed_tokens(root, 0)) == MANY
     names += ["dt=2024-03-20/new.csv", "dt=2024-03-02/late.csv"]
     names.remove("dt=2024-03-19/0000.csv")
-    found = listed(root, 1)
+    found = listed_tokens(root, 1)
     assert found.keys() ^ names == {"dt=2024-03-02/late.csv"}
-    assert listed(root, WHOLE_SECONDS).keys() == {*names}
+    assert listed_tokens(root, WHOLE_SECONDS).keys() == {*names}
     assert root.asked == ["", "dt=2024-03-12/0499.csv", ""]
 
 
@@ -141,5 +141,5 @@ def test_few_objects_and_names_that_do_not_ascend_by_day_are_listed_whole(
 ) -> None:
     root = Counted(str(tmp_path / str(len(names))), lambda: names)
     for now in range(2):
-        assert listed(root, now).keys() == {*names}
+        assert listed_tokens(root, now).keys() == {*names}
     assert root.asked == ["", ""]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets_tests.end_to_end.worlds import World, land, land_bytes, make_world
 from backfill_assets_tests.oracle import Rules, delivery
 
@@ -51,7 +51,7 @@ def test_an_odd_file_stops_nothing_else(spark: object, tmp_path: Path, kind: str
     _with(world, "alike.parquet", NEAR)
     _with(world, "odd.parquet", made())
     land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
-    report = scan(world.open()[0])
+    report = scan_source(world.open()[0])
     assert report.new == {
         "alike.parquet": (1, 0),
         "good.parquet": (1, 0),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.intake.content_store import StoredFile
-from backfill_assets.intake.parquet_files import in_microseconds, undecoded
+from backfill_assets.intake.parquet_files import odd_encodings, parquet_in_microseconds
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets_tests.landed import bad_rows, stock, take_in
 
@@ -234,8 +234,8 @@ def test_an_encoding_that_an_engine_may_lack_is_named_with_its_column_and_the_wa
     pq.write_table(table, tmp_path / "plain.parquet")
     split = {"score": "BYTE_STREAM_SPLIT"}
     pq.write_table(table, tmp_path / "split.parquet", use_dictionary=False, column_encoding=split)
-    assert undecoded(tmp_path / "plain.parquet") == ""
-    assert undecoded(tmp_path / "split.parquet").startswith(
+    assert odd_encodings(tmp_path / "plain.parquet") == ""
+    assert odd_encodings(tmp_path / "split.parquet").startswith(
         "'score' is encoded as BYTE_STREAM_SPLIT, which the engine"
     )
 
@@ -262,12 +262,12 @@ def test_whole_microseconds_are_converted_without_a_word_and_the_order_of_rows_s
         written(tmp_path / "a.parquet", [WHOLE, None, 0, -1_000]),
         tmp_path / "b.parquet",
     )
-    assert in_microseconds(landed, target) == (target, {})
+    assert parquet_in_microseconds(landed, target) == (target, {})
     found = pq.read_table(target)
     assert found.schema.field("at").type == pa.timestamp("us")
     assert found.column("at").cast(pa.int64()).to_pylist() == [WHOLE // 1_000, None, 0, -1]
     assert found.column("n").to_pylist() == [0, 1, 2, 3]
-    assert in_microseconds(target, tmp_path / "c.parquet") == (target, {}), (
+    assert parquet_in_microseconds(target, tmp_path / "c.parquet") == (target, {}), (
         "without nanoseconds it stays as it is"
     )
     assert not (tmp_path / "c.parquet").exists()
@@ -282,4 +282,4 @@ def test_digits_that_would_be_cut_are_told_with_the_number_of_rows_and_int96_sta
 ) -> None:
     landed, target = written(tmp_path / "a.parquet", nanos, old=old), tmp_path / "b.parquet"
     expected = {"at": TOLD.format(cut)} if cut else {}
-    assert in_microseconds(landed, target) == (landed if old else target, expected)
+    assert parquet_in_microseconds(landed, target) == (landed if old else target, expected)

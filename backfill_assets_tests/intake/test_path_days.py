@@ -9,10 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.landed_changes import counting_digest
 from backfill_assets.intake.ledger import FILES, LANDED, read_files
-from backfill_assets.intake.scan import scan
+from backfill_assets.intake.scan import scan_source
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import receipt, write_rows
 from backfill_assets_tests.lakes import Delivery, backfill, content, delivery, land, make_lake
@@ -49,10 +49,10 @@ def days_of(lake: Lake) -> dict[str, list[date]]:
 
 def test_a_new_lake_reads_only_days_that_a_path_says(lake: Lake) -> None:
     land(lake, "year=2024/week=09/day=3/o.jsonl", [row(3, 3)])
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     found = days_of(lake)
     assert (found[STORE], found["year=2024/week=09/day=3/o.jsonl"]) == ([MARCH], [START])
-    assert scan(LakeSession(lake)).is_clean
+    assert scan_source(LakeSession(lake)).is_clean
     assert numbers(lake, START, date(2024, 3, 2)) == [1, 2]
     (aside,) = content(lake, "quarantine")
     assert "the path names no day such as dt=2024-03-01/ (or several)" in str(aside)
@@ -65,7 +65,7 @@ def counted_by_an_earlier_release(lake: Lake) -> None:
     record = {
         "event": LANDED,
         "path": STORE,
-        "sha256": identity(content, STORE),
+        "sha256": content_name_by_path(content, STORE),
         "arrival_date": MARCH,
         "rows": 1,
         "bad_rows": 0,
@@ -83,7 +83,7 @@ def counted_by_an_earlier_release(lake: Lake) -> None:
 
 def test_files_that_an_earlier_release_counted_are_not_counted_again(lake: Lake) -> None:
     counted_by_an_earlier_release(lake)
-    scan(LakeSession(lake))
+    scan_source(LakeSession(lake))
     (known,) = [r for r in read_files(lake.store) if r.path == STORE]
     assert (known.recorded_at, [*known.days]) == (NOW, [MARCH])
     assert numbers(lake, MARCH, MARCH) == [1]

@@ -18,14 +18,19 @@ from pydantic import ValidationError
 from backfill_assets.intake.paths import (
     BY_NUMBER,
     NUMBER,
-    are_numbered,
-    day_of,
-    day_text,
+    are_paths_numbered,
+    day_of_path,
+    key_day_text,
 )
-from backfill_assets.intake.select import arrival_of, expressions, number_of, uses_path
+from backfill_assets.intake.select import (
+    arrival_at_day_end,
+    delivery_number,
+    select_expressions,
+    uses_path,
+)
 from backfill_assets.intake.settings import LandedSource
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.tables.embedded import connection
+from backfill_assets.kernel.tables.embedded import duckdb_cursor
 from backfill_assets_tests.end_to_end.worlds import World, by_arrival, land, make_world, span
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.files import bare_lake
@@ -84,7 +89,7 @@ AMBIGUOUS = {
 def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(
     path: str, day: date | None
 ) -> None:
-    assert day_of(path) == day
+    assert day_of_path(path) == day
 
 
 @pytest.mark.parametrize(
@@ -109,10 +114,10 @@ def test_a_day_is_read_only_by_keys_that_say_so_whole_and_unambiguous(
 def test_numbers_order_files_of_one_day_only_where_the_paths_are_alike_otherwise(
     names: list[str],
 ) -> None:
-    assert are_numbered(
+    assert are_paths_numbered(
         ["dt=2024-03-01/o-9h.csv", "dt=2024-03-01/o-10h.csv", "dt=2024-03-02/o-9h.csv"]
     )
-    assert not are_numbered(names)
+    assert not are_paths_numbered(names)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ DAYS = {date(2024, 2, 29): "2024-02-29 23:59:59.999999", None: None}
 
 def test_the_arrival_is_the_end_of_the_day_that_the_path_names(spark: "SparkSession") -> None:
     frame = spark.createDataFrame([(d,) for d in DAYS], "day date")
-    found = frame.select("day", arrival_of(frame.day).cast("string").alias("at")).collect()
+    found = frame.select("day", arrival_at_day_end(frame.day).cast("string").alias("at")).collect()
     assert {r["day"]: r["at"] for r in found} == DAYS
 
 
@@ -146,7 +151,8 @@ def test_the_number_of_a_row_grows_within_its_file_and_fits_64_bits(spark: "Spar
     rows = [("f" * 64, 1), ("f" * 64, 2), ("0" * 64, 1)]
     frame = spark.createDataFrame(rows, "sha256 string, row_number bigint")
     found = [
-        r["n"] for r in frame.select(number_of(frame.sha256, frame.row_number).alias("n")).collect()
+        r["n"]
+        for r in frame.select(delivery_number(frame.sha256, frame.row_number).alias("n")).collect()
     ]
     assert found == [2**60, 2**60 + 1, 1]
 
@@ -160,7 +166,7 @@ def test_the_number_in_a_name_orders_files_then_rows_within_64_bits(spark: "Spar
         ("o-20240301173000.csv", 999_999_999),
     ]
     frame = spark.createDataFrame(rows, "_file string, _row bigint").selectExpr(
-        *expressions(BY_NUMBER)
+        *select_expressions(BY_NUMBER)
     )
     assert [r["seq"] for r in frame.collect()] == [
         None,
@@ -211,11 +217,11 @@ def test_the_engines_find_the_same_text_in_a_key(spark: "SparkSession", tmp_path
         "",
         "o-2024 1 2",
     ]
-    text = day_text("o-YYYYMMDD")
+    text = key_day_text("o-YYYYMMDD")
     spread = spark.createDataFrame([(k,) for k in keys], "event_key string").selectExpr(
         f"{text} AS text"
     )
-    with connection(bare_lake(tmp_path)) as engine:
+    with duckdb_cursor(bare_lake(tmp_path)) as engine:
         values = ", ".join(f"('{k}')" for k in keys)
         found = [
             t

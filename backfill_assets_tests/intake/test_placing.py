@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from backfill_assets.intake.ledger import FileRecord
-from backfill_assets.intake.placing import Counts, accounted, is_cut_by
+from backfill_assets.intake.placing import Counts, account_of_rows, is_day_cut
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.builders import day
 
@@ -30,7 +30,7 @@ def test_rows_are_counted_per_day_and_file_by_where_they_went() -> None:
         (day(1), "a"): {"raw": 1},
         (day(1), "b"): {"raw": 1, "duplicate": 1},
     }
-    assert accounted([day(0), day(1)], [A, B], counts) == {
+    assert account_of_rows([day(0), day(1)], [A, B], counts) == {
         day(0): {"a.jsonl": {"raw": 2, "quarantine": 1}},
         day(1): {"a.jsonl": {"raw": 1}, "b.jsonl": {"raw": 1, "duplicate": 1}},
     }
@@ -47,7 +47,7 @@ def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) 
         LandingError,
         match=rf"b\.jsonl: it has 2 rows of {day(1)}, Spark gave {given}.*cast it in select",
     ):
-        accounted([day(0), day(1)], [A, B], counts)
+        account_of_rows([day(0), day(1)], [A, B], counts)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_an_account_that_does_not_add_up_is_refused_by_file_and_day(given: int) 
 def test_a_look_cuts_a_day_where_rows_of_the_day_arrive_later(
     as_of: datetime | None, cut: bool
 ) -> None:
-    assert is_cut_by(as_of, [date(2024, 2, 29), date(2024, 3, 1)]) == cut
+    assert is_day_cut(as_of, [date(2024, 2, 29), date(2024, 3, 1)]) == cut

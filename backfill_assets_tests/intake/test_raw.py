@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.ledger import QUARANTINE, of_source
+from backfill_assets.intake.ledger import QUARANTINE, ledger_of_source
 from backfill_assets.intake.placing import Placed, PlacedPart
-from backfill_assets.intake.raw import REJECTED, _counts, _Loading, _refuse_scan
+from backfill_assets.intake.raw import REJECTED, _Loading, _refuse_changed_files, _rejected_counts
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.builders import day, loaded
 from backfill_assets_tests.synthetic import START, synthetic_lake
 
@@ -27,16 +27,16 @@ def test_days_of_an_altered_or_missing_file_are_refused_with_every_file_and_no_o
         altered=("a.jsonl",), missing=("b.jsonl",), blocked=frozenset({day(1), day(2), day(9)})
     )
     with pytest.raises(LandingError) as refused:
-        _refuse_scan(report, loaded(3).view().source("raw"), DAYS)
+        _refuse_changed_files(report, loaded(3).view().source("raw"), DAYS)
     assert str(refused.value).startswith(
         f"the table raw: a.jsonl (altered), b.jsonl (missing): 2 day(s) from {day(1)} need it. "
         "Nothing was "
     )
-    _refuse_scan(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
+    _refuse_changed_files(report, loaded(3).view().source("raw"), DayRange(day(3), day(9)))
 
 
 def test_receipts_count_what_is_not_in_raw_by_where_it_went_zeros_too() -> None:
-    told = _counts(
+    told = _rejected_counts(
         {
             day(0): {"a": {"raw": 5, "duplicate": 1}, "b": {"duplicate": 2, "too late": 4}},
             day(1): {},
@@ -56,11 +56,16 @@ def test_days_without_a_row_are_written_to_raw_and_not_to_tables_that_never_had_
     table = pipeline.table("raw")
     late, quarantine = (
         too_late_contract(table.contract),
-        of_source(QUARANTINE, table.contract.source),
+        ledger_of_source(QUARANTINE, table.contract.source),
     )
     span = DayRange(START, START + ONE_DAY * 2)
     request = RebuildRequest(
-        LakeSession(lake), Known(lake, pipeline), table, span, Provenance("manual"), force=True
+        LakeSession(lake),
+        KnownStates(lake, pipeline),
+        table,
+        span,
+        Provenance("manual"),
+        force=True,
     )
     parts = raw, *others = PlacedPart(table.contract), PlacedPart(late), PlacedPart(quarantine)
     loading = _Loading(

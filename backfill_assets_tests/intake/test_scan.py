@@ -22,7 +22,7 @@ from backfill_assets.intake.counting import stored_contents
 from backfill_assets.intake.deliveries import read_deliveries
 from backfill_assets.intake.files import landed_object
 from backfill_assets.intake.ledger import FILES, FileRecord, read_files
-from backfill_assets.intake.scan import _ingested_or_waiting, accept, scan
+from backfill_assets.intake.scan import _ingested_or_waiting, scan_source, withdraw_disputed
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
 from backfill_assets.kernel.place.folder import Folder
@@ -77,11 +77,11 @@ def test_a_scan_records_each_content_once_and_a_second_one_writes_nothing(world:
     land(world, "copy/of/a.jsonl", rows)
     land_bytes(world, "none.jsonl", b"")
     lake_session, _ = world.open()
-    first = scan(lake_session)
+    first = scan_source(lake_session)
     assert first.new == {"a.jsonl": (2, 1), "none.jsonl": (0, 0)}
     assert first.copies == {"copy/of/a.jsonl": "a.jsonl"}
     version = DeltaTable(str(world.root / "tables" / FILES.name)).version()
-    second = scan(lake_session)
+    second = scan_source(lake_session)
     assert (second.new, second.copies, second.is_clean) == ({}, {}, True)
     assert DeltaTable(str(world.root / "tables" / FILES.name)).version() == version
     assert files_of(world) == {
@@ -98,13 +98,13 @@ def test_rows_without_a_usable_arrival_get_the_files_earliest_usable_day_for_goo
     land(world, "a.jsonl", [delivery(1, "2024-03-07 10:00"), delivery(3, "2024-03-06 10:00"), late])
     land_bytes(world, "lost.jsonl", b"no json\n")
     lake_session, _ = world.open()
-    assert scan(lake_session, SEEN).example, "why one of them is unusable"
+    assert scan_source(lake_session, SEEN).example, "why one of them is unusable"
     records = records_of(world)
     assert records["a.jsonl"].home_day == date(2024, 3, 6)
     assert records["a.jsonl"].days == {date(2024, 3, 6): (2, 1, 1), date(2024, 3, 7): (1, 0, 1)}
     assert (records["lost.jsonl"].home_day, records["lost.jsonl"].usable_rows) == (RULES.start, 0)
     land(world, "b.jsonl", [late])
-    scan(lake_session, SEEN + timedelta(days=9))
+    scan_source(lake_session, SEEN + timedelta(days=9))
     newer = records_of(world)
     assert newer["a.jsonl"] == records["a.jsonl"], "time alone makes no row usable"
     assert newer["b.jsonl"].days == {date(2024, 3, 11): (1, 0, 1)}
@@ -123,13 +123,13 @@ def test_a_file_that_is_still_being_written_waits_for_the_next_scan(world: World
     writer = Thread(target=grow)
     writer.start()
     try:
-        assert list(scan(world.open()[0]).waiting) == ["a.jsonl"]
+        assert list(scan_source(world.open()[0]).waiting) == ["a.jsonl"]
     finally:
         done.set()
         writer.join()
     assert files_of(world) == {}
     land(world, "a.jsonl", rows)
-    assert scan(world.open()[0]).new == {"a.jsonl": (1, 0)}
+    assert scan_source(world.open()[0]).new == {"a.jsonl": (1, 0)}
 
 
 class Losing(LakeSession):
@@ -144,7 +144,7 @@ class Losing(LakeSession):
 def test_a_reader_that_loses_rows_is_found_out_before_anything_is_recorded(world: World) -> None:
     land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00"), delivery(2, "2024-03-06 10:00")])
     with pytest.raises(LandingError, match="it has 2 rows, Spark's reader gave 1"):
-        scan(Losing(world.open()[0].lake))
+        scan_source(Losing(world.open()[0].lake))
     assert files_of(world) == {}
 
 
@@ -152,7 +152,7 @@ def test_a_deleted_or_altered_stock_is_made_again_and_a_lost_content_is_named(wo
     path = land(world, "a.jsonl", [delivery(1, "2024-03-05 10:00")])
     copy = land_bytes(world, "b.jsonl", path.read_bytes())
     lake_session, _ = world.open()
-    scan(lake_session)
+    scan_source(lake_session)
     path.unlink()
     record = records_of(world)["a.jsonl"]
     lake_session.lake.stock.delete_below("")
@@ -192,8 +192,8 @@ def test_a_landed_file_that_is_rewritten_in_place_costs_its_copy_no_row(
     rewritten(copy, other.read_bytes(), LONG_AGO + 9)
     other.unlink()
     lake_session, _ = world.open()
-    assert scan(lake_session).altered == ("b.parquet",)
-    accept(lake_session, "resent")
+    assert scan_source(lake_session).altered == ("b.parquet",)
+    withdraw_disputed(lake_session, "resent")
     world.backfill(day, "raw")
     assert sorted(row["seq"] for row in world.content("raw")) == [1, 2, 101]
 
@@ -207,7 +207,7 @@ def test_a_refused_file_is_one_bad_row_by_name_and_is_looked_at_again_under_anot
     lake_session, _ = world.open()
     with monkeypatch.context() as patch:
         patch.setattr(counting, "read_deliveries", poisoned(sha))
-        report = scan(lake_session)
+        report = scan_source(lake_session)
     assert report.new == {"a.jsonl": (1, 0), "bad.jsonl": (1, 1)}
     assert list(report.unreadable) == ["bad.jsonl"]
     assert "rows cannot be judged: [DIVIDE_BY_ZERO]" in report.unreadable["bad.jsonl"]
@@ -241,10 +241,10 @@ def test_two_faults_of_the_settings_in_turn_take_nothing_from_raw(
     with pytest.raises(
         SettingsError, match=r"none of 2 row\(s\) is usable that was: arrival_ts lies before"
     ):
-        scan(world.open()[0])
+        scan_source(world.open()[0])
     assert [r.usable_rows for r in records_of(world).values()] == [1, 1]
     set_to(world, "2030-01-01", "2024-04-01")
-    scan(world.open()[0])
+    scan_source(world.open()[0])
     assert [r.usable_rows for r in records_of(world).values()] == [0, 1]
     set_to(world, "2024-04-01", "2024-03-01")
     set_to(world, "landing/**", "elsewhere/**")
@@ -278,7 +278,7 @@ def test_a_file_that_would_kill_the_server_never_reaches_it_and_the_others_are_r
     world = make_world(tmp_path, RULES, "parquet")
     land_bytes(world, "bomb.parquet", SKEWED)
     land(world, "good.parquet", [delivery(1, "2024-03-05 10:00")])
-    report = scan(world.open()[0])
+    report = scan_source(world.open()[0])
     assert report.new == {"bomb.parquet": (1, 1), "good.parquet": (1, 0)}
     assert "memory" in report.unreadable["bomb.parquet"]
 

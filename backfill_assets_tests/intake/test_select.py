@@ -13,12 +13,12 @@ from backfill_assets.intake.select import (
     FORGIVING,
     OURS,
     can_raise,
-    clocks_of,
-    expressions,
-    names_of,
     refuse_beyond_the_row,
-    spelled_out,
-    words_of,
+    select_expressions,
+    selected_clocks,
+    selected_names,
+    selected_words,
+    with_stars_expanded,
 )
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.unsteady import UNDECIDED
@@ -75,32 +75,32 @@ RISKY = [
 def test_columns_literals_and_forgiving_casts_need_no_guard_and_all_else_does(
     text: str, is_risky: bool
 ) -> None:
-    assert can_raise(expressions(text)[0]) is is_risky
+    assert can_raise(select_expressions(text)[0]) is is_risky
 
 
 @pytest.mark.parametrize("text", AS_WRITTEN)
 def test_what_needs_no_rewriting_stays_as_written(text: str) -> None:
-    assert expressions(text) == (text,)
+    assert select_expressions(text) == (text,)
 
 
 @pytest.mark.parametrize(("name", "forgiving"), FORGIVING.items())
 def test_calls_that_would_end_the_job_are_made_to_give_null(name: str, forgiving: str) -> None:
-    assert expressions(f"{name}(a) AS x") == (f"{forgiving}(a) AS x",)
-    assert expressions(f"{name.upper()} (a) AS x") == (f"{forgiving} (a) AS x",)
+    assert select_expressions(f"{name}(a) AS x") == (f"{forgiving}(a) AS x",)
+    assert select_expressions(f"{name.upper()} (a) AS x") == (f"{forgiving} (a) AS x",)
 
 
 def test_a_list_tells_the_columns_it_gives_and_the_names_it_uses() -> None:
     text = "a AS Event_Key, `b`, cast(_file AS date) `at`, 'c' x"
-    assert names_of(text) == ("event_key", "b", "at", "x")
-    assert {"_file", "a"} <= words_of(text)
-    assert "c" not in words_of(text)
-    assert clocks_of(f"{text}, n AS Seq, a AS arrival_ts") == ("seq", "arrival_ts")
+    assert selected_names(text) == ("event_key", "b", "at", "x")
+    assert {"_file", "a"} <= selected_words(text)
+    assert "c" not in selected_words(text)
+    assert selected_clocks(f"{text}, n AS Seq, a AS arrival_ts") == ("seq", "arrival_ts")
 
 
 @pytest.mark.parametrize("name", sorted(UNDECIDED))
 def test_what_the_row_does_not_decide_is_refused_by_name(name: str) -> None:
     with pytest.raises(SettingsError, match=f"{name} is not decided by the row"):
-        expressions(f"a, concat(b, {name}()) AS x")
+        select_expressions(f"a, concat(b, {name}()) AS x")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_the_row_does_not_decide_is_refused_by_name(name: str) -> None:
 )
 def test_it_is_refused_without_brackets_in_capitals_or_with_its_catalog(text: str) -> None:
     with pytest.raises(SettingsError, match="is not decided by the row"):
-        expressions(text)
+        select_expressions(text)
 
 
 REFUSED = {
@@ -125,7 +125,7 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "why"), REFUSED.items())
 def test_a_select_that_is_no_list_of_expressions_is_refused(text: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why) as caught:
-        expressions(text)
+        select_expressions(text)
     assert caught.value.object == "[source] select in lake.toml"
 
 
@@ -134,7 +134,7 @@ def test_a_select_that_is_no_list_of_expressions_is_refused(text: str, why: str)
 )
 def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: str) -> None:
     with contextlib.suppress(SettingsError):
-        assert expressions(text) != (text,)
+        assert select_expressions(text) != (text,)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: 
     ],
 )
 def test_a_star_means_the_columns_of_the_file_and_nothing_of_ours(text: str, given: str) -> None:
-    assert spelled_out(text, ["user", *OURS, "a", "B`c"]) == given
+    assert with_stars_expanded(text, ["user", *OURS, "a", "B`c"]) == given
 
 
 def test_a_star_alone_is_refused() -> None:
     with pytest.raises(SettingsError, match="no delivery column"):
-        spelled_out("*", ["a"])
+        with_stars_expanded("*", ["a"])
 
 
 BEYOND = {

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.intake.casting import UnfitSelect, as_target
-from backfill_assets.intake.mapping import RAISED, mapped
-from backfill_assets.intake.select import expressions
-from backfill_assets.intake.session_free import NAMES, fault, freed, session_names, unborne
+from backfill_assets.intake.casting import UnfitSelect, exact_cast
+from backfill_assets.intake.mapping import RAISED, mapped_rows
+from backfill_assets.intake.select import select_expressions
+from backfill_assets.intake.session_free import (
+    NAMES,
+    clock_fault,
+    guarded_text,
+    session_names,
+    unknown_session_names,
+)
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.unsteady import BARE
@@ -66,7 +72,7 @@ def seconds(spark: "SparkSession", expression: str, texts: list[str]) -> list[in
     """What an expression over the text `t` gives for each of these, in seconds since 1970."""
     frame = spark.createDataFrame([(i, text) for i, text in enumerate(texts)], "i int, t string")
     made = frame.selectExpr(
-        "i", f"unix_micros({freed(expressions(expression)[0], TYPES)}) AS s"
+        "i", f"unix_micros({guarded_text(select_expressions(expression)[0], TYPES)}) AS s"
     ).collect()
     return [None if s is None else s // 1_000_000 for _, s in sorted(map(tuple, made))]
 
@@ -84,7 +90,7 @@ def test_a_text_becomes_a_time_only_with_a_day_in_it(
 
 def test_so_does_a_text_that_is_left_to_the_type_of_its_column(spark: "SparkSession") -> None:
     frame = spark.createDataFrame([(t,) for t in (*TIMELESS, *WITH_DAY)], "t string")
-    moment = as_target(frame.t, "string", read_type("TIMESTAMP"))
+    moment = exact_cast(frame.t, "string", read_type("TIMESTAMP"))
     assert frame.where(moment.isNotNull()).count() == len(WITH_DAY)
 
 
@@ -102,7 +108,7 @@ def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expressi
     frame = spark.createDataFrame(
         [("10:30:00", "f", 1)], "t string, __sha256 string, __number bigint"
     )
-    rows = mapped(
+    rows = mapped_rows(
         frame.selectExpr("*", "t AS _file"), SELECT.format(expression), True, {}
     ).collect()
     assert [r["event_ts"] for r in rows] == [None]
@@ -155,7 +161,7 @@ def test_no_way_from_a_text_to_a_time_ends_today(spark: "SparkSession", expressi
     ],
 )
 def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
-    assert (freed(text, TYPES), fault(text, TYPES)) == (text, "")
+    assert (guarded_text(text, TYPES), clock_fault(text, TYPES)) == (text, "")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ def test_what_takes_no_date_from_the_clock_stays_as_written(text: str) -> None:
     ],
 )
 def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> None:
-    assert freed(text, TYPES).count("CASE WHEN") == 1
+    assert guarded_text(text, TYPES).count("CASE WHEN") == 1
 
 
 @pytest.mark.parametrize(
@@ -235,8 +241,8 @@ def test_an_argument_that_becomes_a_time_is_guarded_beside_others(text: str) -> 
     ],
 )
 def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
-    assert fault(text, TYPES)
-    assert fault(f"SELECT {text} AS x FROM raw WHERE n = 1", TYPES)
+    assert clock_fault(text, TYPES)
+    assert clock_fault(f"SELECT {text} AS x FROM raw WHERE n = 1", TYPES)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +255,10 @@ def test_literals_and_conversions_without_a_cast_are_refused(text: str) -> None:
     ],
 )
 def test_a_day_that_a_call_makes_of_a_literal_is_not_the_clock(text: str, word: str) -> None:
-    allowed = expressions(text)[0]
-    assert not fault(allowed, TYPES)
+    allowed = select_expressions(text)[0]
+    assert not clock_fault(allowed, TYPES)
     day = allowed.partition("'")[2].partition("'")[0]
-    assert "takes its date from the clock" in fault(allowed.replace(day, word), TYPES)
+    assert "takes its date from the clock" in clock_fault(allowed.replace(day, word), TYPES)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +284,11 @@ def test_a_day_that_a_call_makes_of_a_literal_is_not_the_clock(text: str, word: 
     ],
 )
 def test_parts_of_a_query_make_no_text_a_time_of_each_other(query: str, told: bool) -> None:
-    assert ("makes a time of the text" in fault(query, TYPES)) is bool(fault(query, TYPES)) is told
+    assert (
+        ("makes a time of the text" in clock_fault(query, TYPES))
+        is bool(clock_fault(query, TYPES))
+        is told
+    )
 
 
 @pytest.mark.parametrize("name", sorted(NAMES - {"grouping__id"}))
@@ -292,10 +302,14 @@ def test_a_name_that_no_column_has_is_an_absent_column(
     select = SELECT.format("cast(t AS timestamp)").replace("''", quote + name + quote)
     if name in BARE and not quote:
         with pytest.raises(SettingsError, match="not decided by the row"):
-            mapped(frame, select, True, {})
+            mapped_rows(frame, select, True, {})
         return
-    (null,) = mapped(frame, f"{select}, cast(t AS timestamp) AS arrival_ts", True, {}).collect()
-    (told,) = mapped(frame, f"{select}, cast(t AS timestamp) AS arrival_ts", False, {}).collect()
+    (null,) = mapped_rows(
+        frame, f"{select}, cast(t AS timestamp) AS arrival_ts", True, {}
+    ).collect()
+    (told,) = mapped_rows(
+        frame, f"{select}, cast(t AS timestamp) AS arrival_ts", False, {}
+    ).collect()
     assert (null["entity"], null[RAISED], null["__lacking"]) == (None, "", None)
     assert told["__lacking"] == f"the file lacks the column {name}"
 
@@ -305,8 +319,10 @@ def test_a_column_of_such_a_name_is_read(spark: "SparkSession") -> None:
         [("ada", "f", 1)], "user string, __sha256 string, __number bigint"
     )
     select = SELECT.format("TIMESTAMP '2024-03-01'").replace("''", "user")
-    assert session_names(expressions(select)) == ("user",)
-    (row,) = mapped(frame, f"{select}, TIMESTAMP '2024-03-01' AS arrival_ts", True, {}).collect()
+    assert session_names(select_expressions(select)) == ("user",)
+    (row,) = mapped_rows(
+        frame, f"{select}, TIMESTAMP '2024-03-01' AS arrival_ts", True, {}
+    ).collect()
     assert row["entity"] == "ada"
 
 
@@ -329,14 +345,14 @@ def test_a_column_of_such_a_name_is_read(spark: "SparkSession") -> None:
 def test_names_that_neither_an_input_nor_the_query_gives_are_found(
     query: str, names: list[str]
 ) -> None:
-    assert sorted(unborne(query, {"entity"})) == names
-    assert not unborne(query, {"entity", "user"})
+    assert sorted(unknown_session_names(query, {"entity"})) == names
+    assert not unknown_session_names(query, {"entity", "user"})
 
 
 def test_the_clock_in_a_literal_makes_the_select_unfit(spark: "SparkSession") -> None:
     frame = spark.createDataFrame([("x", "f", 1)], "t string, __sha256 string, __number bigint")
     with pytest.raises(UnfitSelect, match="takes its date from the clock"):
-        mapped(frame, SELECT.format("TIMESTAMP 'now'"), True, {})
+        mapped_rows(frame, SELECT.format("TIMESTAMP 'now'"), True, {})
 
 
 def test_every_function_of_the_engine_was_looked_at(spark: "SparkSession") -> None:

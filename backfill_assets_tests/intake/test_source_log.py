@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.intake.source_log import contents, versions
+from backfill_assets.intake.source_log import brought_contents, log_versions
 from backfill_assets.kernel.core.errors import LandingError, SettingsError
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.tables import SCHEMA, append, brought, committed, settings_text
 
@@ -182,8 +182,8 @@ def test_a_commit_by_a_clock_far_ahead_counts_as_of_the_look_and_holds_no_later_
 ) -> None:
     committed(table, "2099-01-01 10:00")
     append(table, "2024-03-03 20:00", ROW)
-    place, look = others_at(str(table)), 1_795_000_000_000
-    (first, ahead, last), state = contents(place, versions(place), look=look)
+    place, look = place_of_others(str(table)), 1_795_000_000_000
+    (first, ahead, last), state = brought_contents(place, log_versions(place), look=look)
     assert [f.mtime_ns // 1_000_000 for f in (ahead, last)] == [look, 1_709_496_000_000]
     assert [bool(f.committed_ms) for f in (first, ahead, last)] == [False, True, False]
     assert state.time == 1_709_496_000_000
@@ -220,7 +220,7 @@ def test_half_a_commit_and_a_lost_one_are_named(table: Path) -> None:
     log.write_text(whole)
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(LandingError, match="its log lacks version 1, which was not read yet"):
-        versions(others_at(str(table)))
+        log_versions(place_of_others(str(table)))
 
 
 def test_a_log_without_its_first_commits_and_a_checkpoint_is_named(table: Path) -> None:

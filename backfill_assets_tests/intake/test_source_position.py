@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.source_log import TableListing, list_source, versions
-from backfill_assets.intake.source_position import Position, position_of
+from backfill_assets.intake.source_log import TableListing, list_source, log_versions
+from backfill_assets.intake.source_position import Position, parsed_position
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.log.log import commit_name
-from backfill_assets.kernel.place.choice import others_at
+from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets_tests.tables import append, settings_text
 
@@ -33,7 +33,7 @@ def listed(lake: Path, known: Position | None = None) -> TableListing:
 def kept(found: TableListing) -> Position:
     """The end of the log as it comes back from JSON."""
     assert found.position is not None
-    position = position_of(json.loads(json.dumps(json_of(found.position))))
+    position = parsed_position(json.loads(json.dumps(json_of(found.position))))
     assert position == found.position
     return position
 
@@ -97,5 +97,5 @@ def test_a_log_that_is_not_the_one_that_was_read_is_read_whole(table: Path, how:
             os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
     else:
         log.unlink()
-    place = others_at(str(table))
-    assert not known.holds(place, versions(place))
+    place = place_of_others(str(table))
+    assert not known.holds(place, log_versions(place))

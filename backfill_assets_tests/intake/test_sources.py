@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.ledger import FILES, LANDED, of_source, read_files
+from backfill_assets.intake.ledger import FILES, LANDED, ledger_of_source, read_files
 from backfill_assets.intake.scan import accept_all, scan_all
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets_tests.builders import receipt, write_rows
@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> Lake:
     found = open_lake(tmp_path)
     for name in ("events", "truth"):
         (tmp_path / "landing" / name).mkdir(parents=True)
-        ledger = of_source(FILES, name)
+        ledger = ledger_of_source(FILES, name)
         row = {
             "event": LANDED,
             "path": "a.csv",

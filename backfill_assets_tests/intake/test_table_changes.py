@@ -18,17 +18,17 @@ from backfill_assets.intake.ledger import FileRecord
 from backfill_assets.intake.source_log import TableFile, TableListing, known_content
 from backfill_assets.intake.source_position import Position, TableState
 from backfill_assets.intake.table_changes import (
-    far_ahead,
-    first_day,
+    first_home_day,
+    future_commits,
     note_read,
-    position_in,
+    reading_position,
     refuse_altered_columns,
-    take_in,
-    with_known,
+    take_in_content,
+    with_recorded_contents,
 )
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import LandingError
-from backfill_assets.kernel.place.choice import others_at, place_at
+from backfill_assets.kernel.place.choice import place_at, place_of_others
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import load_settings
@@ -52,19 +52,21 @@ def listing(commits: range, *files: TableFile) -> TableListing:
 def test_a_version_that_was_recorded_stays_listed_when_its_commit_is_cleaned_away(
     tmp_path: Path,
 ) -> None:
-    found = with_known(
+    found = with_recorded_contents(
         listing(range(4, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path))
     )
     assert [(f.name, f.sha256) for f in found.files] == [("3/part", record().sha256)]
     with pytest.raises(LandingError, match="lacks version 4, which was not read yet"):
-        with_known(listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path)))
+        with_recorded_contents(
+            listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path))
+        )
 
 
 def test_no_commit_is_earlier_than_recorded_ones_that_the_log_no_longer_has(tmp_path: Path) -> None:
     stock, known, early = Folder(str(tmp_path)), record(), record().mtime_ns - 10**9
     again, later = (known_content(stock, name, 9, early, name * 8) for name in ("3/part", "4/part"))
     for left in (listing(range(3, 5), again, later), listing(range(4, 5), later)):
-        found = with_known(left, stock, [known], stock)
+        found = with_recorded_contents(left, stock, [known], stock)
         assert {f.name: f.mtime_ns - known.mtime_ns for f in found.files} == {
             "3/part": 0,
             "4/part": 10**6,
@@ -77,11 +79,11 @@ def test_no_commit_is_earlier_than_recorded_ones_that_the_log_no_longer_has(tmp_
 
 def test_versions_that_brought_nothing_were_read_as_well(tmp_path: Path) -> None:
     note_read(listing(range(5)), [record()], Folder(str(tmp_path)), is_scanned=True)
-    found = with_known(
+    found = with_recorded_contents(
         listing(range(5, 6)), Folder(str(tmp_path)), [record()], Folder(str(tmp_path))
     )
     assert found.commits == range(5, 6)
-    assert position_in(Folder(str(tmp_path)), [record()]) is None, (
+    assert reading_position(Folder(str(tmp_path)), [record()]) is None, (
         "the ledger has what the table has not"
     )
 
@@ -90,15 +92,15 @@ def test_a_position_is_believed_while_the_ledger_is_as_it_was(tmp_path: Path) ->
     known, stock = record(), Folder(str(tmp_path))
     file = known_content(stock, known.path, known.size, known.mtime_ns, known.sha256)
     note_read(listing(range(5), file), [known], stock)
-    assert position_in(stock, [known, record("9/later")]) == listing(range(5)).position
-    assert position_in(stock, [replace(known, withdrawn=True)]) is None
+    assert reading_position(stock, [known, record("9/later")]) == listing(range(5)).position
+    assert reading_position(stock, [replace(known, withdrawn=True)]) is None
     changes = record("4/changes")
     note_read(
         listing(range(5), *(replace(file, name=r.path, sha256=r.sha256) for r in (known, changes))),
         [known, changes],
         stock,
     )
-    assert position_in(stock, [known, changes]) is None, (
+    assert reading_position(stock, [known, changes]) is None, (
         "the store lost a copy, which is made from the table again"
     )
 
@@ -108,11 +110,14 @@ def test_rows_without_a_time_belong_to_the_day_of_their_commit_and_of_a_file_to_
 ) -> None:
     (tmp_path / "lake.toml").write_text(settings_text("orders"))
     settings = load_settings(tmp_path)
-    assert first_day(record(), settings) == DAY
+    assert first_home_day(record(), settings) == DAY
     early = replace(record(), mtime_ns=0)
-    assert first_day(early, settings) == settings.start_date
+    assert first_home_day(early, settings) == settings.start_date
     files = settings.source.model_copy(update={"table": None})
-    assert first_day(record(), settings.model_copy(update={"single": files})) == settings.start_date
+    assert (
+        first_home_day(record(), settings.model_copy(update={"single": files}))
+        == settings.start_date
+    )
 
 
 COMMITTED = "2024-03-01 20:00"
@@ -145,10 +150,10 @@ def test_an_appended_object_of_any_name_is_fetched_once(
     append(table, COMMITTED, ("a", "2024-03-01 10:00", who, 1), partition_by=["who"])
     place_at(local_root(bucket_address)).write("lake.toml", settings_text("../raw/orders").encode())
     far, (file,) = open_lake(local_root(bucket_address)), brought(table)
-    stored = take_in(far, file, is_local)
+    stored = take_in_content(far, file, is_local)
     assert (stored.rows, dict(stored.partition)) == (1, {"who": ("string", who)})
-    others_at(table).delete_below("")
-    again = take_in(far, file, is_local)
+    place_of_others(table).delete_below("")
+    again = take_in_content(far, file, is_local)
     assert (again.sha256, again.name, again.is_local) == (stored.sha256, stored.name, is_local)
     assert len(pq.read_table(again.parquet)) == 1
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "another machine"))
@@ -161,7 +166,7 @@ def test_an_appended_object_of_any_name_is_fetched_once(
 def newest(lake: Lake) -> list[dict[str, Any]]:
     """The rows of the newest content, once it is in the store."""
     *_, last = brought(lake.root.parent / "orders")
-    stored = take_in(lake, last)
+    stored = take_in_content(lake, last)
     found: list[dict[str, Any]] = pq.read_table(stored.parquet).to_pylist()
     assert len(found) == stored.rows
     return found
@@ -170,19 +175,19 @@ def newest(lake: Lake) -> list[dict[str, Any]]:
 def test_an_appended_file_is_a_link_and_is_decoded_once(lake: Lake, tmp_path: Path) -> None:
     append(tmp_path / "orders", COMMITTED, ("a", "2024-03-01 10:00", "A", 1), partition_by=["who"])
     (file,) = brought(tmp_path / "orders")
-    stored = take_in(lake, file)
+    stored = take_in_content(lake, file)
     assert (stored.parquet.resolve(), stored.rows) == (file.added[0].path, 1)
     assert dict(stored.partition) == {"who": ("string", "A")}
     before = stored.parquet.lstat()
-    assert [*take_in(lake, file).partition["who"]] == ["string", "A"]
+    assert [*take_in_content(lake, file).partition["who"]] == ["string", "A"]
     assert stored.parquet.lstat() == before
     file.added[0].path.write_bytes(b"PAR1 torn")
-    again = take_in(lake, file)
+    again = take_in_content(lake, file)
     assert (again.rows, again.bad_rows, "parquet" in (again.refused or "")) == (1, 1, True)
     file.added[0].path.unlink()
     stored.parquet.unlink()
     with pytest.raises(FileNotFoundError):
-        take_in(lake, file)
+        take_in_content(lake, file)
 
 
 def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(
@@ -201,7 +206,7 @@ def test_a_rewritten_file_brings_the_rows_that_differ_of_any_type(
     assert {k: v for k, v in was.items() if k not in ("_change_type", "n")} == {
         k: pa.table(ODD).to_pylist()[2].get(k) for k in ODD
     }
-    (stored,) = [take_in(lake, f) for f in brought(table) if f.name == "1/changes"]
+    (stored,) = [take_in_content(lake, f) for f in brought(table) if f.name == "1/changes"]
     kinds = {f.name: f.type for f in pq.read_schema(stored.parquet)}
     assert {name: kinds[name] for name in ("d", "day", "local", "raw")} == {
         "d": pa.decimal128(9, 2),
@@ -271,12 +276,12 @@ def test_a_content_that_was_taken_in_without_its_place_is_looked_for_while_it_is
     append(tmp_path / "orders", COMMITTED, ("a", "2024-03-01 10:00", "A", 1))
     (file,) = brought(tmp_path / "orders")
     described = lake.stock.local(f"{file.sha256}.json")
-    assert take_in(lake, file).rows_before == 0
+    assert take_in_content(lake, file).rows_before == 0
     described.write_text(described.read_text().replace(', "rows_before": 0', ""))
-    assert take_in(lake, replace(file, added=())).rows_before is None, (
+    assert take_in_content(lake, replace(file, added=())).rows_before is None, (
         "as an earlier release left it"
     )
-    assert take_in(lake, file).rows_before == 0
+    assert take_in_content(lake, file).rows_before == 0
 
 
 @pytest.mark.parametrize(
@@ -315,6 +320,6 @@ def test_a_far_time_of_a_commit_is_told_whatever_it_is(tmp_path: Path) -> None:
         replace(one, committed_ms=4_070_944_800_000),
         replace(one, name="2/part", committed_ms=1 << 62),
     )
-    told = far_ahead([one, *far])
+    told = future_commits([one, *far])
     assert list(told) == ["1/part", "2/part"]
     assert "its commit says 2099-01-01T10:00:00+00:00: it counts as of this look" in told["1/part"]

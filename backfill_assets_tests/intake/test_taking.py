@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from backfill_assets.intake.content_store import find, refuse_replaced
+from backfill_assets.intake.content_store import find_content, refuse_replaced
 from backfill_assets.intake.files import LandedFile, landed_object
 from backfill_assets.intake.ingest import ingest
-from backfill_assets.intake.taking import _line, taken_by_engine
+from backfill_assets.intake.taking import _last_error_line, taken_by_engine
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.home import Lake, open_lake
@@ -89,7 +89,7 @@ def test_a_content_is_what_this_process_would_have_made_and_is_proven_by_its_mar
     kept = ("sha256", "name", "types", "schema", "rows", "bad_rows", "refused")
     assert [getattr(one, name) for name in kept] == [getattr(wanted, name) for name in kept]
     passing.clear()
-    assert find(lake.stock, one.sha256) == one
+    assert find_content(lake.stock, one.sha256) == one
     refuse_replaced([one])
     assert not [name for name in passing if name.endswith(".parquet")], "the copy is not fetched"
 
@@ -140,5 +140,5 @@ def test_of_an_error_elsewhere_the_last_line_is_told_that_is_no_frame_of_a_stack
         "An exception was thrown\nOSError: no such folder\n\n\tat org.apache.spark.A\n\tat "
         "java.B\n \n"
     )
-    assert _line(RuntimeError(text)) == "OSError: no such folder"
-    assert _line(RuntimeError("\n")) == "RuntimeError"
+    assert _last_error_line(RuntimeError(text)) == "OSError: no such folder"
+    assert _last_error_line(RuntimeError("\n")) == "RuntimeError"

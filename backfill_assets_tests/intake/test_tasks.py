@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.intake.dialect import Dialect
 from backfill_assets.intake.files import landed_object
 from backfill_assets.intake.ingest import ingest
-from backfill_assets.intake.tasks import Intake, Probe, Tasks, code
+from backfill_assets.intake.tasks import Intake, Probe, Tasks, code_digest
 from backfill_assets.kernel.place.choice import place_at
 
 FILE = "one.csv"
@@ -34,9 +34,9 @@ def test_a_probe_says_why_tasks_cannot_run_there(
     place = place_at(tmp_path)
     place.write(FILE, b"event_key\na\n")
     token = place.token(FILE)
-    (batch,) = Probe(release or code(), place, name, token).run(one_batch())
+    (batch,) = Probe(release or code_digest(), place, name, token).run(one_batch())
     assert why in batch.to_pylist()[0]["why"]
-    (batch,) = Probe(code(), place, FILE, token).run(one_batch())
+    (batch,) = Probe(code_digest(), place, FILE, token).run(one_batch())
     assert batch.to_pylist() == [{"why": ""}]
 
 
@@ -53,7 +53,7 @@ def test_a_task_answers_with_the_description_of_each_file_or_why_there_is_none(
     wanted = ingest(files[0], "csv", place_at(tmp_path / "here"))
     place.delete("gone.csv")
     intake = Intake("csv", Dialect(), by_path=False, in_place=False, is_undecoded=False)
-    probe = Probe(code(), place, FILE, place.token(FILE))
+    probe = Probe(code_digest(), place, FILE, place.token(FILE))
     (batch,) = Tasks(intake, store, [files], probe).run(one_batch())
     taken, gone = batch.to_pylist()
     assert (taken["name"], taken["sha256"], taken["failed"]) == (FILE, wanted.sha256, None)
@@ -69,7 +69,7 @@ def test_a_task_on_a_machine_of_another_release_or_store_takes_nothing_in(tmp_pa
     intake = Intake("csv", Dialect(), by_path=False, in_place=False, is_undecoded=False)
     for probe in (
         Probe("other", place, FILE, token),
-        Probe(code(), place_at(tmp_path / "elsewhere"), FILE, token),
+        Probe(code_digest(), place_at(tmp_path / "elsewhere"), FILE, token),
     ):
         (batch,) = Tasks(intake, store, [[landed_object(place, FILE, token)]], probe).run(
             one_batch()

@@ -15,9 +15,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.engines.session import engine_of
+from backfill_assets.engines.session import session_engine
 from backfill_assets.intake.casting import UnfitSelect
-from backfill_assets.intake.mapping import RAISED, mapped
+from backfill_assets.intake.mapping import RAISED, mapped_rows
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets_tests import strategies  # noqa: F401 - the profile of properties
 from backfill_assets_tests.engine_choice import SparkSession
@@ -63,7 +63,7 @@ def test_a_key_has_one_text_or_its_file_is_refused(
     select = KEY.format(form) + ", TIMESTAMP '2024-03-01' AS arrival_ts"
     try:
         made = (
-            mapped(frame, select, True, {}, engine=engine_of(spark))
+            mapped_rows(frame, select, True, {}, engine=session_engine(spark))
             .select("n", "event_key", RAISED)
             .collect()
         )

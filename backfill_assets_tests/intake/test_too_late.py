@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.content_store import identity
+from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.ledger import FILES
-from backfill_assets.intake.too_late import release, releases, too_late_contract, waiting
+from backfill_assets.intake.too_late import (
+    recorded_releases,
+    release_rows,
+    too_late_contract,
+    waiting,
+)
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.ledgers import TOO_LATE
 from backfill_assets.kernel.core.plans import REPLAY
@@ -65,10 +70,10 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
     tmp_path: Path,
 ) -> None:
     lake = late_lake(tmp_path)
-    assert release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {
+    assert release_rows(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down") == {
         (ARRIVED, HAPPENED): 2
     }
-    assert releases(lake) == (
+    assert recorded_releases(lake) == (
         Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file"})),
     )
     said = [c.receipt for c in commits(lake.table_place(TOO_LATE), -1) if c.receipt is not None][-1]
@@ -81,13 +86,13 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
 def test_a_release_holds_for_a_file_whose_content_select_names_otherwise_since(
     tmp_path: Path,
 ) -> None:
-    lake, now = late_lake(tmp_path), identity("file", "a.csv")
-    release(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down")
+    lake, now = late_lake(tmp_path), content_name_by_path("file", "a.csv")
+    release_rows(LakeSession(lake), HAPPENED, HAPPENED, "the sender was down")
     rows = [
         _event("a.csv", name, ARRIVED, recorded_at=midnight(d))
         for name, d in (("file", HAPPENED), (now, OTHER))
     ]
     write_rows(lake.table_place(FILES.name).local(), FILES, rows, receipt(FILES.name, {}))
-    assert releases(lake) == (
+    assert recorded_releases(lake) == (
         Release(frozenset({ARRIVED}), HAPPENED, HAPPENED, frozenset({"file", now})),
     )

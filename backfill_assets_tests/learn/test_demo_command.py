@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli.app import app
-from backfill_assets.engines.sail import why_not_private
+from backfill_assets.engines.sail import no_isolation_reason
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.learn.demo_command import prepare
+from backfill_assets.learn.demo_command import prepare_sample
 from backfill_assets.learn.example_lakes import MARKER, days_until
 from backfill_assets_tests.homes import make_home
 from backfill_assets_tests.processes import run
@@ -35,12 +35,12 @@ def test_a_sample_of_days_that_are_not_over_is_refused_and_nothing_is_made(tmp_p
 
 def test_a_new_sample_replaces_an_old_one(tmp_path: Path) -> None:
     days = days_until(date(2024, 3, 15), 14)
-    assert prepare(tmp_path, days, new=False).last == date(2024, 3, 14)
+    assert prepare_sample(tmp_path, days, new=False).last == date(2024, 3, 14)
     old = {"first": "2020-01-01", "end": "2020-02-01"}
     (tmp_path / MARKER).write_text(json.dumps(old))
     (tmp_path / "tables").mkdir()
-    assert prepare(tmp_path, days, new=False) == DayRange(date(2020, 1, 1), date(2020, 2, 1))
-    assert prepare(tmp_path, days, new=True) == days
+    assert prepare_sample(tmp_path, days, new=False) == DayRange(date(2020, 1, 1), date(2020, 2, 1))
+    assert prepare_sample(tmp_path, days, new=True) == days
     assert not (tmp_path / "tables").exists()
 
 
@@ -56,7 +56,7 @@ def _command(lake: Path, *args: str, **around: str) -> "subprocess.CompletedProc
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_the_sample_on_sail_prints_its_tables_and_both_runs_without_java(tmp_path: Path) -> None:
-    if why := why_not_private():
+    if why := no_isolation_reason():
         pytest.skip(why)
     lake = tmp_path / "lake"
     make_home(tmp_path / "dagster")

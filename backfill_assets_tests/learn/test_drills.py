@@ -11,9 +11,9 @@ from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.learn.drills import PLANTS
 from backfill_assets.learn.lab_lakes import (
     copy_lake,
-    events,
+    event_rows,
     first_events,
-    half_commit,
+    leave_half_commit,
     make_lake,
     replace_by_day,
 )
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.usefixtures("storages")
 def lake(tmp_path: Path) -> Lake:
     """A lake with an event on one day, and no landed file."""
     made = make_lake(tmp_path / "lake", date(2024, 3, 1))
-    replace_by_day(made, first_events(made), events([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)]))
+    replace_by_day(
+        made, first_events(made), event_rows([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)])
+    )
     return made
 
 
@@ -54,6 +56,6 @@ def test_a_fault_in_the_copy_leaves_the_lake_as_it_was(lake: Lake, tmp_path: Pat
 
 
 def test_a_lake_that_cannot_be_read_is_no_place_to_practise(lake: Lake) -> None:
-    half_commit(lake, first_events(lake).name)
+    leave_half_commit(lake, first_events(lake).name)
     with pytest.raises(SettingsError, match="cannot be read"):
         Watch(lake.root)

@@ -14,7 +14,7 @@ from backfill_assets.kernel.tables.settings import load_settings
 from backfill_assets.learn.example_lakes import (
     MARKER,
     days_until,
-    examples,
+    example_titles,
     make_example,
     make_sample,
     sample_days,
@@ -23,7 +23,7 @@ from backfill_assets.learn.example_lakes import (
 )
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-NAMES = sorted(examples())
+NAMES = sorted(example_titles())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.intake.select import expressions
-from backfill_assets.learn.first_columns import first_dialect, free_name, plain_name, ticked
+from backfill_assets.intake.select import select_expressions
+from backfill_assets.learn.first_columns import (
+    guessed_dialect,
+    plain_name,
+    quoted_for_spark,
+    unused_name,
+)
 from backfill_assets_tests.landed import land
 
 
@@ -35,8 +40,10 @@ from backfill_assets_tests.landed import land
     ],
 )
 def test_a_name_that_sql_keeps_or_cannot_read_is_in_backticks_and_one_expression(name: str) -> None:
-    assert ticked(name) == "`" + name.replace("`", "``") + "`"
-    assert expressions(f"{ticked(name)} AS v") == (f"{ticked(name)} AS v",)
+    assert quoted_for_spark(name) == "`" + name.replace("`", "``") + "`"
+    assert select_expressions(f"{quoted_for_spark(name)} AS v") == (
+        f"{quoted_for_spark(name)} AS v",
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_a_name_that_sql_keeps_or_cannot_read_is_in_backticks_and_one_expression
 def test_a_name_in_the_lake_is_plain_free_and_not_one_of_the_tables_own(
     text: str, name: str
 ) -> None:
-    assert free_name(text, {"total"}) == name
+    assert unused_name(text, {"total"}) == name
     assert plain_name(name) == name
 
 
@@ -96,18 +103,20 @@ SAID: dict[str, tuple[bytes, dict[str, Any]]] = {
 def test_a_file_says_how_it_is_written(tmp_path: Path, name: str, is_packed: bool) -> None:
     content, said = SAID[name]
     file = land(tmp_path, "a.csv", gzip.compress(content) if is_packed else content)
-    assert first_dialect([file], "csv").declared == said
+    assert guessed_dialect([file], "csv").declared == said
 
 
 def test_files_that_disagree_and_other_formats_say_nothing(tmp_path: Path) -> None:
     files = [land(tmp_path, "a.csv", b"a;b\n1;2\n"), land(tmp_path, "b.csv", b"a|b\n1|2\n")]
-    assert first_dialect(files, "csv").declared == {}
+    assert guessed_dialect(files, "csv").declared == {}
     file = land(tmp_path, "c.jsonl", '{"a": "é;"}\n'.encode("cp1252"))
-    assert first_dialect([file], "jsonl").declared == {"encoding": "cp1252"}
-    assert first_dialect([file], "parquet").declared == {}
+    assert guessed_dialect([file], "jsonl").declared == {"encoding": "cp1252"}
+    assert guessed_dialect([file], "parquet").declared == {}
 
 
 @pytest.mark.slow
 def test_only_the_beginning_of_a_long_file_is_read_and_its_cut_is_no_fault(tmp_path: Path) -> None:
     for text in ("a;b\n" + "é;1\n" * 200_000, "a;b\n" + "xé;1\n" * 200_000):
-        assert first_dialect([land(tmp_path, "a.csv", text.encode())], "csv").declared == SEMICOLONS
+        assert (
+            guessed_dialect([land(tmp_path, "a.csv", text.encode())], "csv").declared == SEMICOLONS
+        )

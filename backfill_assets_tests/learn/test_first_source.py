@@ -14,7 +14,7 @@ import pytest
 
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.learn.first_lake import landed_form
-from backfill_assets.learn.first_source import FirstSource, first_source
+from backfill_assets.learn.first_source import FirstSource, guessed_source
 
 ORDERS = """Order Id,customer_id,created_at,total,comment
 1001,C-1,2024-03-01T10:00:00Z,12.50,hello
@@ -34,7 +34,7 @@ def guessed(
     (lake / "landing" / name).write_text(text, encoding="utf-8")
     seen = landed_form(lake, None, None)
     assert seen is not None
-    return first_source(seen.files, seen.form, given or {})
+    return guessed_source(seen.files, seen.form, given or {})
 
 
 def test_roles_come_from_names_types_and_repetition(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_typed_columns_are_not_cast_and_rows_without_arrival_arrive_when_they_ha
     seen = landed_form(tmp_path, None, None)
     assert seen is not None
     assert (seen.glob, seen.form) == ("landing/**/*.parquet", "parquet")
-    guess = first_source(seen.files, "parquet", {"entity": "customer"})
+    guess = guessed_source(seen.files, "parquet", {"entity": "customer"})
     assert (
         guess.select
         == "`at` AS event_ts, CAST(id AS string) AS event_key, `at` AS arrival_ts, customer, total"

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.intake.select import expressions
+from backfill_assets.intake.select import select_expressions
 from backfill_assets.learn.first_lake import landed_form
-from backfill_assets.learn.first_source import first_source
+from backfill_assets.learn.first_source import guessed_source
 from backfill_assets_tests.learn.test_first_source import guessed
 
 ISO = "2024-03-01T10:00:00Z"
@@ -55,7 +55,7 @@ def test_a_time_of_another_form_is_named_with_what_reads_it(
         else []
     )
     assert all(
-        expressions(f"{form} AS event_ts") for form in (read.split(" or ") if read else ())
+        select_expressions(f"{form} AS event_ts") for form in (read.split(" or ") if read else ())
     )  # a lake takes it
 
 
@@ -70,7 +70,7 @@ def test_numbers_of_parquet_are_read_as_they_are(tmp_path: Path) -> None:
     pq.write_table(pa.table(rows), tmp_path / "landing" / "orders.parquet")
     seen = landed_form(tmp_path, None, None)
     assert seen is not None
-    assert first_source(seen.files, seen.form, {}).other_times == {
+    assert guessed_source(seen.files, seen.form, {}).other_times == {
         "paid_at": "timestamp_seconds(paid_at)",
         "due_on": "to_timestamp(CAST(due_on AS string), 'yyyyMMdd')",
     }

@@ -11,7 +11,7 @@ import pytest
 from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.gate_bounds import ColumnGate, TableGate
-from backfill_assets.learn.new_lake import in_lake_toml, lake_toml
+from backfill_assets.learn.new_lake import commented_bounds, lake_toml
 from backfill_assets.pipeline.tables import tables
 
 VALUES: dict[str, Any] = {
@@ -58,6 +58,6 @@ def test_declared_features_and_the_label_that_are_commented_out_are_accepted() -
 
 def test_a_new_lake_shows_each_bound_with_an_example_that_is_one() -> None:
     for bounds in (TableGate, ColumnGate):
-        shown = tomllib.loads(re.sub(r"(?m)^# ", "", in_lake_toml(bounds)))
+        shown = tomllib.loads(re.sub(r"(?m)^# ", "", commented_bounds(bounds)))
         assert shown.keys() == bounds.model_fields.keys() - {"columns"}
         bounds.model_validate(shown)

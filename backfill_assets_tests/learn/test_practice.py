@@ -12,19 +12,19 @@ import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.server import ensure_server, stop_server
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.learn.drills import PLANTS
 from backfill_assets.learn.example_lakes import make_sample
-from backfill_assets.learn.lab_lakes import copy_lake, load
-from backfill_assets.learn.practice import Desk, DrillScore, Watch, practise
+from backfill_assets.learn.lab_lakes import copy_lake, load_days
+from backfill_assets.learn.practice import Desk, DrillScore, Watch, run_drill
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.lakes import backfill
 
 pytestmark = pytest.mark.usefixtures("spark", "storages")
 FIRST, LAST = date(2026, 11, 1), date(2026, 11, 14)
-DAYS = from_inclusive(FIRST, LAST)
+DAYS = inclusive_range(FIRST, LAST)
 LIMIT = 300.0
 Act = Callable[[Path], object]
 Script = Iterator[
@@ -37,12 +37,12 @@ def sample(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
     """Two weeks of the sample, loaded."""
     root = tmp_path_factory.mktemp("drills") / "sample"
     make_sample(root, DAYS)
-    load(open_lake(root), DAYS, tables=None)
+    load_days(open_lake(root), DAYS, tables=None)
     return root
 
 
 def catch_up(root: Path) -> None:
-    load(open_lake(root), DAYS, tables=None)
+    load_days(open_lake(root), DAYS, tables=None)
 
 
 def rebuild_everything(root: Path) -> None:
@@ -55,7 +55,7 @@ def refused(root: Path) -> None:
 
 
 def made_again(first: date) -> Act:
-    return lambda root: load(open_lake(root), DayRange(first, DAYS.end), tables=None)
+    return lambda root: load_days(open_lake(root), DayRange(first, DAYS.end), tables=None)
 
 
 def mended_log(root: Path) -> None:
@@ -141,7 +141,7 @@ def badly(name: str) -> Script:
 def drilled(name: str, sample: Path, folder: Path, script: Script) -> DrillScore:
     watch = Watch(copy_lake(sample, folder / "copy").root)
     watch.plant(PLANTS[name])
-    return practise(watch, person(script, watch.root), LIMIT)
+    return run_drill(watch, person(script, watch.root), LIMIT)
 
 
 @pytest.mark.parametrize("name", PLANTS)

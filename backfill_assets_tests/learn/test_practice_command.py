@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.learn.lab_lakes import events, first_events, make_lake, replace_by_day
-from backfill_assets.learn.practice_command import FIRST, guides
+from backfill_assets.learn.lab_lakes import event_rows, first_events, make_lake, replace_by_day
+from backfill_assets.learn.practice_command import FIRST, guide_files
 from backfill_assets_tests.cli.typed import read, run
 
 pytestmark = pytest.mark.usefixtures("storages")
@@ -37,7 +37,9 @@ def test_drills_are_listed_without_a_name() -> None:
 
 def test_a_fault_is_planted_in_a_copy_for_a_team(tmp_path: Path) -> None:
     lake = make_lake(tmp_path / "lake", date(2024, 3, 1))
-    replace_by_day(lake, first_events(lake), events([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)]))
+    replace_by_day(
+        lake, first_events(lake), event_rows([(datetime(2024, 3, 1, 12, tzinfo=UTC), 1)])
+    )
     told = read(run("drill", "kill-mid-commit", "--plant-only", "--lake", lake.root))
     copy = Path(told["copy"])
     try:
@@ -50,13 +52,13 @@ def test_a_fault_is_planted_in_a_copy_for_a_team(tmp_path: Path) -> None:
 
 def test_the_list_has_one_line_for_each_guide_in_the_order_in_which_to_read_them() -> None:
     lines = run("guide").stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:-1]] == list(guides())
-    assert tuple(guides())[: len(FIRST)] == FIRST, "every guide of the first reading exists"
-    assert list(read(run("guide", "--json"))) == list(guides())
+    assert [line.split()[0] for line in lines[1:-1]] == list(guide_files())
+    assert tuple(guide_files())[: len(FIRST)] == FIRST, "every guide of the first reading exists"
+    assert list(read(run("guide", "--json"))) == list(guide_files())
 
 
 def test_a_guide_is_printed_as_it_stands() -> None:
-    text = guides()["trust"].read_text(encoding="utf-8")
+    text = guide_files()["trust"].read_text(encoding="utf-8")
     assert run("guide", "trust").stdout == text
     assert read(run("guide", "trust", "--json")) == {"guide": "trust", "text": text}
 

@@ -46,18 +46,18 @@ def outcome_by_rule(measure: str, rule: str, horizon_days: int, matures_after_da
 
 def features(staging: "DataFrame", days: DayRange, windows_days: tuple[int, int]) -> "DataFrame":
     """The built-in features as known now."""
-    from backfill_assets.pipeline.transforms.declared import now
+    from backfill_assets.pipeline.transforms.declared import features_now
 
-    return now(staging, days, ENTITY, built_in_columns(windows_days))
+    return features_now(staging, days, ENTITY, built_in_columns(windows_days))
 
 
 def features_as_known(
     staging: "DataFrame", days: DayRange, windows_days: tuple[int, int], grace_hours: int
 ) -> "DataFrame":
     """The built-in features as known at the cut of each day."""
-    from backfill_assets.pipeline.transforms.declared import at_cut
+    from backfill_assets.pipeline.transforms.declared import features_at_cut
 
-    return at_cut(staging, days, ENTITY, built_in_columns(windows_days), grace_hours)
+    return features_at_cut(staging, days, ENTITY, built_in_columns(windows_days), grace_hours)
 
 
 def labels(
@@ -68,13 +68,13 @@ def labels(
     frontier: datetime | None,
 ) -> "DataFrame":
     """Labels by measure and rule (`outcome_by_rule`)."""
-    from backfill_assets.pipeline.transforms.declared import labels as declared_labels
+    from backfill_assets.pipeline.transforms.declared import label_rows as declared_labels
 
     return declared_labels((staging, known), days, ENTITY, outcome, frontier)
 
 
 def training(known: "DataFrame", labelled: "DataFrame", days: DayRange) -> "DataFrame":
     """The built-in training rows."""
-    from backfill_assets.pipeline.transforms.declared import training as declared_training
+    from backfill_assets.pipeline.transforms.declared import training_rows as declared_training
 
     return declared_training(known, labelled, days, ENTITY)

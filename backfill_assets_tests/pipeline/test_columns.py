@@ -4,7 +4,7 @@ entity that they are of.
 Tested here: `pipeline.columns`. Not tested here: the description of a column (`test_declared.py`).
 """
 
-from backfill_assets.kernel.write.rules import breaking
+from backfill_assets.kernel.write.rules import breaking_conditions
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.pipeline.test_declared import orders
 from backfill_assets_tests.pipeline.test_tables import ORDERS, SPENT
@@ -38,4 +38,4 @@ def test_rules_say_what_is_true_by_how_the_columns_are_made() -> None:
         "last_order_is_in_window": "`last_order` BETWEEN 0 AND 89",
         "orders_is_no_less_than_0": "`orders` >= 0",
     }
-    assert breaking(made)
+    assert breaking_conditions(made)

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets import LakeSettings
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.pipeline.columns import Declared
+from backfill_assets.pipeline.columns import DeclaredColumn
 from backfill_assets.pipeline.declared import declared_features, declared_label
 from backfill_assets.pipeline.transforms.aggregation import Reach, built_in_columns
 from backfill_assets_tests.pipeline.built_in import contracts
@@ -39,7 +39,7 @@ def orders(
     )
 
 
-def one(**said: Any) -> Declared:
+def one(**said: Any) -> DeclaredColumn:
     """The one column declared so."""
     return declared_features(orders({"name": "f", "days": 28, **said}))[0]
 

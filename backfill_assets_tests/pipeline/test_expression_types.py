@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from backfill_assets.kernel.core.column_types import read_type
-from backfill_assets.pipeline.expressions import UnknownType, type_of
+from backfill_assets.pipeline.expressions import UnknownType, expression_type
 from backfill_assets_tests.engine_choice import SparkSession
 
 pytestmark = pytest.mark.on_spark("Spark is asked for its types")
@@ -84,14 +84,14 @@ SPARKS_OWN_INT = ("length(s)", "hour(t)", "datediff(day, day)")  # told as BIGIN
 )
 def test_a_type_that_is_not_known_is_not_guessed(text: str) -> None:
     with pytest.raises(UnknownType):
-        type_of(sqlglot.parse_one(text, read="spark"), COLUMNS)
+        expression_type(sqlglot.parse_one(text, read="spark"), COLUMNS)
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [*TOLD.items(), *((t, "BIGINT") for t in SPARKS_OWN_INT)]
 )
 def test_the_type_is_told_in_the_one_spelling(text: str, kind: str) -> None:
-    assert str(type_of(sqlglot.parse_one(text, read="spark"), COLUMNS)) == kind
+    assert str(expression_type(sqlglot.parse_one(text, read="spark"), COLUMNS)) == kind
 
 
 def test_spark_finds_the_same_types(spark: "SparkSession") -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
-from backfill_assets.pipeline.transforms.staging import staging
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
+from backfill_assets.pipeline.transforms.staging import staging_rows
 from backfill_assets_tests import by_hand, oracle
 from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.built_in import (
@@ -78,7 +78,7 @@ def open_set(shared: Path, name: str, at: str = "T") -> Known:
         f"FROM d WHERE arrival_ts < TIMESTAMP '{params[at]}'"
     )
     rules = Rules(
-        from_inclusive(date.fromisoformat(params["D0"]), date.fromisoformat(params["D1"])),
+        inclusive_range(date.fromisoformat(params["D0"]), date.fromisoformat(params["D1"])),
         (params["w1"], params["w2"]),
         params["grace_h"],
         params["H"],
@@ -130,7 +130,7 @@ def test_the_transforms_in_a_row_give_the_known_answers(
 ) -> None:
     known = open_set(shared, name)
     rules, days = known.rules, known.rules.days
-    staged = staging(to_spark(spark, known.raw), ALL_DAYS).cache()
+    staged = staging_rows(to_spark(spark, known.raw), ALL_DAYS).cache()
     as_known = features_as_known(staged, days, rules.windows_days, rules.grace_hours).cache()
     matures = rules.horizon_days + rules.maturity_days
     outcome = outcome_by_rule(rules.measure, rules.rule, rules.horizon_days, matures)
@@ -153,6 +153,6 @@ def test_staging_as_of_an_earlier_time_is_a_filter(
 ) -> None:
     earlier = open_set(shared, name, "T1")
     at = f"TIMESTAMP'{earlier.rules.frontier}'"
-    staged = staging(to_spark(spark, open_set(shared, name).raw), ALL_DAYS)
+    staged = staging_rows(to_spark(spark, open_set(shared, name).raw), ALL_DAYS)
     then = staged.where(f"known_from < {at} AND (known_until IS NULL OR known_until >= {at})")
     assert made_md5(then, "current") == earlier.checksums["current"]

@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.model import refuse_moved_code
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.own_files import loaded
+from backfill_assets.pipeline.own_files import loaded_module
 from backfill_assets_tests.own import OWN_PIPELINE
 
 TOML = """
@@ -74,11 +74,11 @@ def test_a_file_imports_files_and_packages_beside_it_and_the_process_is_as_befor
 ) -> None:
     path = write(tmp_path, FILES)
     before = list(sys.path), set(sys.modules)
-    module = loaded(path)
+    module = loaded_module(path)
     assert (module.helpers.LEAST, module.other.MORE.name) == (1, "more")
     assert sys.path == before[0]
     assert {name.split("_")[0] for name in set(sys.modules) - before[1]} == {"lake"}
-    assert loaded(path) is module
+    assert loaded_module(path) is module
 
 
 def test_modules_of_one_name_in_two_lakes_are_two(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_modules_of_one_name_in_two_lakes_are_two(tmp_path: Path) -> None:
         write(tmp_path / str(n), {"pipeline.py": "import helpers\n", "helpers.py": f"N = {n}\n"})
         for n in (1, 2)
     ]
-    first, second = (loaded(path) for path in made)
+    first, second = (loaded_module(path) for path in made)
     assert (first.helpers.N, second.helpers.N) == (1, 2)
 
 
@@ -94,7 +94,7 @@ def test_what_a_function_imports_when_it_runs_comes_from_beside_its_file_too(
     tmp_path: Path,
 ) -> None:
     text = "def told():\n    from late import columns\n    return columns\n"
-    assert loaded(write(tmp_path, FILES | {"pipeline.py": text})).told() == ["entity"]
+    assert loaded_module(write(tmp_path, FILES | {"pipeline.py": text})).told() == ["entity"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings, load_settings
 from backfill_assets.kernel.write.model import make_pipeline, refuse_moved_code, source_files
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.tables import delivered, recorded, tables
+from backfill_assets.pipeline.tables import delivered, recorded_tables, tables
 from backfill_assets_tests.own import OWN_PIPELINE
 from backfill_assets_tests.pipeline.built_in import SOURCE, lake_settings
 
@@ -207,7 +207,7 @@ def test_what_is_given_is_settings_to_whoever_asks(tmp_path: Path) -> None:
             _ = given.labels.nope  # type: ignore[attr-defined]
         return (1,)
 
-    assert recorded(tables, settings)[0] == (1,)
+    assert recorded_tables(tables, settings)[0] == (1,)
 
 
 INPUTS = (

@@ -18,10 +18,10 @@ from backfill_assets.kernel.core.plans import CODE_TAG
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.pipeline.own_files import reached
-from backfill_assets.plans.code import OVERRIDE, OVERRIDE_SQL, pin_code, working_by
+from backfill_assets.pipeline.own_files import reached_paths
+from backfill_assets.plans.code import OVERRIDE, OVERRIDE_SQL, pin_code, using_code
 from backfill_assets.plans.files import find_plan
-from backfill_assets.plans.preflight import refuse_moved
+from backfill_assets.plans.preflight import refuse_moved_pins
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.logs import place_of
 from backfill_assets_tests.own import OWN_PIPELINE
@@ -58,15 +58,15 @@ def lake(tmp_path: Path) -> Any:
 
 
 def test_the_file_at_a_tag_is_frozen_and_found_by_all_who_work_within(lake: Any) -> None:
-    code = pin_code(lake, "good", reached)
+    code = pin_code(lake, "good", reached_paths)
     assert (code.ref, code.commit) == ("good", git(lake.root, "rev-parse", "good"))
     path, _, name = code.tables.partition(":")
     assert ((lake.root / path).read_text(), name) == ("version = 1\n", "tables")
-    again = pin_code(lake, code.commit[:10], reached)
+    again = pin_code(lake, code.commit[:10], reached_paths)
     assert (again.tables, again.digest, again.files) == (code.tables, code.digest, 1)
     assert code.digest in str(code)
     before = os.environ.get(OVERRIDE)
-    with working_by(code):
+    with using_code(code):
         assert os.environ[OVERRIDE] == code.tables
     assert os.environ.get(OVERRIDE) == before
 
@@ -87,7 +87,7 @@ def test_what_has_no_older_version_is_refused_unchanged(
     lake.settings.pipeline.tables = named
     before = versions_of(lake)
     with pytest.raises(BackfillError, match=told):
-        pin_code(lake, ref, reached)
+        pin_code(lake, ref, reached_paths)
     assert versions_of(lake) == before
 
 
@@ -110,7 +110,7 @@ def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_a
         sums_py="from parts import one\n",
         parts__one_py="ONE = 1\n",
     )
-    older = pin_code(lake, "HEAD", reached)
+    older = pin_code(lake, "HEAD", reached_paths)
     frozen = (lake.root / older.tables.partition(":")[0]).parent
     assert {str(p.relative_to(frozen)) for p in frozen.rglob("*.py")} == {
         "pipeline.py",
@@ -118,18 +118,18 @@ def test_what_it_imports_from_beside_it_is_frozen_with_it_and_the_digest_holds_a
         "parts/one.py",
     }
     committed(lake, parts__one_py="ONE = 2\n")
-    newer = pin_code(lake, "HEAD", reached)
+    newer = pin_code(lake, "HEAD", reached_paths)
     assert (frozen / "parts/one.py").read_text() == "ONE = 1\n"
     assert newer.digest != older.digest
     assert newer.files == older.files == 3
-    assert pin_code(lake, "HEAD~1", reached).digest == older.digest, "by content alone"
+    assert pin_code(lake, "HEAD~1", reached_paths).digest == older.digest, "by content alone"
 
 
 def test_a_file_that_was_no_python_then_is_refused(lake: Any) -> None:
     before = versions_of(lake)
     committed(lake, pipeline_py="import sums(\n")
     with pytest.raises(BackfillError, match="is no Python"):
-        pin_code(lake, "HEAD", reached)
+        pin_code(lake, "HEAD", reached_paths)
     assert versions_of(lake) == before
 
 
@@ -138,18 +138,18 @@ def test_sql_files_are_those_of_the_commit_too_and_may_stand_alone(lake: Any) ->
     git(lake.root, "rm", "-q", "sql/b.sql")
     committed(lake, sql__a_sql="-- new")
     lake.settings.pipeline.sql = "sql/*.sql"
-    code = pin_code(lake, "HEAD~1", reached)
+    code = pin_code(lake, "HEAD~1", reached_paths)
     assert [p.read_text() for p in sorted(lake.root.glob(code.sql))] == ["-- old", "-- old"]
     assert code.files == 3
-    with working_by(code):
+    with using_code(code):
         assert (os.environ[OVERRIDE], os.environ[OVERRIDE_SQL]) == (code.tables, code.sql)
     assert os.environ.get(OVERRIDE_SQL) is None
     lake.settings.pipeline.tables = None
-    alone = pin_code(lake, "HEAD", reached)
+    alone = pin_code(lake, "HEAD", reached_paths)
     assert (alone.tables, alone.files) == ("", 1)
     lake.settings.pipeline.sql = "other/*.sql"
     with pytest.raises(BackfillError, match="git does not know such a file there"):
-        pin_code(lake, "HEAD", reached)
+        pin_code(lake, "HEAD", reached_paths)
 
 
 @pytest.mark.parametrize("way", ["relative", "absolute", "link", "sql"])
@@ -172,7 +172,7 @@ def test_the_files_may_lie_in_another_repository_than_the_lake(
         f"{named.get(way, 'pipeline.py')}:tables" if way != "sql" else None
     )
     lake.settings.pipeline.sql = "../../other/sql/*.sql" if way == "sql" else None
-    code = pin_code(lake, "good", reached)
+    code = pin_code(lake, "good", reached_paths)
     assert code.commit == git(other.root, "rev-parse", "good")
     if way == "sql":
         assert [p.read_text() for p in lake.root.glob(code.sql)] == ["-- old"]
@@ -184,7 +184,7 @@ def test_the_files_may_lie_in_another_repository_than_the_lake(
         )
         lake.settings.pipeline.sql = "../../repository/lake/sql/*.sql"
         with pytest.raises(BackfillError, match="they lie in 2 git repositories"):
-            pin_code(lake, "good", reached)
+            pin_code(lake, "good", reached_paths)
 
 
 def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_a_plan_is_pinned_to_the_older_code_and_held_to_it(tmp_path: Path) -> No
     assert plan.tags(plan.chunk(1))[CODE_TAG] == told
     view = read_view(lake, today.contracts)
     with pytest.raises(BackfillError, match="the code of totals was"):
-        refuse_moved(plan, lake, today, today.states(view))
-    with working_by(plan.code):
+        refuse_moved_pins(plan, lake, today, today.states(view))
+    with using_code(plan.code):
         older = chosen_pipeline(open_lake(root))
-        refuse_moved(plan, lake, older, older.states(view))
+        refuse_moved_pins(plan, lake, older, older.states(view))
     git(root, "checkout", "-q", "HEAD~1")
     same = chosen_pipeline(open_lake(root))
     assert same.codes["totals"] == older.codes["totals"], (

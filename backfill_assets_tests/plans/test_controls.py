@@ -17,13 +17,13 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.plans.files import resume
-from backfill_assets.plans.progress import progress
-from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.files import resume_plan
+from backfill_assets.plans.progress import read_progress
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.plans.run import run_plan
 from backfill_assets.reading.outcomes import last_outcomes
 from backfill_assets.reading.settings import ControlSettings
-from backfill_assets.reconcile.reconcile import controls_over
+from backfill_assets.reconcile.reconcile import affected_controls
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.planned import lines_held_back
 from backfill_assets_tests.planning import (
@@ -79,7 +79,7 @@ def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_p
     plan = planned(*opened)
     with pytest.raises(GateRefused, match=r"chunk 4 .* 1 value\(s\) differ"):
         run_plan(lambda: opened, plan, worker)
-    assert progress(*opened, plan).going_on == f"run {plan.id} --accept 4"
+    assert read_progress(*opened, plan).going_on == f"run {plan.id} --accept 4"
     assert (
         f"(by the gate of chunk 4: see `backfill-assets plan show {plan.id}`)"
         in lines_held_back(lake)[plan.id]
@@ -88,7 +88,7 @@ def test_what_a_person_accepted_is_remembered_until_more_values_are_broken(tmp_p
     assert "differ" not in lines_held_back(lake)[plan.id]
     assert run_plan(lambda: opened, plan, worker, accepted=4).state == "finished"
     roll_back(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
-    release(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
+    release_days(lake, pipeline, RollbackRequest(plan=plan.id), Provenance(""))
     assert run_plan(lambda: opened, plan, worker).is_done, (
         "the control is as broken as it was accepted"
     )
@@ -103,7 +103,7 @@ def test_an_accepted_chunk_is_not_judged_again_after_a_stop(tmp_path: Path) -> N
     assert (
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled), accepted=1).state == "waiting"
     )
-    resume(lake[0], plan, "looked")
+    resume_plan(lake[0], plan, "looked")
     with pytest.raises(GateRefused, match="chunk 2 "):
         run_plan(lambda: lake, plan, HandWorker(*lake, rows=doubled))
 
@@ -121,7 +121,7 @@ def test_only_controls_over_what_a_plan_writes_or_what_is_made_of_it_stop_it(
     def over(where: Lake, query: str, expected: str = "1", table: str = "staging") -> list[str]:
         controls = {"value": ControlSettings(query=query, expected=expected)}
         settings = where.settings.model_copy(update={"controls": controls})
-        return controls_over(replace(where, settings=settings), pipeline, [table])
+        return affected_controls(replace(where, settings=settings), pipeline, [table])
 
     made_of_it = "SELECT value FROM features"
     assert [

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from backfill_assets.buckets.store_errors import lost
+from backfill_assets.buckets.store_errors import lost_request_error
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import DayMove
@@ -23,10 +23,10 @@ from backfill_assets.plans.files import (
     find_plan,
     is_running,
     keep_plan,
-    mark,
-    marked,
+    mark_text,
     marking_stops,
     only_runner,
+    set_mark,
 )
 from backfill_assets.plans.model import Plan, PlanLook, plan_json
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket
@@ -43,11 +43,11 @@ def test_a_plan_is_written_once_and_active_between_its_marks(tmp_path: Path) -> 
     with pytest.raises(BackfillError, match="it is there already"):
         keep_plan(lake, plan)
     assert active_plans(lake) == []
-    mark(lake, plan.id, "started")
+    set_mark(lake, plan.id, "started")
     assert active_plans(lake) == [plan]
-    mark(lake, plan.id, "ended", "finished")
-    mark(lake, plan.id, "ended", "cancelled")  # the first end stays
-    assert marked(lake, plan.id, "ended") == "finished"
+    set_mark(lake, plan.id, "ended", "finished")
+    set_mark(lake, plan.id, "ended", "cancelled")  # the first end stays
+    assert mark_text(lake, plan.id, "ended") == "finished"
     assert active_plans(lake) == []
 
 
@@ -82,7 +82,7 @@ def test_the_next_runner_waits_for_the_lease_that_a_dead_one_left(
 
 def test_an_end_says_why_where_the_store_takes_no_mark(tmp_path: Path) -> None:
     plan, silent = planned(*bare_staging(tmp_path)), Mock()
-    silent.place.token.side_effect = silent.place.write.side_effect = lost(
+    silent.place.token.side_effect = silent.place.write.side_effect = lost_request_error(
         "s3://bucket/lake/.plans"
     )
     with pytest.raises(BackfillError, match="the gate"), marking_stops(silent, plan):
@@ -94,10 +94,10 @@ def test_whoever_ends_early_says_why(tmp_path: Path) -> None:
     one, other = planned(lake, pipeline), planned(lake, pipeline)
     with pytest.raises(BackfillError), marking_stops(lake, one):
         raise BackfillError("the gate", "it refused", "Nothing", "Look")
-    assert "it refused" in (marked(lake, one.id, "stopped") or "")
+    assert "it refused" in (mark_text(lake, one.id, "stopped") or "")
     with pytest.raises(KeyboardInterrupt), marking_stops(lake, other):
         raise KeyboardInterrupt
-    assert marked(lake, other.id, "stopped") == "it was interrupted"
+    assert mark_text(lake, other.id, "stopped") == "it was interrupted"
 
 
 def old_plan(root: Path) -> tuple[Lake, Plan]:
@@ -137,5 +137,5 @@ def test_an_older_plan_file_says_what_it_said_then_and_can_be_active(tmp_path: P
     assert (now.pop("parallel"), {key: now["policy"].pop(key) for key in later}) == ("", later)
     assert now == body
     assert active_plans(lake) == []
-    mark(lake, plan.id, "started")
+    set_mark(lake, plan.id, "started")
     assert active_plans(lake) == [plan]

@@ -20,14 +20,14 @@ from backfill_assets.kernel.core.plans import PLAN_REASON, Work
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import keep_acceptance
-from backfill_assets.plans.gate import judge
+from backfill_assets.plans.files import record_acceptance
+from backfill_assets.plans.gate import gate_findings
 from backfill_assets.plans.gates import refuse_bound
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
-from backfill_assets.plans.progress import ChunkState, Progress, progress
+from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 from backfill_assets.plans.run import run_plan
-from backfill_assets.plans.work import ChunkWork, make_alone
+from backfill_assets.plans.work import ChunkWork, make_chunk_here
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.planning import (
     DAYS,
@@ -108,7 +108,7 @@ def test_a_fault_in_chunk_4_stops_there_is_put_back_and_named_by_day_column_and_
     assert {d for d in now if now[d] != old[d]} == {
         d for n in (1, 2, 3) for d in plan.chunk(n).days
     }
-    assert [c.state for c in progress(lake, pipeline, plan).chunks][:5] == [
+    assert [c.state for c in read_progress(lake, pipeline, plan).chunks][:5] == [
         *[ChunkState.DONE] * 3,
         ChunkState.HELD,
         ChunkState.PENDING,
@@ -180,11 +180,11 @@ def test_a_day_that_another_write_rebuilt_since_is_not_held_against_the_chunk(
     )
     tags = ChunkWork(plan, third, plan.tables, third.days).tags
     write_by_hand(lake, pipeline, third.days, lambda day: _more(corrected(day)), PLAN_REASON, tags)
-    now = progress(lake, pipeline, plan)
+    now = read_progress(lake, pipeline, plan)
     assert now.writes["staging"].chunks[2].after.keys() > set(second.days), (
         "the chunk wrote days that it does not hold any more"
     )
-    assert judge(lake, pipeline, second, now) == []
+    assert gate_findings(lake, pipeline, second, now) == []
 
 
 def chunk_wrote(
@@ -199,7 +199,7 @@ def chunk_wrote(
         PLAN_REASON,
         ChunkWork(plan, plan.chunk(number), plan.tables, days).tags,
     )
-    return progress(lake, pipeline, plan)
+    return read_progress(lake, pipeline, plan)
 
 
 STRICT = Tolerances(rows=0.5, nulls=0.0, means=0.3, drift=0.25)
@@ -226,7 +226,7 @@ def test_a_plan_over_days_that_were_never_loaded_compares_nothing_with_its_own_u
         unfinished,
     )
     now = chunk_wrote(lake, pipeline, plan, last.number, third.days, good_rows)
-    assert judge(lake, pipeline, last, now) == []
+    assert gate_findings(lake, pipeline, last, now) == []
 
 
 def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Path) -> None:
@@ -238,14 +238,14 @@ def test_a_boundary_chunk_is_compared_with_the_days_before_the_plan(tmp_path: Pa
     now = chunk_wrote(
         lake, pipeline, plan, last.number, third.days, lambda day: _more(good_rows(day))
     )
-    found = judge(lake, pipeline, last, now)
+    found = gate_findings(lake, pipeline, last, now)
     assert [f.message for f in found] == [
         "the mean of value was 14.5, is 24.5 (69%, allowed 30%)"
     ] * 2
     now = chunk_wrote(
         lake, pipeline, plan, last.number, third.days, lambda day: good_rows(day)[:12]
     )
-    assert [f.message for f in judge(lake, pipeline, last, now)] == [
+    assert [f.message for f in gate_findings(lake, pipeline, last, now)] == [
         "30 rows before, 12 now (60%, allowed 50%)"
     ] * 2
 
@@ -267,7 +267,7 @@ def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why
         f"{bound} --reason WHY`"
     )
     assert lift in str(refused.value)
-    keep_acceptance(lake, plan, [bound], "entities are gone by law")
+    record_acceptance(lake, plan, [bound], "entities are gone by law")
     done = run_plan(lambda: (lake, pipeline), plan, by)
     assert done.state == "finished"
     (accepted,) = done.accepted
@@ -280,9 +280,9 @@ def test_a_bound_that_a_person_lifted_stops_no_later_chunk_and_the_plan_says_why
         return ""
 
     again = planned(lake, pipeline, force=True)
-    keep_acceptance(lake, again, ["chunk 1"], "")
-    keep_acceptance(lake, again, [bound], "law")
-    make_alone(
+    record_acceptance(lake, again, ["chunk 1"], "")
+    record_acceptance(lake, again, [bound], "law")
+    make_chunk_here(
         lambda: (lake, pipeline),
         ChunkWork(again, again.chunk(1), again.tables, again.chunk(1).days),
         make,

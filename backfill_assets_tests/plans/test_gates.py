@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.profiles import (
     MEDIAN_NEEDS_DAYS,
     NULL_COUNT,
     DayProfile,
-    kept_counts,
+    receipt_counts,
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.tables.gate_bounds import TableGate
@@ -144,7 +144,7 @@ def test_few_rows_and_rows_of_a_day_that_waits_are_no_reason_to_stop() -> None:
 def test_values_that_moved_under_an_equal_sum_are_named(
     now: dict[int, int], bound: float | None, finds: bool
 ) -> None:
-    known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
+    known = DayEntry(1000, "F", "digest", counts=receipt_counts(USUAL, STAGING.nullable_columns))
     last = day(MEDIAN_NEEDS_DAYS)
     before = {day(n): known for n in range(MEDIAN_NEEDS_DAYS + 1)}
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": now})
@@ -157,7 +157,7 @@ def test_values_that_moved_under_an_equal_sum_are_named(
 
 
 def test_values_that_moved_are_found_against_the_day_itself_where_the_history_is_short() -> None:
-    known = DayEntry(1000, "F", "digest", counts=kept_counts(USUAL, STAGING.nullable_columns))
+    known = DayEntry(1000, "F", "digest", counts=receipt_counts(USUAL, STAGING.nullable_columns))
     read = DayProfile(1000, "F", sums={"value": 5000}, histograms={"value": {0: 500, 4: 500}})
     evidence = TableEvidence(STAGING, {day(0): known}, {day(0): known}, {day(0): read})
     (found,) = judged(evidence, Tolerances(drift=0.25))

@@ -10,13 +10,13 @@ import dagster as dg
 import pytest
 
 from backfill_assets.dagster.adapter.context import LakeContext
-from backfill_assets.dagster.adapter.reconcile import follow_receipts
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.plans import RELEASE, ROLLBACK
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.write.model import Table
 from backfill_assets.plans.in_dagster import PUT_BACK, RELEASE_OP, rollback_jobs
-from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets_tests.builders import CONTRACTS, day
 from backfill_assets_tests.dagster.adapter.ticking import seen
 from backfill_assets_tests.planned import DAYS, Planned
@@ -90,7 +90,9 @@ def test_a_chunk_put_back_in_the_browser_is_held_until_released(
         == {str(day(n)): "held" for n in (3, 4)}
     )
     assert made.view("staging").latest[day(3)].run_id == result.run_id
-    assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == [], "its run told all"
+    assert record_missed_commits(instance, *seen(made.lake, made.pipeline)) == [], (
+        "its run told all"
+    )
     assert run(
         made, instance, RELEASE, table="staging", days=f"{day(3)}..{day(4)}", act=True
     ).success
@@ -101,25 +103,25 @@ def test_what_the_command_line_put_back_is_told_to_dagster_once(
     made: Planned, instance: dg.DagsterInstance
 ) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
-    release(
+    release_days(
         made.lake,
         made.pipeline,
         RollbackRequest(table="staging", days=DayRange(day(4), day(5))),
         SAID,
     )
-    assert len(follow_receipts(instance, *seen(made.lake, made.pipeline))) == 3
+    assert len(record_missed_commits(instance, *seen(made.lake, made.pipeline))) == 3
     assert states(instance, "staging") == {str(day(3)): "held", str(day(4)): "fresh"}
     assert states(instance, "features") == {str(day(3)): "held", str(day(4)): "held"}
-    assert follow_receipts(instance, *seen(made.lake, made.pipeline)) == []
+    assert record_missed_commits(instance, *seen(made.lake, made.pipeline)) == []
 
 
 def test_a_rollback_heard_of_after_a_newer_write_is_no_news(
     made: Planned, instance: dg.DagsterInstance
 ) -> None:
     roll_back(made.lake, made.pipeline, ASKED, SAID)
-    release(made.lake, made.pipeline, ASKED, SAID)
+    release_days(made.lake, made.pipeline, ASKED, SAID)
     made.chunk(4, (3, 4), 5)
-    lines = follow_receipts(instance, *seen(made.lake, made.pipeline))
+    lines = record_missed_commits(instance, *seen(made.lake, made.pipeline))
     assert not [line for line in lines if "put back or released" in line]
     assert set(states(instance, "staging").values()) == {"fresh"}
 

@@ -1,7 +1,7 @@
 """Layers against each other in the gate: a row that a transform lost is found though receipts agree
 with their files.
 
-Tested here: `plans.gate.layers` on files of raw and staging, without an engine. Not tested here:
+Tested here: `plans.gate.layer_findings` on files of raw and staging, without an engine. Not tested here:
 the account of landed rows (`reading/test_account.py`), the query
 (`pipeline/transforms/test_queries.py`).
 """
@@ -17,12 +17,12 @@ import pytest
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.gate import layers
+from backfill_assets.plans.gate import layer_findings
 from backfill_assets.plans.gates import GateFinding
-from backfill_assets.plans.progress import progress
+from backfill_assets.plans.progress import read_progress
 from backfill_assets.plans.run import run_plan
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.files import stage_by_hand
@@ -77,7 +77,7 @@ def lake(tmp_path: Path) -> Made:
         stage_by_hand(there, raw, cells),
         pipeline.states(read_view(there, pipeline.contracts)),
     )
-    found = audit(there, staged.paths, raw)
+    found = audit_files(there, staged.paths, raw)
     entries = {
         d: DayEntry(found[d].rows, found[d].fingerprint, states.digests.of("raw", d)) for d in DAYS
     }
@@ -122,7 +122,7 @@ def test_landed_rows_that_are_nowhere_stop_every_plan(lake: Made) -> None:
         len(versions(ledger)),
         Receipt("b", "arrivals", "manual", {}, inputs={"raw": len(versions(raw)) - 1}),
     )
-    now = progress(there, pipeline, plan)
-    found = layers(there, pipeline, plan.chunk(1), now)
+    now = read_progress(there, pipeline, plan)
+    found = layer_findings(there, pipeline, plan.chunk(1), now)
     more = "1 row(s) more landed than raw, quarantine, duplicates and too late rows account for"
     assert found == [GateFinding("raw", first, "account", more)]

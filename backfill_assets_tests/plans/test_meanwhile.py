@@ -15,14 +15,14 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import Codes, State
-from backfill_assets.plans.files import keep_plan, mark, only_runner, unmark
+from backfill_assets.plans.files import keep_plan, only_runner, remove_mark, set_mark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.plans.run import run_plan
 from backfill_assets.plans.work import ChunkWork
-from backfill_assets.reading.claims import held_back
+from backfill_assets.reading.claims import holding_plans
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.planned import BUILT, DAYS, Planned, lines_held_back
 
@@ -179,7 +179,7 @@ def test_what_lands_for_ever_stops_the_plan_which_says_what_it_keeps_from_others
         f"nothing else makes {plan.days} of features until it ends: `backfill-assets run {plan.id}`"
         in line
     )
-    mark(made.lake, plan.id, "paused", "lunch")
+    set_mark(made.lake, plan.id, "paused", "lunch")
     assert (
         f"is paused (lunch); nothing else makes {plan.days}" in lines_held_back(made.lake)[plan.id]
     )
@@ -187,11 +187,11 @@ def test_what_lands_for_ever_stops_the_plan_which_says_what_it_keeps_from_others
         f"plan resume {plan.id}`, then `backfill-assets run {plan.id}`"
         in lines_held_back(made.lake)[plan.id]
     )
-    unmark(made.lake, plan.id, "paused")
-    unmark(made.lake, plan.id, "stopped")
-    assert held_back(made.lake) == [], "it goes on"
+    remove_mark(made.lake, plan.id, "paused")
+    remove_mark(made.lake, plan.id, "stopped")
+    assert holding_plans(made.lake) == [], "it goes on"
     assert "no process runs it" in lines_held_back(made.lake, also_idle=True)[plan.id]
     with only_runner(made.lake, plan):
-        assert held_back(made.lake, also_idle=True) == []
-    mark(made.lake, plan.id, "ended", "cancelled")
-    assert held_back(made.lake, also_idle=True) == []
+        assert holding_plans(made.lake, also_idle=True) == []
+    set_mark(made.lake, plan.id, "ended", "cancelled")
+    assert holding_plans(made.lake, also_idle=True) == []

@@ -22,7 +22,7 @@ from backfill_assets.plans.model import (
     parse_plan,
     plan_json,
 )
-from backfill_assets.plans.plan import cut
+from backfill_assets.plans.plan import cut_chunks
 from backfill_assets.plans.policy import Policy, Tolerances
 from backfill_assets_tests.strategies import day_ranges, texts
 
@@ -62,7 +62,7 @@ pins = st.builds(
 def plans(draw: st.DrawFn) -> Plan:
     """Any plan."""
     days = draw(day_ranges)
-    chunks = cut(days, Policy(chunk="30d", canary=draw(st.integers(0, 3))))
+    chunks = cut_chunks(days, Policy(chunk="30d", canary=draw(st.integers(0, 3))))
     return Plan(
         draw(texts),
         draw(st.datetimes(timezones=st.just(UTC))),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.kernel.core.days import inclusive_range, parse_day
 from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
@@ -35,7 +35,7 @@ def test_rows_that_another_time_zone_moves_are_told_per_day_beyond_the_range_too
     states = pipeline.states(read_view(now, pipeline.contracts))
     before = versions_of(now)
     one = parse_day(FIRST)
-    found = moved_rows(LakeSession(now), states, from_inclusive(one, one))
+    found = moved_rows(LakeSession(now), states, inclusive_range(one, one))
     day = [parse_day(f"2024-03-0{n}") for n in range(1, 4)]
     assert found == (
         DayMove("raw", day[0], 0, 0, 1),

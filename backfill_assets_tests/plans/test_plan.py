@@ -25,10 +25,10 @@ from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price, parse_
 from backfill_assets.plans.plan import (
     TEMPLATES,
     PlanRequest,
-    cut,
+    cut_chunks,
     impacts,
-    look_of,
     make_plan,
+    plan_look,
     price_of,
 )
 from backfill_assets.plans.plan_page import look_lines, look_rows
@@ -202,7 +202,7 @@ spans = st.builds(
 def test_chunks_hold_every_day_once_the_canary_first_and_the_boundary_chunk_last(
     days: DayRange, unit: str, canary: int, order: Order
 ) -> None:
-    chunks = cut(days, Policy(chunk=unit, canary=canary, order=order))
+    chunks = cut_chunks(days, Policy(chunk=unit, canary=canary, order=order))
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     assert sorted(d for c in worked for d in c.days) == list(days)
     assert [c.number for c in chunks] == list(range(1, len(chunks) + 1))
@@ -222,7 +222,9 @@ def test_a_canary_within_leaves_whole_ones(
 ) -> None:
     first = days.start + ONE_DAY * (begin % len(days))
     canary = DayRange(first, min(days.end, first + ONE_DAY * length))
-    chunks = cut(days, Policy(chunk=unit, canary=len(canary), order=order, canary_days=canary))
+    chunks = cut_chunks(
+        days, Policy(chunk=unit, canary=len(canary), order=order, canary_days=canary)
+    )
     worked = [c for c in chunks if c.kind is not ChunkKind.BOUNDARY]
     assert (chunks[0].kind, chunks[0].days) == (ChunkKind.CANARY, canary)
     assert sorted(d for c in worked for d in c.days) == list(days)
@@ -247,16 +249,16 @@ def test_the_look_knows_the_day_on_which_most_rows_of_the_planned_tables_move() 
 
 def test_weeks_begin_on_monday_and_months_on_the_first() -> None:
     days = DayRange(date(2024, 2, 28), date(2024, 3, 12))
-    weeks = [str(c.days) for c in cut(days, Policy(chunk="week", canary=0))]
+    weeks = [str(c.days) for c in cut_chunks(days, Policy(chunk="week", canary=0))]
     assert weeks[:3] == ["2024-02-28..2024-03-03", "2024-03-04..2024-03-10", "2024-03-11"]
-    months = [str(c.days) for c in cut(days, Policy(chunk="month", canary=0))]
+    months = [str(c.days) for c in cut_chunks(days, Policy(chunk="month", canary=0))]
     assert months[:2] == ["2024-02-28..2024-02-29", "2024-03-01..2024-03-11"]
 
 
 @pytest.mark.parametrize("unit", ["", "0", "-1d", "seven", "1.5d", "٣"])
 def test_a_unit_that_is_no_size_is_refused(unit: str) -> None:
     with pytest.raises(BackfillError, match="is no size"):
-        cut(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(chunk=unit))
+        cut_chunks(DayRange(date(2024, 3, 1), date(2024, 3, 8)), Policy(chunk=unit))
 
 
 def test_a_label_that_became_mature_since_is_told_as_matured(tmp_path: Path) -> None:
@@ -284,7 +286,7 @@ def test_days_that_gain_rows_beyond_the_range_and_what_follows_are_kept_and_told
     lake, pipeline = synthetic_lake(tmp_path, 12)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     moves = [DayMove("raw", START, 0, 0, 3), DayMove("staging", START + 5 * ONE_DAY, 2, 0, 0)]
-    look = look_of(states, moves)
+    look = plan_look(states, moves)
     assert look.follows["features"] == (DayRange(START + 5 * ONE_DAY, START + 8 * ONE_DAY),)
     days = DayRange(START, START + 3 * ONE_DAY)
     plan = replace(planned(lake, pipeline, days), look=look)

@@ -16,11 +16,18 @@ import pytest
 from backfill_assets.dagster.adapter.assemble import assemble
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.ticks import Tick
-from backfill_assets.kernel.core.days import from_inclusive, parse_day
+from backfill_assets.kernel.core.days import inclusive_range, parse_day
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import PLAN_TAG
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import FINISHED, keep_plan, mark, only_runner, resume, unmark
+from backfill_assets.plans.files import (
+    FINISHED,
+    keep_plan,
+    only_runner,
+    remove_mark,
+    resume_plan,
+    set_mark,
+)
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.plan_job import (
@@ -30,7 +37,7 @@ from backfill_assets.plans.plan_job import (
     plans_tick,
 )
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.run import activate, run_plan
+from backfill_assets.plans.run import activate_plan, run_plan
 from backfill_assets.plans.work import ChunkWork
 from backfill_assets_tests.dagster.adapter.ticking import DAYS, Made, ran
 from backfill_assets_tests.planned import lines_held_back
@@ -77,10 +84,10 @@ def test_what_cannot_be_planned_is_refused_in_one_line(
 def test_a_range_of_right_days_and_a_finished_plan_end_well_without_a_run(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 5)
     assert (run(lake.root), (lake.root / ".plans").exists()) == ("", False)
-    days = from_inclusive(parse_day(ASKED["start_date"]), parse_day(ASKED["end_date"]))
+    days = inclusive_range(parse_day(ASKED["start_date"]), parse_day(ASKED["end_date"]))
     plan = make_plan(lake, pipeline, PlanRequest(days, ("staging",), Policy(force=True)))
     keep_plan(lake, plan)
-    mark(lake, plan.id, "ended", FINISHED)
+    set_mark(lake, plan.id, "ended", FINISHED)
     before = [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))]
     assert run(lake.root, plan=plan.id) == ""
     assert [name for name in versions_of(lake) if name.startswith(("tables", ".plans"))] == before
@@ -126,7 +133,9 @@ def test_a_plan_asked_for_or_left_by_its_runner_is_taken_up(
 ) -> None:
     plan = planned(*lake)
     assert ticked(lake, instance).requests == []  # nobody asked for it
-    activate(*lake, plan)  # as a runner does first: killed then, it leaves this and nothing else
+    activate_plan(
+        *lake, plan
+    )  # as a runner does first: killed then, it leaves this and nothing else
     (request,) = ticked(lake, instance).requests
     assert request.job_name == "backfill_range"
     assert request.run_config["ops"]["run_chunks"]["config"]["plan"] == plan.id
@@ -137,16 +146,16 @@ def test_a_plan_that_is_run_queued_paused_stopped_or_ended_is_not(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     plan = planned(*lake)
-    activate(*lake, plan)
+    activate_plan(*lake, plan)
     (request,) = ticked(lake, instance).requests
     with only_runner(lake[0], plan):
         assert _spelled(lake, instance) == f"plan {plan.id} is being run"
-    mark(lake[0], plan.id, "paused", "lunch")
+    set_mark(lake[0], plan.id, "paused", "lunch")
     assert "is paused (lunch)" in _spelled(lake, instance) == lines_held_back(lake[0])[plan.id]
-    unmark(lake[0], plan.id, "paused")
+    remove_mark(lake[0], plan.id, "paused")
     ran(instance, request, dg.DagsterRunStatus.STARTED)
     assert _spelled(lake, instance) == f"plan {plan.id}: its run is queued or starting"
-    mark(lake[0], plan.id, "ended", "cancelled")
+    set_mark(lake[0], plan.id, "ended", "cancelled")
     assert _spelled(lake, instance) == "no plan is under way"
 
 
@@ -174,9 +183,9 @@ def test_a_plan_that_a_run_stopped_or_that_waits_is_an_alarm_until_a_person_look
     )
     assert ("the server is gone" in tick.alarms[f"plan {plan.id} {word}"]) == (word == "stopped")
     if word == "waiting":
-        resume(lake[0], plan, "looked")
+        resume_plan(lake[0], plan, "looked")
     else:
-        activate(*lake, plan)  # what `run PLAN --daemon` does
+        activate_plan(*lake, plan)  # what `run PLAN --daemon` does
     assert len(ticked(lake, instance).requests) == 1
 
 
@@ -184,7 +193,7 @@ def test_a_plan_whose_process_dies_before_it_writes_is_given_up(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     plan: Plan = planned(*lake)
-    activate(*lake, plan)
+    activate_plan(*lake, plan)
     for _ in range(3):
         (request,) = ticked(lake, instance).requests
         ran(instance, request, dg.DagsterRunStatus.FAILURE)
@@ -198,11 +207,11 @@ def test_a_plan_that_wrote_since_its_process_died_is_begun_as_often_again(
 ) -> None:
     lake = bare_staging(tmp_path)
     plan = planned(*lake)
-    activate(*lake, plan)
+    activate_plan(*lake, plan)
     for _ in range(3):
         (request,) = ticked(lake, instance).requests
         ran(instance, request, dg.DagsterRunStatus.FAILURE)
     with pytest.raises(BackfillError, match="the server is gone"):
         run_plan(lambda: lake, plan, HandWorker(*lake, fails_at=2))
-    activate(*lake, plan)
+    activate_plan(*lake, plan)
     assert len(ticked(lake, instance).requests) == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.plans.plan_page import runbook, show_progress, so_far, total
-from backfill_assets.plans.progress import ChunkProgress, ChunkState, Took, progress
+from backfill_assets.plans.plan_page import runbook_text, show_progress, spent_so_far, total_price
+from backfill_assets.plans.progress import ChunkProgress, ChunkState, Took, read_progress
 from backfill_assets.plans.run import run_plan
 from backfill_assets_tests.planning import HandWorker, bare_staging, planned
 from backfill_assets_tests.synthetic import synthetic_lake
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("storages")
 def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 10)
     plan = planned(lake, pipeline)
-    text = runbook(progress(lake, pipeline, plan))
+    text = runbook_text(read_progress(lake, pipeline, plan))
     steps = [
         line
         for line in text.split("## Steps")[1].split("## ")[0].splitlines()
@@ -26,7 +26,7 @@ def test_a_runbooks_tables_have_equal_columns_and_the_total_adds_up(tmp_path: Pa
     ]
     assert len({line.count("|") for line in steps}) == 1
     assert len(steps) == len(plan.chunks) + 2
-    assert total(plan).rows == sum(p.rows for p in plan.prices.values())
+    assert total_price(plan).rows == sum(p.rows for p in plan.prices.values())
 
 
 def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
@@ -50,10 +50,10 @@ def test_who_has_run_a_plan_reads_what_it_came_to_and_not_the_whole_plan_again(
 def test_what_is_left_costs_its_price_at_the_pace_so_far(tmp_path: Path) -> None:
     lake, pipeline = bare_staging(tmp_path)
     plan = planned(lake, pipeline)
-    new = progress(lake, pipeline, plan)
-    assert so_far(new) == ""
-    assert new.seconds_left(plan.chunks[0]) == pytest.approx(total(plan).seconds)
-    left = total(plan).seconds - plan.prices[1].seconds
+    new = read_progress(lake, pipeline, plan)
+    assert spent_so_far(new) == ""
+    assert new.seconds_left(plan.chunks[0]) == pytest.approx(total_price(plan).seconds)
+    left = total_price(plan).seconds - plan.prices[1].seconds
 
     def after(seconds: float, number: int) -> ChunkProgress:
         return replace(

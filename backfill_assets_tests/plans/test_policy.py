@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.kernel.core.days import from_inclusive
+from backfill_assets.kernel.core.days import inclusive_range
 from backfill_assets.plans.policy import Policy
 
 
@@ -21,6 +21,6 @@ def test_numbers_below_their_bound_make_no_policy(wrong: dict[str, Any]) -> None
 
 
 def test_canary_days_are_read_as_the_file_has_them() -> None:
-    policy = Policy(canary=2, canary_days=from_inclusive(date(2024, 3, 1), date(2024, 3, 2)))
+    policy = Policy(canary=2, canary_days=inclusive_range(date(2024, 3, 1), date(2024, 3, 2)))
     assert policy.model_dump(mode="json")["canary_days"] == ["2024-03-01", "2024-03-02"]
     assert Policy.model_validate_json(policy.model_dump_json()) == policy

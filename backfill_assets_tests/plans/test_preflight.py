@@ -26,7 +26,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import keep_plan, mark, resume, resumed
+from backfill_assets.plans.files import keep_plan, past_resumptions, resume_plan, set_mark
 from backfill_assets.plans.model import Pins, Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
@@ -232,14 +232,14 @@ def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
         with pytest.raises(
             BackfillError, match=r"It still waits\. Say `backfill-assets plan resume"
         ):
-            resume(lake[0], plan, "")
+            resume_plan(lake[0], plan, "")
         assert (
             f"plan resume {plan.id} --reason WHY`, then `backfill-assets run"
             in lines_held_back(lake[0])[plan.id]
         )
-        resume(lake[0], plan, "looked")
+        resume_plan(lake[0], plan, "looked")
     assert (done[0], passed) == ("finished", stops)
-    assert [(r.by, r.reason, f"gate {r.chunk}") for r in resumed(lake[0], plan)] == [
+    assert [(r.by, r.reason, f"gate {r.chunk}") for r in past_resumptions(lake[0], plan)] == [
         (whoami(), "looked", gate) for gate in stops
     ]
     other = planned(*lake, stop_after=str(DAYS.start + timedelta(1)), max_parallel=2)
@@ -250,13 +250,13 @@ def test_it_waits_at_its_point_until_somebody_resumes_it_with_a_reason(
 
 def test_a_pause_is_resumed_without_a_reason_and_no_point_is_passed_by_it(lake: Made) -> None:
     plan = planned(*lake, stop_after="canary")
-    mark(lake[0], plan.id, "paused", "lunch")
-    resume(lake[0], plan, "")
-    assert [r.chunk for r in resumed(lake[0], plan)] == [None]
+    set_mark(lake[0], plan.id, "paused", "lunch")
+    resume_plan(lake[0], plan, "")
+    assert [r.chunk for r in past_resumptions(lake[0], plan)] == [None]
     assert run(lake, plan)[0] == "waiting"
-    resume(lake[0], plan, "ok")
-    resume(lake[0], plan, "again")
-    assert len(resumed(lake[0], plan)) == 2, "nothing was held then"
+    resume_plan(lake[0], plan, "ok")
+    resume_plan(lake[0], plan, "again")
+    assert len(past_resumptions(lake[0], plan)) == 2, "nothing was held then"
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import mark
+from backfill_assets.plans.files import set_mark
 from backfill_assets.plans.model import Pins, Plan
-from backfill_assets.plans.plan import cut
+from backfill_assets.plans.plan import cut_chunks
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import (
     ChunkWrites,
@@ -26,7 +26,7 @@ from backfill_assets.plans.progress import (
     Progress,
     Took,
     plan_writes,
-    progress,
+    read_progress,
     writes_of_plan,
 )
 from backfill_assets_tests.builders import day, loaded
@@ -38,13 +38,13 @@ from backfill_assets_tests.synthetic import synthetic_lake
 def test_a_plan_that_is_forced_waits_and_one_of_right_days_is_done(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 10)
     forced, right = planned(lake, pipeline), planned(lake, pipeline, force=False)
-    now = progress(lake, pipeline, forced)
+    now = read_progress(lake, pipeline, forced)
     assert now.state == "new"
     assert {c.state.value for c in now.chunks} == {"pending"}
     assert [c.todo for c in now.chunks][:2] == [{"staging": 1}, {"staging": 3}]
-    assert progress(lake, pipeline, right).is_done
-    mark(lake, right.id, "ended", "cancelled: changed our minds")
-    assert progress(lake, pipeline, right).state == "cancelled"
+    assert read_progress(lake, pipeline, right).is_done
+    set_mark(lake, right.id, "ended", "cancelled: changed our minds")
+    assert read_progress(lake, pipeline, right).state == "cancelled"
 
 
 def test_a_plan_of_a_table_that_is_gone_says_so_and_how_it_ends(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_plan_of_a_table_that_is_gone_says_so_and_how_it_ends(tmp_path: Path) 
     with pytest.raises(
         BackfillError, match=rf"no table .*staging.* any more.*plan cancel {plan.id}"
     ):
-        progress(lake, without, plan)
+        read_progress(lake, without, plan)
 
 
 START = date(2024, 3, 1)
@@ -72,7 +72,7 @@ def plan(most: int = 1) -> Plan:
         "me@here",
         DAYS,
         ("staging",),
-        cut(DAYS, Policy(chunk="1d")),
+        cut_chunks(DAYS, Policy(chunk="1d")),
         policy,
         Pins({}, {}, {}, {}),
     )
@@ -166,7 +166,7 @@ def test_a_raw_day_that_its_ledger_does_not_name_yet_is_still_to_be_made(force: 
     day."""
     story = loaded(3).land(day(3), "new").load(day(3), finish=False)
     days = DayRange(day(3), day(4))
-    asked = replace(plan(), days=days, tables=("raw",), chunks=cut(days, Policy(chunk="1d")))
+    asked = replace(plan(), days=days, tables=("raw",), chunks=cut_chunks(days, Policy(chunk="1d")))
     asked = replace(asked, policy=asked.policy.model_copy(update={"force": force}))
     receipt = story.states().latest("raw", day(3))
     assert receipt

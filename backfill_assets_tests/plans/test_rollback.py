@@ -8,13 +8,18 @@ import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.plans.files import keep_plan, only_runner
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.rollback import RollbackRequest, preview, release, roll_back
+from backfill_assets.plans.rollback import (
+    RollbackRequest,
+    preview_rollback,
+    release_days,
+    roll_back,
+)
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.logs import read_commit
@@ -61,18 +66,18 @@ def test_days_downstream_that_were_made_from_the_chunk_are_listed_and_then_stale
     made: Planned,
 ) -> None:
     made.write("features", {5: 3, 6: 3})  # their windows reach into the chunk
-    report = preview(made.lake, made.pipeline, SECOND)
+    report = preview_rollback(made.lake, made.pipeline, SECOND)
     assert report.stale == {"features": {day(5), day(6)}}
     roll_back(made.lake, made.pipeline, SECOND, SAID)
     assert made.of("features", State.STALE)[-2:] == [day(5), day(6)]
-    assert not {day(3), day(4)} & needs(made.states(), {}).needed["features"], (
+    assert not {day(3), day(4)} & rebuild_needs(made.states(), {}).needed["features"], (
         "held days are left alone"
     )
 
 
 def test_a_chunk_released_and_redone_goes_back_to_before_it_was_redone(made: Planned) -> None:
     roll_back(made.lake, made.pipeline, SECOND, SAID)
-    assert release(made.lake, made.pipeline, SECOND, SAID) == dict.fromkeys(
+    assert release_days(made.lake, made.pipeline, SECOND, SAID) == dict.fromkeys(
         ("staging", "features"), (day(3), day(4))
     )
     assert made.of("staging", State.HELD) == []
@@ -106,7 +111,7 @@ def test_columns_of_today_that_the_files_put_back_lack_are_named(made: Planned) 
         replace(t, contract=renamed) if t.name == "staging" else t for t in made.pipeline.tables
     )
     asked = RollbackRequest(table="staging", days=span(1, 1), to_version=1)
-    [line, *_] = preview(
+    [line, *_] = preview_rollback(
         made.lake,
         replace(made.pipeline, tables=tables),
         asked.model_copy(update={"over_newer": True}),
@@ -118,7 +123,7 @@ def test_days_that_somebody_else_wrote_since_are_refused_unless_told(made: Plann
     made.write("staging", {4: 9}, "run-late")
     before = made.view("features").version
     with pytest.raises(BackfillError, match="written since by another run"):
-        preview(
+        preview_rollback(
             made.lake,
             made.pipeline,
             RollbackRequest(table="staging", days=span(3, 4), to_version=2),
@@ -142,7 +147,7 @@ def test_rows_that_a_foreign_program_wrote_since_are_refused_unless_told(made: P
         [{"entity": "X", "value": 8, "event_date": day(4)}],
     )
     with pytest.raises(BackfillError, match="a program that leaves no receipt"):
-        preview(made.lake, made.pipeline, SECOND)
+        preview_rollback(made.lake, made.pipeline, SECOND)
     roll_back(
         made.lake, made.pipeline, RollbackRequest(plan="p1", chunk="2", over_newer=True), SAID
     )
@@ -154,7 +159,7 @@ def test_what_landed_is_never_put_back(made: Planned) -> None:
     assert roll_back(made.lake, made.pipeline, SECOND, SAID).untouched == ("raw",)
     assert made.values("raw")[3] == 4
     with pytest.raises(BackfillError, match="what landed is never put back"):
-        preview(
+        preview_rollback(
             made.lake, made.pipeline, RollbackRequest(table="raw", days=span(3, 3), to_version=1)
         )
 
@@ -199,7 +204,7 @@ def test_what_the_boundary_chunk_wrote_again_of_a_chunks_days_goes_back_with_the
     assert found.values("staging") == [1, 1, 1, 4, 3, 1, 1, 1]
     found.write("staging", {3: 9})
     with pytest.raises(BackfillError, match="written since by another run"):
-        preview(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"))
+        preview_rollback(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"))
 
 
 def test_a_plan_that_runs_is_not_put_back_and_a_chunk_put_back_is_released_alone(
@@ -220,7 +225,9 @@ def test_a_plan_that_runs_is_not_put_back_and_a_chunk_put_back_is_released_alone
     ):
         roll_back(found.lake, found.pipeline, whole, SAID)
     roll_back(found.lake, found.pipeline, whole, SAID)
-    released = release(found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"), SAID)
+    released = release_days(
+        found.lake, found.pipeline, RollbackRequest(plan=plan.id, chunk="2"), SAID
+    )
     assert released == dict.fromkeys(BUILT, (day(3), day(4))), "as a run that meets held days says"
 
 
@@ -232,6 +239,6 @@ def test_plans_tables_and_holds_that_are_none_are_told_apart(made: Planned) -> N
         (RollbackRequest(table="staging", days=span(1, 1), to_version=99), "no version 99"),
     ):
         with pytest.raises(BackfillError, match=told):
-            preview(made.lake, made.pipeline, asked)
+            preview_rollback(made.lake, made.pipeline, asked)
     with pytest.raises(BackfillError, match="none of its days is held"):
-        release(made.lake, made.pipeline, SECOND, SAID)
+        release_days(made.lake, made.pipeline, SECOND, SAID)

@@ -17,15 +17,15 @@ from backfill_assets.kernel.core.errors import BackfillError, GateRefused
 from backfill_assets.kernel.core.plans import PLAN_TAG
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.write_mode import MERGE_KEEPING, WriteMode
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import mark, marked
+from backfill_assets.plans.files import mark_text, set_mark
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import Progress
-from backfill_assets.plans.run import activate, run_plan
+from backfill_assets.plans.run import activate_plan, run_plan
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.planning import (
     DAYS,
@@ -80,7 +80,9 @@ def test_a_plan_runs_canary_and_chunks_in_order_and_ends(tmp_path: Path) -> None
     assert took is not None
     assert (took.seconds > 0, took.cpu, took.rows) == (True, 6.0, sum(c.rows for c in chunks))
     assert took.bytes == sum(c.bytes or 0 for c in chunks) > 0
-    assert took.bytes == sum(f.size for f in files_of(lake, pipeline.table("staging").contract))
+    assert took.bytes == sum(
+        f.size for f in files_of_version(lake, pipeline.table("staging").contract)
+    )
 
 
 def _opened(lake: Lake, pipeline: Pipeline) -> Made:
@@ -101,7 +103,7 @@ def test_a_finished_plan_that_is_run_again_is_finished_and_nothing_is_written(
     for today in (pipeline, moved):  # what moved since is of no concern to it
         worker = HandWorker(lake, today)
         now = run_plan(partial(_opened, lake, today), plan, worker)
-        assert (now.state, worker.told, activate(lake, today, plan)) == ("finished", [], False)
+        assert (now.state, worker.told, activate_plan(lake, today, plan)) == ("finished", [], False)
         assert worker.lines == [f"plan {plan.id} is finished: nothing was left to run"]
     assert versions_of(lake) == before
 
@@ -176,7 +178,7 @@ def test_days_of_another_active_plan_are_refused(tmp_path: Path) -> None:
     ):
         run(lake, pipeline, other)
     assert versions_of(lake) == before
-    mark(lake, one.id, "ended", "cancelled")
+    set_mark(lake, one.id, "ended", "cancelled")
     assert run(lake, pipeline, other)[0].state == "finished"
 
 
@@ -228,7 +230,7 @@ def test_a_gates_finding_is_told_where_the_chunk_cannot_be_put_back(tmp_path: Pa
         refused.value.facts["rollback"]
         == f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes"
     )
-    assert told in (marked(lake, plan.id, "stopped") or "")
+    assert told in (mark_text(lake, plan.id, "stopped") or "")
 
 
 def _first_files(lake: Lake) -> list[Path]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.plans.files import find_plan, resume
-from backfill_assets.plans.progress import progress
+from backfill_assets.plans.files import find_plan, resume_plan
+from backfill_assets.plans.progress import read_progress
 from backfill_assets.plans.run_command import chunk_maker
 from backfill_assets.plans.work import ChunkWork
 from backfill_assets_tests.cli.typed import run
@@ -38,7 +38,7 @@ def test_a_plan_that_stops_after_its_canary_ends_with_3_until_it_is_resumed(lake
     done = run(*words, plan.id, "--json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (3, "waiting"), done.output
     assert run(*words, plan.id).exit_code == 1
-    resume(lake[0], plan, "looked")
+    resume_plan(lake[0], plan, "looked")
     assert run(*words, plan.id).exit_code == 0
 
 
@@ -73,7 +73,7 @@ def test_a_plan_asked_of_the_daemon_is_active_and_nothing_is_made_here(lake: Mad
         assert (refused.exit_code, why in " ".join(refused.output.split())) == (2, True), (
             refused.output
         )
-    assert progress(*lake, plan).accepted == ()
+    assert read_progress(*lake, plan).accepted == ()
 
 
 @pytest.mark.usefixtures("processes")

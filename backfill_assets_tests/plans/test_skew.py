@@ -17,7 +17,7 @@ from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.plans.model import parse_plan, plan_json
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.plans.skew import KeyShare, tasks
+from backfill_assets.plans.skew import KeyShare, shuffle_tasks
 from backfill_assets_tests.planning import DAYS, bare_staging, good_rows, write_by_hand
 from backfill_assets_tests.synthetic import synthetic_lake
 
@@ -77,9 +77,14 @@ def test_days_of_before_are_unknown_and_no_plan_without_a_known_day_says_anythin
 
 
 def test_tasks_are_those_that_the_engine_spreads_keys_over() -> None:
-    assert (tasks(EngineSettings("local[3]")), tasks(EngineSettings("sail", cores=4))) == (3, 4)
-    assert tasks(EngineSettings("spark://host:7077")) == 200
     assert (
-        tasks(EngineSettings("spark://host:7077", confs={"spark.sql.shuffle.partitions": "64"}))
+        shuffle_tasks(EngineSettings("local[3]")),
+        shuffle_tasks(EngineSettings("sail", cores=4)),
+    ) == (3, 4)
+    assert shuffle_tasks(EngineSettings("spark://host:7077")) == 200
+    assert (
+        shuffle_tasks(
+            EngineSettings("spark://host:7077", confs={"spark.sql.shuffle.partitions": "64"})
+        )
         == 64
     )

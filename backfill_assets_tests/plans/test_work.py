@@ -1,7 +1,7 @@
 """Processes of chunks: begun at once, waited for, and none left when the one that began them is
 interrupted.
 
-Tested here: `plans.work.causes_of` with programs of a line. Not tested here: chunks
+Tested here: `plans.work.failure_causes` with programs of a line. Not tested here: chunks
 (`plans/test_plan_job.py`, `plans/test_run_command.py`).
 """
 
@@ -13,7 +13,7 @@ from subprocess import PIPE, Popen
 import psutil
 import pytest
 
-from backfill_assets.plans.work import causes_of
+from backfill_assets.plans.work import failure_causes
 from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 
 FAILS = "print('noise'); print('no disk'); raise SystemExit(1)"
@@ -39,7 +39,7 @@ def test_each_prints_its_cause_and_one_that_dies_is_named_by_its_exit_code() -> 
     well, fails, dies = (
         (sys.executable, "-c", text) for text in ("print('noise')", FAILS, "raise SystemExit(3)")
     )
-    assert causes_of([well, fails, dies]) == [
+    assert failure_causes([well, fails, dies]) == [
         "",
         "no disk",
         "its process ended with exit code 3; see its lines above",
@@ -53,7 +53,7 @@ def test_they_get_the_environment_that_is_asked_for_beside_this_processs() -> No
         "-c",
         "import os; print(os.environ['NAMED'], 'PATH' in os.environ); raise SystemExit(1)",
     )
-    assert causes_of([tells], {"NAMED": "eu/shop"}) == ["eu/shop True"]
+    assert failure_causes([tells], {"NAMED": "eu/shop"}) == ["eu/shop True"]
 
 
 @pytest.mark.usefixtures("processes")

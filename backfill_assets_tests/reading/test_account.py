@@ -13,7 +13,7 @@ from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.reading.account import Account, account
+from backfill_assets.reading.account import Account, account_of_source
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.synthetic import START, build, landed, synthetic_lake
@@ -23,7 +23,9 @@ DAYS = 3
 
 
 def accounted(lake: Lake, pipeline: Pipeline) -> Account:
-    return account(lake, read_view(lake, pipeline.contracts).source("raw"), read_files(lake.store))
+    return account_of_source(
+        lake, read_view(lake, pipeline.contracts).source("raw"), read_files(lake.store)
+    )
 
 
 def counted(lake: Lake, pipeline: Pipeline, day: date, rows: int, **counts: int) -> None:

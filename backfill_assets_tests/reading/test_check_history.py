@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.profiles import kept_counts
+from backfill_assets.kernel.core.profiles import receipt_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.reading.check_history import (
     CheckHistory,
-    _by_column,
+    _histograms_by_column,
     check_history,
     measure_drift,
 )
@@ -83,9 +83,9 @@ def publish(
         for i in range(ROWS)
     ]
     staged = stage_by_hand(lake, TABLE, rows)
-    found = audit(lake, staged.paths, TABLE)
+    found = audit_files(lake, staged.paths, TABLE)
     entries = {
-        d: DayEntry(p.rows, p.fingerprint, digest, counts=kept_counts(p, TABLE.nullable_columns))
+        d: DayEntry(p.rows, p.fingerprint, digest, counts=receipt_counts(p, TABLE.nullable_columns))
         for d, p in found.items()
         if d is not None
     }
@@ -130,4 +130,4 @@ def test_a_text_that_moved_is_named_and_days_of_which_nothing_is_known_are_not_c
     by_earlier_receipts = {
         d: DayEntry(9, "F", "", counts={"bits 1 n": 9, "null t": 3}) for d in map(day, range(9))
     }
-    assert "t" not in _by_column(by_earlier_receipts)
+    assert "t" not in _histograms_by_column(by_earlier_receipts)

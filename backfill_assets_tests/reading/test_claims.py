@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.plans.files import mark
-from backfill_assets.reading.claims import active_plans, days_of_active_plans, left_to_plans
+from backfill_assets.plans.files import set_mark
+from backfill_assets.reading.claims import active_plans, days_of_active_plans, planned_day_lines
 from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.plans.test_meanwhile import planned
 
@@ -25,8 +25,8 @@ def test_days_of_a_started_plan_are_named_by_table(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     plan = planned(made, ["features"])
     assert days_of_active_plans(made.lake) == {}, "it was not started"
-    mark(made.lake, plan.id, "started")
+    set_mark(made.lake, plan.id, "started")
     claimed = days_of_active_plans(made.lake)
     assert claimed == {table: {*plan.days} for table in plan.tables}
-    (line,) = left_to_plans(claimed, ["features", "a_table_of_nobody"])
+    (line,) = planned_day_lines(claimed, ["features", "a_table_of_nobody"])
     assert line.startswith("features: ")

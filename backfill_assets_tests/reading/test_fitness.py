@@ -15,7 +15,7 @@ from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.reading.fitness import (
     UnfitDays,
     differing_days,
-    settle,
+    settle_unfit_days,
     unfit_days_now,
     unfit_days_then,
     unfit_text,
@@ -72,9 +72,9 @@ def test_no_command_is_named_for_days_before_a_first_day_that_was_moved_later() 
         UnfitDays,
         match=rf"Nothing makes days before {day(2)}, its first: move that back and run `.*`",
     ):
-        settle(made_later, {day(0): "made without value"}, "refuse")
+        settle_unfit_days(made_later, {day(0): "made without value"}, "refuse")
     with pytest.raises(UnfitDays, match=r"Run `backfill-assets backfill --from .*`, see"):
-        settle(made_later, {day(2): "made without value"}, "refuse")
+        settle_unfit_days(made_later, {day(2): "made without value"}, "refuse")
 
 
 def test_only_days_whose_rows_are_not_those_of_their_receipts_differ(tmp_path: Path) -> None:

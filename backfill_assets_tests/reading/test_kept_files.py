@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import SNAPSHOT_FILE, UNFINISHED
-from backfill_assets.reading.kept_files import pins, snapshots_with
+from backfill_assets.reading.kept_files import pinned_files, snapshots_pinning
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.reading.whole import snapshots_of
 from backfill_assets.upkeep.housekeeping import remove_unneeded
@@ -102,16 +102,16 @@ def test_pins_are_the_files_that_whole_snapshots_name_and_any_file_while_one_is_
     keep("a", raw=table("tables/raw/1", pinned=True), sums=table("sums/part"))
     keep("b", raw=table("tables/raw/1", "tables/raw/2", pinned=True))
     known = {"tables/raw/1": {"a", "b"}, "tables/raw/2": {"b"}}
-    assert pins(lake) == known
-    assert (snapshots_with(lake, ["tables/raw/2", "else"]), snapshots_with(lake, [])) == (
+    assert pinned_files(lake) == known
+    assert (snapshots_pinning(lake, ["tables/raw/2", "else"]), snapshots_pinning(lake, [])) == (
         {"b"},
         set(),
     )
     with snapshots_of(lake).making("c") as finish:
-        assert pins(lake) is None
+        assert pinned_files(lake) is None
         finish(b'{"tables": {}}')
-    assert pins(lake) == known
+    assert pinned_files(lake) == known
     lake.write(f".snapshots/d/{SNAPSHOT_FILE}", json.dumps({UNFINISHED: "being deleted"}).encode())
-    assert pins(lake) == known, "what is being deleted pins nothing"
+    assert pinned_files(lake) == known, "what is being deleted pins nothing"
     lake.write(f".snapshots/d/{SNAPSHOT_FILE}", b"torn")
-    assert pins(lake) is None
+    assert pinned_files(lake) is None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backfill_assets.compare.compare import CompareRequest, compare
+from backfill_assets.compare.compare import CompareRequest, compare_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.moments import Moment
@@ -19,8 +19,10 @@ pytestmark = pytest.mark.usefixtures("storages")
 
 def test_versions_and_tables_that_are_none_are_told(lake: Lake) -> None:
     with pytest.raises(BackfillError, match="it has no version 9"):
-        compare(PIPELINE, asked(), Moment(lake, 9), Moment(lake))
+        compare_days(PIPELINE, asked(), Moment(lake, 9), Moment(lake))
     with pytest.raises(BackfillError, match="it has no commit by 1970"):
-        compare(PIPELINE, asked(), Moment(lake, at=datetime(1970, 1, 2, tzinfo=UTC)), Moment(lake))
+        compare_days(
+            PIPELINE, asked(), Moment(lake, at=datetime(1970, 1, 2, tzinfo=UTC)), Moment(lake)
+        )
     with pytest.raises(BackfillError, match="no such table"):
-        compare(PIPELINE, CompareRequest("x", SPAN), Moment(lake), Moment(lake))
+        compare_days(PIPELINE, CompareRequest("x", SPAN), Moment(lake), Moment(lake))

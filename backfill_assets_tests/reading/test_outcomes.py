@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.reading.outcomes import judged_by, tables_read
+from backfill_assets.reading.outcomes import judge_declared_controls, tables_read
 from backfill_assets.reading.settings import ControlSettings
 
 pytestmark = pytest.mark.quick
@@ -35,8 +35,8 @@ def test_a_control_reads_the_tables_of_both_sides_or_who_knows_which(
 
 
 def test_a_gate_does_not_pass_over_controls_that_no_room_judges(lake: Lake) -> None:
-    assert judged_by(None, lake) == ()
+    assert judge_declared_controls(None, lake) == ()
     control = ControlSettings(query="SELECT 1 AS value", expected="1")
     settings = lake.settings.model_copy(update={"controls": {"total": control}})
     with pytest.raises(SettingsError, match="no room of this installation judges them"):
-        judged_by(None, replace(lake, settings=settings))
+        judge_declared_controls(None, replace(lake, settings=settings))

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.reading.postgres import _passwords, connected, text_with_nul
+from backfill_assets.reading.postgres import _passwords_in, postgres_connection, text_with_nul
 from backfill_assets_tests.builders import STAGING
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_shown_of_an_address_that_a_sign_of_its_password_splits_elsew
     address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db#t"
     with (
         pytest.raises(BackfillError, match="no address of its kind") as raised,
-        connected(address, refused),
+        postgres_connection(address, refused),
     ):
         raise AssertionError("it connected")
     assert SECRET not in str(raised.value)
@@ -53,7 +53,10 @@ def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, targ
         "adbc_driver_postgresql", reason="the driver of PostgreSQL is not installed"
     )
     address = f"postgresql://u:{password.format(SECRET)}@127.0.0.1:9/db?connect_timeout=1#{target}"
-    with pytest.raises(BackfillError, match="port 9 failed") as raised, connected(address, refused):
+    with (
+        pytest.raises(BackfillError, match="port 9 failed") as raised,
+        postgres_connection(address, refused),
+    ):
         raise AssertionError("it connected")
     assert SECRET not in str(raised.value)
     assert f"postgresql://127.0.0.1/db#{target}" in str(raised.value)
@@ -61,8 +64,8 @@ def test_a_password_is_taken_with_its_signs_written_as_codes(password: str, targ
 
 def test_each_password_of_an_address_is_known_as_written_and_as_meant() -> None:
     address = "postgresql://u:a%23b@127.0.0.1/db?sslpassword=c%2Bd&connect_timeout=1"
-    assert {*_passwords(address)} == {"a%23b", "a#b", "c+d"}
-    assert not any(_passwords("postgresql://127.0.0.1/db")), "no password, nothing to hide"
+    assert {*_passwords_in(address)} == {"a%23b", "a#b", "c+d"}
+    assert not any(_passwords_in("postgresql://127.0.0.1/db")), "no password, nothing to hide"
 
 
 def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column_and_day() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.compare.differences import DayDifference
-from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, waits
+from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_days, why_not_due
 from backfill_assets.compare.recompute import Recomputation, Recomputed, RecomputeVerdict
 from backfill_assets.compare.settings import ProofSettings
 from backfill_assets.kernel.core.clock import utc_now
@@ -19,8 +19,8 @@ from backfill_assets.kernel.tables.folder import RECONCILED
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
-from backfill_assets.reading.attention import attention
-from backfill_assets.reading.proofs import EQUAL, PROOFS, Proof, proof_alarms, unproven
+from backfill_assets.reading.attention import sensor_alarms
+from backfill_assets.reading.proofs import EQUAL, PROOFS, Proof, failed_proofs, proof_alarms
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.files import bare_lake, write_json
 from backfill_assets_tests.reading.test_check_history import PIPELINE, TABLE
@@ -77,26 +77,28 @@ def test_the_date_draws_the_days_and_what_differs_needs_a_person_until_it_is_equ
     )
     assert any(text.startswith(line) for text in proof_alarms(lake, PIPELINE).values())
     keep_proof(lake, PIPELINE, outcome([first], equal=True))
-    assert str(first) not in str(unproven(lake, PIPELINE))
+    assert str(first) not in str(failed_proofs(lake, PIPELINE))
     write(lake, [(second - day(0)).days], 2.0)
-    assert not {str(first), str(second)} & {p.day for p in unproven(lake, PIPELINE).get("t", ())}
+    assert not {str(first), str(second)} & {
+        p.day for p in failed_proofs(lake, PIPELINE).get("t", ())
+    }
     assert not {f"proof t {first}", f"proof t {second}"} & {*proof_alarms(lake, PIPELINE)}
-    assert attention(lake.root) == [], "nothing is kept that the next write would have to end"
+    assert sensor_alarms(lake.root) == [], "nothing is kept that the next write would have to end"
 
 
 def test_it_waits_until_its_share_of_the_load_has_paid_for_the_last_one(lake: Lake) -> None:
-    assert waits(with_proof(lake, ProofSettings()), PIPELINE) == "[proof] days_per_day is 0"
-    assert not waits(lake, PIPELINE), "the first one is due at once"
+    assert why_not_due(with_proof(lake, ProofSettings()), PIPELINE) == "[proof] days_per_day is 0"
+    assert not why_not_due(lake, PIPELINE), "the first one is due at once"
     last = [
         asdict(Proof("t", str(day(d)), utc_now().isoformat(), EQUAL, seconds=s))
         for d, s in ((1, 1.0), (2, 3.0))
     ]
     last[0]["at"] = last[1]["at"]
     write_json(lake.root / RECONCILED / PROOFS, {"proofs": last})
-    assert "took 4.0 s and writes since then 0.0 s; the next is due after 400 s" in waits(
+    assert "took 4.0 s and writes since then 0.0 s; the next is due after 400 s" in why_not_due(
         lake, PIPELINE
     )
     write(lake, [1], 300.0)
-    assert waits(lake, PIPELINE)
+    assert why_not_due(lake, PIPELINE)
     write(lake, [2], 101.0)
-    assert not waits(lake, PIPELINE)
+    assert not why_not_due(lake, PIPELINE)

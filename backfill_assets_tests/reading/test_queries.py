@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.queries import unanswered, unanswered_reads
+from backfill_assets.reading.queries import failed_reads, failed_staged_reads
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.synthetic import synthetic_lake
@@ -41,13 +41,13 @@ def lake(tmp_path: Path) -> Lake:
 def tried(lake: Lake, query: str, *values: int, contract: Contract = STAGING) -> list[str]:
     """The read with these values staged in place of the first days."""
     staged = stage_by_hand(lake, contract, rows(*values))
-    return unanswered(
+    return failed_reads(
         lake, [contract], [query], contract, staged.paths, [day(n) for n in range(len(values))]
     )
 
 
 def test_staged_days_stand_in_place_of_the_standing_ones_and_the_others_stay(lake: Lake) -> None:
-    assert unanswered(lake, [STAGING], [FAILS_UNLESS_ONE_NINE]) == []
+    assert failed_reads(lake, [STAGING], [FAILS_UNLESS_ONE_NINE]) == []
     assert tried(lake, FAILS_UNLESS_ONE_NINE, 2) == []
     [told] = tried(lake, FAILS_UNLESS_ONE_NINE, 9)
     assert "value 9 on 2" in told
@@ -71,9 +71,9 @@ def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_ta
 
     def told(*values: int) -> list[str]:
         publish_by_hand(there, STAGING, rows(*values), digest=str(values))
-        return unanswered(there, [STAGING, follower], reads)
+        return failed_reads(there, [STAGING, follower], reads)
 
-    assert unanswered(there, [STAGING, follower], reads) == [], (
+    assert failed_reads(there, [STAGING, follower], reads) == [], (
         "it has built nothing: readers see the lake's days"
     )
     assert told(1) == []
@@ -81,7 +81,7 @@ def test_under_a_candidate_its_days_stand_in_place_of_the_lakes_and_all_other_ta
     assert "value 9 on 2" in failed, "the second day is still the lake's"
     assert told(9, 1) == []
     staged = stage_by_hand(there, STAGING, rows(1))
-    [failed] = unanswered(there, [STAGING], reads[:1], STAGING, staged.paths, [day(0)])
+    [failed] = failed_reads(there, [STAGING], reads[:1], STAGING, staged.paths, [day(0)])
     assert "value 9 on 0" in failed
 
 
@@ -128,7 +128,7 @@ def test_a_table_function_that_may_do_more_than_read_fails(
     file.write_text("mine")
     [told] = tried(lake, wrap.format(effect.format(file)), 1)
     assert "may do more than read" in told or "configuration has been locked" in told
-    assert (file.read_text(), unanswered(lake, [STAGING], ["SELECT value FROM staging"])) == (
+    assert (file.read_text(), failed_reads(lake, [STAGING], ["SELECT value FROM staging"])) == (
         "mine",
         [],
     )
@@ -163,4 +163,4 @@ class FarAway(Staged):
 
 def test_staged_files_of_a_table_that_no_consumer_reads_stay_where_they_lie(lake: Lake) -> None:
     staged = FarAway.__new__(FarAway)
-    assert unanswered_reads(lake, [STAGING], STAGING, staged, [day(0)]) == []
+    assert failed_staged_reads(lake, [STAGING], STAGING, staged, [day(0)]) == []

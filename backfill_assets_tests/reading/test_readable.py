@@ -4,7 +4,7 @@ left. Not here: what breaks a log, and the commands that go on (`test_hostile_lo
 from pathlib import Path
 
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.readable import readable
+from backfill_assets.reading.readable import readable_tables
 from backfill_assets_tests.foreign.test_hostile_logs import World
 
 
@@ -12,9 +12,9 @@ def test_only_tables_of_others_and_what_is_made_from_them_are_told_apart(tmp_pat
     world = World(tmp_path)
     lake = world.external()
     pipeline = chosen_pipeline(lake)
-    assert readable(lake, pipeline) == (pipeline, {})
+    assert readable_tables(lake, pipeline) == (pipeline, {})
     log = lake.store.lake.table_place("orders").prepared("_delta_log")
     (log / f"{0:020d}.json").write_text("{")
-    known, unread = readable(lake, pipeline)
+    known, unread = readable_tables(lake, pipeline)
     assert [table.name for table in known.tables] == ["good"]
     assert [*unread] == ["orders"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.cli.landing_command import _report_lines
-from backfill_assets.intake.ledger import FILES, QUARANTINE, of_source
+from backfill_assets.cli.landing_command import _scan_lines
+from backfill_assets.intake.ledger import FILES, QUARANTINE, ledger_of_source
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
@@ -21,10 +21,10 @@ from backfill_assets.reading.rejected import (
     LedgerCount,
     Reason,
     Unusable,
-    kinds,
     ledger_counts,
-    retyped,
-    unusable,
+    reason_kinds,
+    retyped_columns,
+    unusable_rows,
 )
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.files import SMALLEST, bare_lake, publish_by_hand
@@ -82,16 +82,18 @@ def test_a_column_that_becomes_a_text_and_changed_its_type_is_told_of(tmp_path: 
         "n": {"double": "a", "a text": "b"},
     }
     lake.stock.write_json("kinds.json", kinds)
-    (line,) = retyped(lake)
+    (line,) = retyped_columns(lake)
     assert line.startswith(
         "types: id is double in b and a whole number in a; texts of one value may differ"
     )
-    assert str(unusable(lake)) == line
-    assert str(unusable(lake, [START])) == ""
+    assert str(unusable_rows(lake)) == line
+    assert str(unusable_rows(lake, [START])) == ""
 
 
 def test_reasons_that_differ_in_numbers_and_quotes_are_one_kind() -> None:
-    told = kinds({"row 7 of 'a.csv'": 2, "row 812 of 'b, c.csv'": 3, "op is odd": 4, "flag 3": 1})
+    told = reason_kinds(
+        {"row 7 of 'a.csv'": 2, "row 812 of 'b, c.csv'": 3, "op is odd": 4, "flag 3": 1}
+    )
     assert list(told.shown) == [("row … of …", 5), ("op is odd", 4), ("flag 3", 1)]
 
 
@@ -114,7 +116,7 @@ def landed(
         | {"rows": count, "bad_rows": bad, "usable_rows": count - bad}
         for path, (arrived, count, bad, note) in files.items()
     ]
-    ledger = of_source(FILES, source)
+    ledger = ledger_of_source(FILES, source)
     write_rows(lake.table_place(ledger.name).local(), ledger, rows, receipt(ledger.name, {}))
 
 
@@ -123,7 +125,7 @@ def test_files_that_are_refused_as_wholes_are_told_by_name_before_anything_is_lo
 ) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED | TYPOS | {"good.csv": (day(0), 5, 0, None)})
-    assert str(unusable(lake)) == (
+    assert str(unusable_rows(lake)) == (
         "quarantine: 4 landed row(s) are unusable, 2 of them a whole file each: 1 x bad.csv: not "
         "a whole file; "
         "1 x worse.csv: no column of its own; "
@@ -137,12 +139,12 @@ def test_rows_in_quarantine_are_counted_by_the_load_also_those_whose_number_came
     lake = bare_lake(tmp_path)
     landed(lake, TYPOS)
     publish_by_hand(lake, QUARANTINE, [refused(day(1), n, "seq is NULL") for n in range(3)])
-    assert str(unusable(lake)) == (
+    assert str(unusable_rows(lake)) == (
         "quarantine: 3 landed row(s) are unusable: 3 x seq is NULL; "
         '`backfill-assets sql "SELECT * FROM quarantine"` shows them'
     )
-    assert unusable(lake, [day(0)]) == Unusable()
-    assert unusable(lake, read_rows=False).reasons == {}
+    assert unusable_rows(lake, [day(0)]) == Unusable()
+    assert unusable_rows(lake, read_rows=False).reasons == {}
 
 
 def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(
@@ -150,13 +152,13 @@ def test_a_source_of_which_no_row_is_usable_is_named_first_and_a_scan_says_why(
 ) -> None:
     lake = bare_lake(tmp_path)
     landed(lake, SPOILED)
-    assert str(unusable(lake)).startswith(
+    assert str(unusable_rows(lake)).startswith(
         "[source] in lake.toml gives not one usable row; quarantine: 2 landed"
     )
-    told = [*_report_lines(ScanReport(new={"a.csv": (2, 2)}, example="event_ts is NULL"))]
+    told = [*_scan_lines(ScanReport(new={"a.csv": (2, 2)}, example="event_ts is NULL"))]
     assert told[:2] == [
         "new        a.csv: 2 rows, 2 unusable",
         "unusable because e.g. event_ts is NULL",
     ]
     landed(lake, {"good.csv": (day(0), 5, 0, None)})
-    assert not unusable(lake).fruitless
+    assert not unusable_rows(lake).fruitless

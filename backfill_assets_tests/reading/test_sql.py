@@ -13,11 +13,11 @@ from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapsho
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.tables.embedded import SPILL, new_engine, selection
-from backfill_assets.kernel.tables.versions import Unfinished, record, switching
+from backfill_assets.kernel.tables.embedded import SPILL, new_engine, rows_query
+from backfill_assets.kernel.tables.versions import UnfinishedSwitch, record_versions, switch_tables
 from backfill_assets.reading.queries import refuse_writing
 from backfill_assets.reading.reader import LakeReader
-from backfill_assets.reading.sql import ask, dataset, own_engine, whole
+from backfill_assets.reading.sql import answer_query, arrow_dataset, bounded_table, own_engine
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.planned import BUILT, DAYS, Planned
 from backfill_assets_tests.readable_lake import FIRST, TABLE, version_of_event, write
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("storages")
 def rows(
     reader: LakeReader, query: str, at: datetime | int | None = None, snapshot: str = ""
 ) -> list[tuple[object, ...]]:
-    found = ask(reader.lake, reader.pipeline, query, at, snapshot).rows
+    found = answer_query(reader.lake, reader.pipeline, query, at, snapshot).rows
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -63,23 +63,23 @@ def test_tables_are_also_known_as_they_were_and_as_a_snapshot_keeps_them(
 def test_an_instant_between_the_commits_of_a_publication_shows_all_tables_as_before_it(
     tmp_path: Path,
 ) -> None:
-    made, work = Planned(tmp_path / "lake"), Unfinished("p9", "publish p9", "Finish it")
-    with switching(made.lake, made.pipeline.contracts, BUILT, work):
+    made, work = Planned(tmp_path / "lake"), UnfinishedSwitch("p9", "publish p9", "Finish it")
+    with switch_tables(made.lake, made.pipeline.contracts, BUILT, work):
         made.write("staging", dict.fromkeys(range(DAYS), 5))
         between = utc_now()
         made.write("features", dict.fromkeys(range(DAYS), 5))
     both = "SELECT DISTINCT s.value, f.value AS ahead FROM staging s, features f"
     for at, values in ((between, (1, 1)), (utc_now(), (5, 5))):
-        [found] = ask(made.lake, made.pipeline, both, at).rows.to_pylist()
+        [found] = answer_query(made.lake, made.pipeline, both, at).rows.to_pylist()
         assert (found["value"], found["ahead"]) == values
 
 
 def test_a_lake_version_also_has_the_landed_files_of_then(tmp_path: Path) -> None:
     made = Planned(tmp_path / "lake")
     made.list_files()
-    number = record(made.lake, made.pipeline.contracts, "made").number
+    number = record_versions(made.lake, made.pipeline.contracts, "made").number
     count = "SELECT count(*) AS n FROM files"
-    assert ask(made.lake, made.pipeline, count, number).rows.to_pylist() == [{"n": DAYS}]
+    assert answer_query(made.lake, made.pipeline, count, number).rows.to_pylist() == [{"n": DAYS}]
 
 
 FORGED = "SELECT * REPLACE (999999 AS value) FROM staging"
@@ -228,10 +228,10 @@ def test_rows_of_every_type_come_through_arrow_as_duckdb_reads_them_itself(tmp_p
     )
     for contract in (older, newer):
         with new_engine(lake.root) as engine:
-            engine.register("arrow", dataset(files, contract))
+            engine.register("arrow", arrow_dataset(files, contract))
             ours = engine.sql("FROM arrow ORDER BY day, c1").to_arrow_table()
             theirs = engine.sql(
-                f"FROM ({selection(files, contract)}) ORDER BY day, c1"
+                f"FROM ({rows_query(files, contract)}) ORDER BY day, c1"
             ).to_arrow_table()
         assert ours.schema == theirs.schema
         assert repr(ours.to_pylist()) == repr(
@@ -272,6 +272,6 @@ def test_a_table_that_is_not_there_is_answered_with_those_that_are(reader: LakeR
 
 def test_an_answer_is_held_within_a_bound() -> None:
     with duckdb.connect() as engine:
-        assert whole(engine.sql("SELECT * FROM range(10)").to_arrow_reader()).num_rows == 10
+        assert bounded_table(engine.sql("SELECT * FROM range(10)").to_arrow_reader()).num_rows == 10
         with pytest.raises(BackfillError, match="its answer has more than 1 MiB"):
-            whole(engine.sql("SELECT * FROM range(1_000_000)").to_arrow_reader(), 1 << 20)
+            bounded_table(engine.sql("SELECT * FROM range(1_000_000)").to_arrow_reader(), 1 << 20)

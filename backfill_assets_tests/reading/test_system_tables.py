@@ -12,10 +12,10 @@ import pytest
 from backfill_assets.intake.ledger import QUARANTINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.tables.versions import record
-from backfill_assets.reading.sql import ask
+from backfill_assets.kernel.tables.versions import record_versions
+from backfill_assets.reading.sql import answer_query
 from backfill_assets.reading.system_tables import system_tables, write_parquet
-from backfill_assets.reading.writes import DayAudit, audit
+from backfill_assets.reading.writes import DayAudit, day_audits
 from backfill_assets_tests.builders import day, write_rows
 from backfill_assets_tests.late_lake import late_lake
 from backfill_assets_tests.planned import DAYS, Planned
@@ -31,7 +31,7 @@ def made(tmp_path: Path) -> Planned:
 
 
 def rows(made: Planned, query: str, **options: Any) -> list[tuple[Any, ...]]:
-    found = ask(made.lake, made.pipeline, query, **options).rows
+    found = answer_query(made.lake, made.pipeline, query, **options).rows
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -39,20 +39,20 @@ def test_each_system_table_can_be_read_and_has_the_columns_that_it_describes(
     tmp_path: Path,
 ) -> None:
     lake, pipeline = late_lake(tmp_path / "lake")
-    described = ask(
+    described = answer_query(
         lake, pipeline, 'SELECT "table", "column", about FROM system.columns'
     ).rows.to_pylist()
     assert {row["table"] for row in described} == {*system_tables()}
     assert all(row["about"] for row in described)
     for name in system_tables():
-        found = ask(lake, pipeline, f"FROM system.{name}").rows
+        found = answer_query(lake, pipeline, f"FROM system.{name}").rows
         assert found.column_names == [row["column"] for row in described if row["table"] == name]
     late = "SELECT days_late, rows FROM system.lateness WHERE days_late > 0"
-    assert ask(lake, pipeline, late).rows.to_pylist() == [{"days_late": 3, "rows": 1}]
+    assert answer_query(lake, pipeline, late).rows.to_pylist() == [{"days_late": 3, "rows": 1}]
 
 
 def test_a_query_that_joins_tables_of_the_lake_sees_them_as_of_the_same_look(made: Planned) -> None:
-    record(made.lake, made.pipeline.contracts, "made")
+    record_versions(made.lake, made.pipeline.contracts, "made")
     made.write("staging", {5: 9})
     both = (
         "SELECT (SELECT max(version) FROM system.writes WHERE \"table\" = 'staging'), max(value) "
@@ -96,7 +96,7 @@ def test_the_past_has_no_system_tables_and_a_wrong_name_is_refused(made: Planned
 
 
 def test_records_are_written_as_parquet_for_any_engine(made: Planned, tmp_path: Path) -> None:
-    found = audit(made.lake, made.pipeline)
+    found = day_audits(made.lake, made.pipeline)
     assert write_parquet(DayAudit, found, tmp_path / "audit.parquet") == len(found)
     read = pq.read_table(tmp_path / "audit.parquet")
     assert (read.num_rows, read.column_names) == (len(found), [f.name for f in fields(DayAudit)])

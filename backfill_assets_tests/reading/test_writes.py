@@ -12,7 +12,7 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
-from backfill_assets.reading.writes import FOREIGN, audit, writes
+from backfill_assets.reading.writes import FOREIGN, day_audits, table_writes
 from backfill_assets_tests.builders import day, make_commit, write_rows
 from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.synthetic import START, synthetic_lake
@@ -31,7 +31,7 @@ def made(tmp_path: Path) -> Planned:
 
 
 def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Planned) -> None:
-    back, wrong, first = audit(made.lake, made.pipeline, "staging", day(3))
+    back, wrong, first = day_audits(made.lake, made.pipeline, "staging", day(3))
     assert (back.by, back.reason, back.note, back.plan, back.chunk) == (
         "ann@desk",
         "rollback",
@@ -48,19 +48,19 @@ def test_the_writes_of_a_day_tell_who_why_and_what_was_before_and_after(made: Pl
 
 
 def test_writes_are_found_by_plan_and_by_the_day_of_their_commit(made: Planned) -> None:
-    of_plan = audit(made.lake, made.pipeline, plan="p1")
+    of_plan = day_audits(made.lake, made.pipeline, plan="p1")
     assert len(of_plan) == 2 * 2 * 2, "two tables, two days, written and put back"
     today = datetime.now(UTC).date()
-    assert audit(made.lake, made.pipeline, since=today + ONE_DAY) == ()
-    assert len(audit(made.lake, made.pipeline)) == 8 * 3 + len(of_plan)
+    assert day_audits(made.lake, made.pipeline, since=today + ONE_DAY) == ()
+    assert len(day_audits(made.lake, made.pipeline)) == 8 * 3 + len(of_plan)
     with pytest.raises(BackfillError, match="no such table"):
-        audit(made.lake, made.pipeline, "nix")
+        day_audits(made.lake, made.pipeline, "nix")
 
 
 def test_a_commit_without_a_receipt_is_told_as_such(made: Planned) -> None:
     row = {"entity": "X", "value": 1, "event_date": day(3)}
     write_rows(made.lake.table_place("staging").local(), made.contract("staging"), [row])
-    newest = audit(made.lake, made.pipeline, "staging")[0]
+    newest = day_audits(made.lake, made.pipeline, "staging")[0]
     assert (newest.day, newest.by, newest.version) == (None, FOREIGN, 4)
 
 
@@ -75,7 +75,7 @@ def test_every_commit_with_days_is_listed_newest_first(tmp_path: Path) -> None:
         said,
         info={"inCommitTimestamp": int(later.timestamp() * 1000)},
     )
-    found = writes(lake, pipeline)
+    found = table_writes(lake, pipeline)
     assert [w.table for w in found[1:]].count("staging") == 1
     newest = found[0]
     assert (newest.table, newest.version, newest.rows, newest.seconds) == ("staging", 2, 11, 1.5)

@@ -14,7 +14,7 @@ from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reading.attention import attention
+from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets.reading.outcomes import broken_controls
 from backfill_assets.reconcile.in_dagster import controls_sensor, controls_tick
 from backfill_assets.reconcile.reconcile import judge_controls
@@ -69,11 +69,11 @@ def test_an_alarm_of_the_sensor_is_kept_once_for_status(
     )
     assert "control versions" in str(getattr(result, "cursor", ""))
     opened = LakeContext(controlled, tables).open()
-    kept = (*attention(controlled), *broken_controls(*opened))
+    kept = (*sensor_alarms(controlled), *broken_controls(*opened))
     assert len([line for line in kept if "expected 2" in line]) == 1
     (controlled / "totals.csv").write_text("day,value\n2024-03-01,4\n2024-03-02,4\n")
     lake = open_lake(controlled)
     judge_controls(lake, chosen_pipeline(lake))
-    assert [*attention(controlled), *broken_controls(*opened)] == [], (
+    assert [*sensor_alarms(controlled), *broken_controls(*opened)] == [], (
         "the command alone ends what the sensor found"
     )

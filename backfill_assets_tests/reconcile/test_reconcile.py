@@ -27,7 +27,7 @@ from backfill_assets.reading.matching import (
     ColumnCount,
     DayCount,
 )
-from backfill_assets.reading.outcomes import kept_mismatches
+from backfill_assets.reading.outcomes import recorded_mismatches
 from backfill_assets.reconcile.reconcile import (
     ReconcileReport,
     ReconcileRequest,
@@ -271,10 +271,10 @@ def test_the_newest_record_of_each_pair_of_sides_counts_and_other_files_do_not(
     tmp_path: Path,
 ) -> None:
     lake = bare_lake(tmp_path)
-    assert kept_mismatches(lake) == {}
+    assert recorded_mismatches(lake) == {}
     kept = Path(keep_report(lake, reconciled()))
     kept.with_name("20200101-000000-aaaaaa.json").write_text(
         kept.read_text().replace('"mismatches": 3', '"mismatches": 9')
     )
     kept.with_name("bd46a663-ecf1-43b3-8d40-b0ba51b09426.json").write_text("{}")
-    assert list(kept_mismatches(lake).values()) == [3]
+    assert list(recorded_mismatches(lake).values()) == [3]

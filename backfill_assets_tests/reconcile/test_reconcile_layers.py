@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.learn.practice_command import guides
+from backfill_assets.learn.practice_command import guide_files
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.reconcile.reconcile import ReconcileRequest, reconcile
 from backfill_assets.reconcile.reconcile_layers import LayersReport, reconcile_layers
@@ -127,5 +127,5 @@ def test_training_is_held_against_what_became_known_later_by_the_query_of_the_gu
 
 def of_the_guide(begin: str) -> str:
     """The query of the guide that begins so, up to its quotation mark."""
-    guide = guides()["trust"].read_text(encoding="utf-8")
+    guide = guide_files()["trust"].read_text(encoding="utf-8")
     return guide[guide.index(begin) :].partition('"')[0]

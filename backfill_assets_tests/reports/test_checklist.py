@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.compare.prove import ProofRequest, keep_proof, prove
+from backfill_assets.compare.prove import ProofRequest, keep_proof, prove_written_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.view import Source
 from backfill_assets.kernel.tables.home import Lake
@@ -17,7 +17,7 @@ from backfill_assets.kernel.write.model import Pipeline, make_pipeline
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.account import repeats_of
-from backfill_assets.reports.checklist import LOAD, Item, checklist
+from backfill_assets.reports.checklist import LOAD, Item, judge_checklist
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.foreign.test_observing import Others
 from backfill_assets_tests.lakes import backfill, delivery, make_lake
@@ -35,12 +35,12 @@ ROWS = [delivery(n, f"{d}T10:00:00Z", f"{d}T09:00:00Z", f"e{n}") for n, d in enu
 
 
 def loads(lake: Lake, pipeline: Pipeline) -> dict[str, Item]:
-    return {i.name: i for i in checklist(lake, pipeline) if i.about == LOAD}
+    return {i.name: i for i in judge_checklist(lake, pipeline) if i.about == LOAD}
 
 
 def test_a_lake_that_never_loaded_shows_nothing_and_says_how_to_begin(tmp_path: Path) -> None:
     lake = make_lake(tmp_path / "lake", (), DAYS[0], spark={"engine": "sail"})
-    found = checklist(lake, make_pipeline(tables(lake.settings)))
+    found = judge_checklist(lake, make_pipeline(tables(lake.settings)))
     assert len(found) == 12
     assert [i.name for i in found if i.holds] == []
     assert [i.name for i in found if not i.fix] == []
@@ -64,7 +64,7 @@ def test_a_damaged_data_file_is_told_by_its_table_and_the_way_back(tmp_path: Pat
         BackfillError,
         match=r"the table staging: it is unreadable \(.*`backfill-assets verify` names",
     ):
-        checklist(lake, pipeline)
+        judge_checklist(lake, pipeline)
 
 
 def source(lake: Lake, pipeline: Pipeline) -> Source:
@@ -114,7 +114,7 @@ def test_a_lake_that_was_proven_and_bounded_holds_all_until_another_program_writ
     )
     backfill(lake, DAYS[0], DAYS[-1])
     pipeline = make_pipeline(tables(lake.settings))
-    keep_proof(lake, pipeline, prove(lake, pipeline, ProofRequest(random=1)))
+    keep_proof(lake, pipeline, prove_written_days(lake, pipeline, ProofRequest(random=1)))
     found = loads(lake, pipeline)
     assert {n: i.evidence for n, i in found.items() if not i.holds} == {}
     contract = pipeline.table("staging").contract

@@ -11,12 +11,12 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange, midnight
 from backfill_assets.reports.completeness import (
     Aged,
     Cell,
-    advise,
     age_for,
-    completeness,
+    completeness_by_age,
+    look_back_advice,
     look_back_for,
+    table_watermarks,
     watermark_day,
-    watermarks,
 )
 from backfill_assets_tests.builders import CONTRACTS, HORIZON
 
@@ -39,7 +39,7 @@ CELLS = st.lists(
 @given(AGES)
 def test_what_look_backs_miss_is_what_a_simulated_nightly_job_misses(ages: dict[int, int]) -> None:
     arrivals = [age + 200 for age in ages]  # each age's rows belong to event day 200
-    for advice in advise(ages, 40):
+    for advice in look_back_advice(ages, 40):
         seen = 0
         for (_, rows), arrival in zip(ages.items(), arrivals, strict=True):
             nights = range(
@@ -53,7 +53,7 @@ def test_what_look_backs_miss_is_what_a_simulated_nightly_job_misses(ages: dict[
 def test_the_advised_look_back_is_the_smallest_that_sees_the_share(
     ages: dict[int, int], share: float
 ) -> None:
-    advice = advise(ages)
+    advice = look_back_advice(ages)
     days = look_back_for(share, advice)
     assert all(1 - a.missed_share < share for a in advice[: days - 1 if days else None])
     assert days is None or 1 - advice[days - 1].missed_share >= share
@@ -68,7 +68,7 @@ def test_completeness_is_what_counting_row_by_row_gives(
     ]
     through = len(watched) // 2
     expected = 1.0
-    for found in reversed(completeness(cells, watched)):
+    for found in reversed(completeness_by_age(cells, watched)):
         if found.age_days < through:
             old = {d for d in watched if d + ONE_DAY * (found.age_days + 1) in watched}
             by_next = sum(day in old and age <= found.age_days + 1 for day, age in rows)
@@ -100,7 +100,7 @@ def test_watermarks_follow_the_inputs_of_each_table() -> None:
     measured = FIRST + ONE_DAY * 6
     marks = {
         w.table: w
-        for w in watermarks(
+        for w in table_watermarks(
             CONTRACTS, newest, {"raw": measured}, lambda _: frontier, frontier + timedelta(hours=5)
         )
     }
@@ -122,7 +122,7 @@ def test_a_table_that_was_not_built_so_far_holds_back_what_is_made_of_it() -> No
     }
     days = {
         w.table: w.day
-        for w in watermarks(
+        for w in table_watermarks(
             CONTRACTS, newest, {"raw": FIRST + ONE_DAY * 6}, lambda _: None, midnight(FIRST)
         )
     }
@@ -133,7 +133,7 @@ def test_a_table_that_was_not_built_so_far_holds_back_what_is_made_of_it() -> No
 
 def test_without_a_measured_age_only_what_is_known_at_a_cut_has_a_watermark() -> None:
     newest = dict.fromkeys((c.name for c in CONTRACTS), FIRST)
-    marks = watermarks(
+    marks = table_watermarks(
         CONTRACTS, newest, {}, lambda _: midnight(FIRST + ONE_DAY), midnight(FIRST + ONE_DAY)
     )
     assert [w.table for w in marks if w.day] == ["features_as_known"]

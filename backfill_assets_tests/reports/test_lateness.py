@@ -18,7 +18,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reports.completeness import Cell
-from backfill_assets.reports.lateness import LatenessScope, lateness, read_lateness
+from backfill_assets.reports.lateness import LatenessScope, lateness_report, read_lateness
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.files import bare_lake
 from backfill_assets_tests.late_lake import FRONTIER, late_lake
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def test_a_lake_without_deliveries_says_what_to_run(made: Made, tmp_path: Path) -> None:
     lake, pipeline = made
     with pytest.raises(BackfillError, match=r"no delivery is loaded yet.*`backfill-assets scan`"):
-        lateness(type(lake)(tmp_path, lake.settings), pipeline, LatenessScope(), NOW)
+        lateness_report(type(lake)(tmp_path, lake.settings), pipeline, LatenessScope(), NOW)
 
 
 FIRST = date(2024, 2, 26)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from backfill_assets.cli.output import exposition
-from backfill_assets.reports.lateness import LatenessScope, lateness
+from backfill_assets.cli.output import prometheus_text
+from backfill_assets.reports.lateness import LatenessScope, lateness_report
 from backfill_assets.reports.lateness_command import lateness_gauges
 from backfill_assets_tests.cli.typed import read, run
 from backfill_assets_tests.late_lake import DAYS, FRONTIER, late_lake
@@ -55,10 +55,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def test_metrics_can_be_parsed_and_say_what_the_report_says(made: Made) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    report = lateness(*made, LatenessScope(), NOW)
+    report = lateness_report(*made, LatenessScope(), NOW)
     found = {
         (s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value
-        for family in text_string_to_metric_families(exposition(lateness_gauges(report)))
+        for family in text_string_to_metric_families(prometheus_text(lateness_gauges(report)))
         for s in family.samples
     }
     assert found["lateness_rows", "late"] == 1

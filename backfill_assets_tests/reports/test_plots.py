@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.reports.plots import svg
+from backfill_assets.reports.plots import svg_figure
 
 
 def test_without_matplotlib_the_error_names_the_extra_that_brings_it(
@@ -14,4 +14,4 @@ def test_without_matplotlib_the_error_names_the_extra_that_brings_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as where it is not installed
     with pytest.raises(BackfillError, match=r"No page was written.*'backfill-assets\[pictures\]'"):
-        svg("name", lambda axes: None)
+        svg_figure("name", lambda axes: None)

@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.intake.ledger import FILES, QUARANTINE
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.ledgers import named
+from backfill_assets.kernel.core.ledgers import source_table_name
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.tables.home import open_lake
@@ -17,7 +17,7 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.writes import TableWrite
-from backfill_assets.reports.report import delivered, report
+from backfill_assets.reports.report import delivered_rows, report_of_lake
 from backfill_assets_tests.builders import write_rows
 from backfill_assets_tests.late_lake import late_lake
 from backfill_assets_tests.own import TWO_SOURCES
@@ -50,7 +50,7 @@ def test_landed_rows_are_told_with_the_reasons_of_those_in_quarantine(tmp_path: 
         [copy, new],
         Receipt("f", FILES.name, "scan", {}),
     )
-    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
+    found = delivered_rows(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert found.account.files == DAYS + 1, "a copy is no second file"
     assert found.account.waiting == {START + ONE_DAY * DAYS: 7}
     assert dict(found.quarantine) == {"bad": 2, "worse": 1}
@@ -65,7 +65,7 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
         ("truth", [{**landed(START, NOW), "rows": 7}]),
     ):
         write_rows(
-            lake.table_place(named(FILES.name, source)).local(),
+            lake.table_place(source_table_name(FILES.name, source)).local(),
             FILES,
             rows,
             Receipt("f", FILES.name, "scan", {}),
@@ -73,9 +73,9 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
     refused = [
         {"arrival_date": START, "source_file": "a", "row_number": 1, "text": "x", "reason": "bad"}
     ]
-    path = lake.table_place(named(QUARANTINE.name, "truth")).local()
+    path = lake.table_place(source_table_name(QUARANTINE.name, "truth")).local()
     write_rows(path, QUARANTINE, refused, Receipt("q", QUARANTINE.name, "manual", {}))
-    found = delivered(lake, pipeline.states(read_view(lake, pipeline.contracts)))
+    found = delivered_rows(lake, pipeline.states(read_view(lake, pipeline.contracts)))
     assert (found.account.rows, dict(found.quarantine)) == (10, {"bad": 1})
     assert {
         name: (one.account.rows, dict(one.quarantine)) for name, one in found.sources.items()
@@ -86,7 +86,7 @@ def test_of_several_sources_each_is_told_apart_and_all_together(tmp_path: Path) 
 
 def test_the_report_is_json_and_holds_every_part(tmp_path: Path) -> None:
     lake, pipeline = late_lake(tmp_path)
-    said = json.loads(json.dumps(json_of(report(lake, pipeline, NOW))))
+    said = json.loads(json.dumps(json_of(report_of_lake(lake, pipeline, NOW))))
     parts = "made_at status delivered lateness durations writes controls checks proofs"
     assert set(said) == {*parts.split()}
     assert said["lateness"]["late"] == 1

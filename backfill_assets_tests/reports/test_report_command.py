@@ -11,17 +11,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.cli.output import Gauge, exposition
+from backfill_assets.cli.output import Gauge, prometheus_text
 from backfill_assets.dagster.adapter.history import PastRun
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.reading.account import Account
 from backfill_assets.reconcile.reconcile import keep_report
-from backfill_assets.reports.report import NEWEST_WRITES, Delivered, LakeReport, durations
-from backfill_assets.reports.report import report as report_of
+from backfill_assets.reports.report import NEWEST_WRITES, Delivered, LakeReport, table_durations
+from backfill_assets.reports.report import report_of_lake as report_of
 from backfill_assets.reports.report_command import report_gauges
-from backfill_assets.reports.report_page import grid, needing, strip
+from backfill_assets.reports.report_page import day_grid, month_strip, wanting_days
 from backfill_assets.reports.status import DayStatus
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import read, run
@@ -98,7 +98,7 @@ HOSTILE = 'a"b\\c\nd{e="f"} 1\n# TYPE x'
 def parsed(gauges: list[Gauge]) -> dict[tuple[str, ...], float]:
     from prometheus_client.parser import text_string_to_metric_families
 
-    families = list(text_string_to_metric_families(exposition(gauges)))
+    families = list(text_string_to_metric_families(prometheus_text(gauges)))
     assert all(f.documentation and f.type == "gauge" for f in families)
     samples = [s for family in families for s in family.samples]
     return {(s.name.removeprefix("backfill_assets_"), *s.labels.values()): s.value for s in samples}
@@ -116,7 +116,9 @@ def ran(seconds: float, queued: float | None) -> PastRun:
 
 def test_every_number_of_the_report_is_one_sample(measured: tuple[Lake, LakeReport]) -> None:
     lake, report = measured
-    took = durations([replace(written(2.0), rows=10, work_seconds=1.0, bytes=500)], ("staging",))
+    took = table_durations(
+        [replace(written(2.0), rows=10, work_seconds=1.0, bytes=500)], ("staging",)
+    )
     account = Account(2, 1000, 990, 3, too_late=4, duplicates=7)
     busy = replace(
         report, delivered=Delivered(account, {"seq is NULL": 2, HOSTILE: 1}), durations=took
@@ -147,18 +149,18 @@ def test_the_mismatches_of_the_newest_reconciliation_are_a_sample(
 def test_writes_that_became_slower_have_a_trend_below_one(told: LakeReport, tmp_path: Path) -> None:
     newest = [replace(written(2.0), rows=10, work_seconds=4.0)] * NEWEST_WRITES
     before = [replace(written(2.0), rows=10, work_seconds=1.0)] * NEWEST_WRITES
-    slower = replace(told, durations=durations([*newest, *before], ("staging",)))
+    slower = replace(told, durations=table_durations([*newest, *before], ("staging",)))
     found = parsed(list(report_gauges(bare_lake(tmp_path), slower, [])))
     assert found["write_rows_per_second_trend_ratio", "staging"] == 0.25
 
 
 def test_a_month_is_a_strip_per_table_and_says_in_words_what_it_shows(told: LakeReport) -> None:
-    months = re.findall(r'<th scope="row">(\S+?)((?:<td>.*)+)</tr>', grid(told.status))
+    months = re.findall(r'<th scope="row">(\S+?)((?:<td>.*)+)</tr>', day_grid(told.status))
     assert [month for month, _ in months] == ["2024-02", "2024-03"]
     assert months[0][1].count('class="strip"') == len(told.status.tables)
     days = [DayStatus("raw", START + ONE_DAY * n, State.FRESH, 5, 1) for n in range(3)]
     days.append(DayStatus("raw", START + ONE_DAY * 3, State.STALE, 7, 1))
-    drawn = strip(days)
+    drawn = month_strip(days)
     assert 'aria-label="raw 2024-02: 3 fresh, 1 stale"' in drawn
     assert drawn.count('class="fresh"') == drawn.count('class="stale"') == 1, (
         "equal neighbours are one rectangle"
@@ -174,7 +176,7 @@ def test_what_needs_a_look_is_joined_to_ranges_and_no_table_hides_another(told: 
     held = [DayStatus("raw", START + ONE_DAY * n, State.HELD) for n in range(2, 4)]
     days = (*stale, *held, DayStatus("raw", START + ONE_DAY * 4, State.PENDING))
     status = replace(told.status, tables={"raw": days, "staging": days})
-    found, left_out = needing(status, 2)
+    found, left_out = wanting_days(status, 2)
     assert found == [
         (table, "2024-02-26..2024-02-27", "stale", "because 0") for table in ("raw", "staging")
     ]

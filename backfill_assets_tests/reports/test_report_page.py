@@ -15,8 +15,8 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.reading.account import Account
 from backfill_assets.reading.check_history import CheckHistory
 from backfill_assets.reading.outcomes import ControlOutcome
-from backfill_assets.reports.report import Delivered, LakeReport, report
-from backfill_assets.reports.report_page import page as sections_of
+from backfill_assets.reports.report import Delivered, LakeReport, report_of_lake
+from backfill_assets.reports.report_page import lake_page as sections_of
 from backfill_assets.reports.status import DayStatus
 from backfill_assets_tests.cli.typed import HOSTILE
 from backfill_assets_tests.synthetic import START, synthetic_lake
@@ -85,7 +85,7 @@ def test_the_first_line_says_what_is_wrong_before_what_is_right(bare: LakeReport
 
 def test_a_lake_in_which_nothing_landed_has_a_page(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "other", 1)
-    html = page(report(type(lake)(tmp_path / "empty", lake.settings), pipeline, NOW))
+    html = page(report_of_lake(type(lake)(tmp_path / "empty", lake.settings), pipeline, NOW))
     assert "Nothing has landed or been written yet." in html
     assert "No day is written that a check could judge." in html
 

@@ -23,8 +23,8 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reading.fitness import irreproducible_days
-from backfill_assets.reports.show import holds
-from backfill_assets.reports.status import column_changes, status
+from backfill_assets.reports.show import rollback_holds
+from backfill_assets.reports.status import column_changes, lake_status
 from backfill_assets_tests.builders import STAGING, Story, day, make_commit, write_rows
 from backfill_assets_tests.logs import versions
 from backfill_assets_tests.planned import BUILT, Planned
@@ -40,7 +40,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_last(
     tmp_path: Path,
 ) -> None:
-    report = status(*synthetic_lake(tmp_path, DAYS))
+    report = lake_status(*synthetic_lake(tmp_path, DAYS))
     assert report.days == DayRange(START, START + ONE_DAY * DAYS)
     assert report.frontier == end_of(DAYS)
     assert report.totals() == {name: {State.FRESH: DAYS} for name in report.tables}
@@ -50,7 +50,7 @@ def test_a_lake_in_which_everything_is_built_is_fresh_from_its_first_day_to_its_
 def test_days_that_were_never_made_are_missing_and_name_what_comes_first(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path, DAYS)
     beyond = DayRange(START + ONE_DAY * DAYS, START + ONE_DAY * (DAYS + 1))
-    found = {d.table: d for d in status(lake, pipeline, beyond)}
+    found = {d.table: d for d in lake_status(lake, pipeline, beyond)}
     assert found["raw"].reason == "no landed file names it; a backfill of raw records it as empty"
     assert found["features"].reason == f"never built; first build staging {beyond.start}"
     assert found["labels"].state is State.PENDING
@@ -74,7 +74,7 @@ def reload(lake: Lake, pipeline: Pipeline, day: date) -> None:
 
 
 def why_raw(lake: Lake, pipeline: Pipeline, day: date) -> str:
-    (found,) = [d for d in status(lake, pipeline).tables["raw"] if d.day == day]
+    (found,) = [d for d in lake_status(lake, pipeline).tables["raw"] if d.day == day]
     assert found.state is State.STALE
     return found.reason
 
@@ -158,13 +158,13 @@ def test_held_days_are_told_by_plan_and_chunk_and_else_by_table_and_days(tmp_pat
     alone = RollbackRequest(table="features", days=DayRange(day(6), day(7)), to_version=1)
     roll_back(made.lake, made.pipeline, alone, SAID)
     held = {table: made.of(table, State.HELD) for table in BUILT}
-    chunk, table = holds(made.lake, made.states(), held)
+    chunk, table = rollback_holds(made.lake, made.states(), held)
     assert chunk.days == {name: (day(3), day(4)) for name in BUILT}
     assert chunk.release == "backfill-assets release --plan p1 --chunk 2 --yes"
     assert table.days == {"features": (day(6),)}
     assert table.release == f"backfill-assets release features --from {day(6)} --to {day(6)} --yes"
     assert table.to_dict()["plan"] is None
-    assert holds(made.lake, made.states(), {}) == ()
+    assert rollback_holds(made.lake, made.states(), {}) == ()
 
 
 THERE = {"entity": "STRING", "value": "BIGINT", "event_date": "DATE"}

@@ -22,9 +22,9 @@ from backfill_assets.reading.proofs import (
     keep_proofs,
     newest_writes,
 )
-from backfill_assets.reading.sql import ask
+from backfill_assets.reading.sql import answer_query
 from backfill_assets.reading.system_tables import columns_of
-from backfill_assets.reports.status import DayStatus, status
+from backfill_assets.reports.status import DayStatus, lake_status
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.planned import Planned
 from backfill_assets_tests.synthetic import START, build, synthetic_lake
@@ -40,7 +40,7 @@ def made(tmp_path: Path) -> Planned:
 
 
 def rows(made: Planned, query: str, **options: Any) -> list[tuple[Any, ...]]:
-    found = ask(made.lake, made.pipeline, query, **options).rows
+    found = answer_query(made.lake, made.pipeline, query, **options).rows
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -49,15 +49,15 @@ def test_days_are_the_days_of_status_and_a_field_of_the_record_is_a_column_of_bo
 ) -> None:
     lake, pipeline = synthetic_lake(tmp_path, 4)
     build(lake, pipeline, "staging", {START: 4})
-    found = ask(lake, pipeline, "FROM system.days").rows.to_pylist()
-    told = json_of(status(lake, pipeline))["days"]
+    found = answer_query(lake, pipeline, "FROM system.days").rows.to_pylist()
+    told = json_of(lake_status(lake, pipeline))["days"]
     assert [{**row, "day": str(row["day"]), "culprits": []} for row in found] == told
     assert {f.name for f in fields(DayStatus)} == {*columns_of(DayStatus), "culprits"}
     stale = (
         "SELECT count(*) AS n FROM system.days WHERE state = 'stale' AND reason = 'its inputs "
         "changed since'"
     )
-    assert ask(lake, pipeline, stale).rows.to_pylist()[0]["n"] > 0
+    assert answer_query(lake, pipeline, stale).rows.to_pylist()[0]["n"] > 0
 
 
 def test_writes_are_joined_to_days_and_to_runs(made: Planned) -> None:
@@ -80,7 +80,7 @@ def test_every_check_of_every_written_day_is_a_row(tmp_path: Path) -> None:
     )
     query = """SELECT outcome, "table" = 'staging' AS is_strict, count(*) AS n FROM system.checks
         WHERE "check" = 'row_count' GROUP BY ALL ORDER BY ALL"""
-    found = ask(Lake(lake.root, strict), pipeline, query).rows.to_pylist()
+    found = answer_query(Lake(lake.root, strict), pipeline, query).rows.to_pylist()
     assert [tuple(row.values()) for row in found] == [("fail", True, 3), ("pass", False, 15)]
 
 
@@ -110,7 +110,7 @@ def test_proofs_and_controls_are_checks_too(made: Planned) -> None:
     (lake.root / ".locks").mkdir(parents=True, exist_ok=True)
     keep_outcomes(lake, [ControlOutcome("total", False, 3, "1, expected 2")])
     query = 'SELECT "check", outcome, what FROM system.checks WHERE day IS NULL'
-    told = ask(lake, made.pipeline, query).rows.to_pylist()
+    told = answer_query(lake, made.pipeline, query).rows.to_pylist()
     assert [tuple(row.values()) for row in told] == [
         ("control total", "fail", "3 value(s) differ: 1, expected 2")
     ]

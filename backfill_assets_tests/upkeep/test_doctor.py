@@ -18,10 +18,10 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.upkeep.doctor import doctor, examine_daemons
+from backfill_assets.upkeep.doctor import examine_daemons, examine_everything
 from backfill_assets_tests.builders import make_commit, write_rows
 from backfill_assets_tests.own import TWO_SOURCES
 from backfill_assets_tests.strangers import give_away
@@ -32,7 +32,7 @@ SECOND = START + ONE_DAY
 
 
 def about(lake: Lake, named: str) -> list[Diagnosis]:
-    return [d for d in doctor(lake.root, tables) if d.object == named]
+    return [d for d in examine_everything(lake.root, tables) if d.object == named]
 
 
 def staging(lake: Lake) -> Path:
@@ -51,7 +51,7 @@ def give_settings_away(lake: Lake, _: Pipeline, patch: pytest.MonkeyPatch) -> No
 
 
 def damage_a_version(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
-    number = record(lake, pipeline.contracts, "made").number
+    number = record_versions(lake, pipeline.contracts, "made").number
     assert about(lake, "the lake's log")[0].what.startswith("readers see lake version 1 of ")
     (lake.root / VERSIONS / f"{number:020d}.json").write_text("{")
 
@@ -168,7 +168,7 @@ def test_a_healthy_lake_has_no_finding(tmp_path: Path, monkeypatch: pytest.Monke
     jars_folder().mkdir(parents=True)
     (jars_folder() / "delta.jar").touch()
     lake, _ = synthetic_lake(tmp_path, 3)
-    assert [d for d in doctor(lake.root, tables) if d.level is not Level.OK] == []
+    assert [d for d in examine_everything(lake.root, tables) if d.level is not Level.OK] == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_is_wrong_with_a_named_source_is_told_of_its_own_section(tmp_path: 
         "landing/*.csv", "none/*.csv"
     )
     (tmp_path / "lake.toml").write_text(written)
-    told = doctor(tmp_path, tables)
+    told = examine_everything(tmp_path, tables)
     (pattern,) = [d for d in told if "braces" in d.what]
     assert pattern.object == "[sources.events] files = 'landing/{a}/*.csv'"
     (absent,) = [d for d in told if d.what == "its folder does not exist"]
@@ -234,7 +234,7 @@ def test_a_landing_folder_that_cannot_be_listed_is_no_reason_to_withdraw_its_fil
 
 def test_bad_settings_end_the_examination_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "lake.toml").write_text("start_date = 7")
-    last = doctor(tmp_path, tables)[-1]
+    last = examine_everything(tmp_path, tables)[-1]
     assert (last.level, "start_date" in last.what) == (Level.ERROR, True)
 
 

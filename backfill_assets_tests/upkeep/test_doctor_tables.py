@@ -24,7 +24,7 @@ from backfill_assets.pipeline.tables import tables
 from backfill_assets.reading.fitness import differing_days
 from backfill_assets.reading.reader import LakeReader
 from backfill_assets.upkeep import doctor_tables
-from backfill_assets.upkeep.doctor import VerifyRequest, doctor, verify
+from backfill_assets.upkeep.doctor import VerifyRequest, examine_everything, verify_tables
 from backfill_assets.upkeep.doctor_tables import examine_rows, examine_snapshots, examine_table
 from backfill_assets.upkeep.inspection import Inspection
 from backfill_assets_tests.builders import CODE, STAGING, day
@@ -63,7 +63,7 @@ def examine(contract: Contract = STAGING, changed: bool = False, **found: Any) -
     seen = TableView(version=1, latest={day(0): receipt(3)}, foreign=foreign)
     told = Inspection(**{"commits": 2, "files": 1, "rows": 3, "day_rows": {day(0): 3}, **found})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(doctor_tables, "inspect", lambda *_: told)
+        patch.setattr(doctor_tables, "inspect_table", lambda *_: told)
         return list(examine_table(cast("Lake", Seen(seen)), contract, "raw"))
 
 
@@ -183,7 +183,11 @@ def test_what_a_stopped_command_left_is_named(reader: LakeReader) -> None:
 
 def test_the_doctor_looks_at_snapshots(reader: LakeReader) -> None:
     def about() -> list[Diagnosis]:
-        return [d for d in doctor(reader.lake.root, tables) if d.object == "the snapshot spring"]
+        return [
+            d
+            for d in examine_everything(reader.lake.root, tables)
+            if d.object == "the snapshot spring"
+        ]
 
     assert [d.level for d in about()] == [Level.OK]
     files_of(reader)[0].unlink()
@@ -202,12 +206,12 @@ def test_days_of_others_equal_their_receipts_beside_a_later_column_and_rows_with
     assert others.look() == [str(D4)]
     contracts = chosen_pipeline(others.lake).contracts
     assert [
-        d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK
+        d.object for d in verify_tables(others.lake, contracts, WHOLE) if d.level is not Level.OK
     ] == []
     others.table().optimize.compact()
     assert others.look() == [], "files that were written again have the column now, without a value"
     assert [
-        d.object for d in verify(others.lake, contracts, WHOLE) if d.level is not Level.OK
+        d.object for d in verify_tables(others.lake, contracts, WHOLE) if d.level is not Level.OK
     ] == []
     stated = others.lake.store.view("orders", "order_date").latest[D1].entry
     assert differing_days(

@@ -18,10 +18,10 @@ from backfill_assets.cli.findings import Diagnosis, Level
 from backfill_assets.kernel.core.addresses import STATE_VARIABLE, local_root
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import open_lake
-from backfill_assets.upkeep.doctor import VerifyRequest, verify
-from backfill_assets.upkeep.inspection import mend
+from backfill_assets.upkeep.doctor import VerifyRequest, verify_tables
+from backfill_assets.upkeep.inspection import mend_table
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.copies import keep
 from backfill_assets_tests.logs import checkpoint_file, commit_file, state_file, versions
@@ -46,7 +46,11 @@ def made(tmp_path: Path) -> Planned:
 
 
 def wrong(made: Planned, asked: VerifyRequest = EVERYTHING) -> list[Diagnosis]:
-    return [d for d in verify(made.lake, made.pipeline.contracts, asked) if d.level is not Level.OK]
+    return [
+        d
+        for d in verify_tables(made.lake, made.pipeline.contracts, asked)
+        if d.level is not Level.OK
+    ]
 
 
 def folder(made: Planned, table: str) -> Path:
@@ -163,10 +167,12 @@ def test_a_data_file_that_a_bucket_lost_is_named_and_hides_no_other_day(
     root = local_root(bucket_address)
     copy_lake(made.lake, root)
     lake, features = open_lake(root), made.contract("features")
-    lost = next(f for f in files_of(lake, features) if f.partition == str(day(0)))
+    lost = next(f for f in files_of_version(lake, features) if f.partition == str(day(0)))
     lake.table_place("features").delete(lost.path)
     found = [
-        d for d in verify(lake, made.pipeline.contracts, EVERYTHING) if d.level is not Level.OK
+        d
+        for d in verify_tables(lake, made.pipeline.contracts, EVERYTHING)
+        if d.level is not Level.OK
     ]
     assert names(
         found,
@@ -214,7 +220,7 @@ def test_a_newest_commit_that_is_gone_is_named_and_its_number_is_never_given_to_
         f"version(s) {before + 1}, the newest of its log, are gone",
         "mend raw --yes",
     )
-    mend(made.lake, made.contract("raw"), Provenance("test"))
+    mend_table(made.lake, made.contract("raw"), Provenance("test"))
     [mended] = made.lake.store.commits("raw", before)
     assert mended.receipt is not None
     assert (mended.version, mended.receipt.reason, dict(mended.receipt.days)) == (
@@ -273,4 +279,4 @@ def test_a_table_that_is_not_there_is_refused_by_name(made: Planned) -> None:
         (VerifyRequest(days={day(400)}), "none of these days was written"),
     ):
         with pytest.raises(BackfillError, match=told):
-            verify(made.lake, made.pipeline.contracts, asked)
+            verify_tables(made.lake, made.pipeline.contracts, asked)

@@ -23,17 +23,17 @@ from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
 from backfill_assets.kernel.log.log import checkpoint_name
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.committer import commit_receipt
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
-from backfill_assets.kernel.tables.staging import Staged, sweep
+from backfill_assets.kernel.tables.staging import Staged, sweep_writes
 from backfill_assets.kernel.tables.store import TableStore
-from backfill_assets.kernel.write.audit import audit, audit_table
+from backfill_assets.kernel.write.audit import audit_files, audit_table
 from backfill_assets.upkeep.housekeeping import (
     MIB,
     MOST_LEDGER_FILES,
-    _compacted,
-    compact,
+    _rewrite_days,
+    compact_files,
     find_unneeded,
     remove_unneeded,
     uneven_files,
@@ -94,7 +94,7 @@ def test_a_write_under_way_keeps_its_files_however_old_they_are(lake: Lake) -> N
     assert remove_unneeded(lake, STAGING, LATER).no_version == ()
     assert Path(staged.files[0].path).exists()
     staged.drop()
-    sweep(lake, STAGING.name)
+    sweep_writes(lake, STAGING.name)
 
 
 def test_old_checkpoints_go_and_every_version_opens(lake: Lake) -> None:
@@ -163,7 +163,7 @@ def split(in_parts: Lake, number: int, parts: int = 3) -> Staged:
 def publish_in_parts(in_parts: Lake, number: int, parts: int = 3) -> None:
     """Write a day in so many files, with its receipt."""
     staged = split(in_parts, number, parts)
-    found = audit(in_parts, staged.paths, STAGING)[day(number)]
+    found = audit_files(in_parts, staged.paths, STAGING)[day(number)]
     said = Receipt(
         staged.write_id,
         "staging",
@@ -184,7 +184,7 @@ def in_parts(tmp_path: Path) -> Lake:
 
 
 def files_by_day(in_parts: Lake) -> list[int]:
-    found = [f.partition for f in files_of(in_parts, STAGING)]
+    found = [f.partition for f in files_of_version(in_parts, STAGING)]
     return [found.count(str(day(n))) for n in range(3)]
 
 
@@ -192,7 +192,7 @@ def test_a_day_is_put_back_across_it_and_a_held_or_foreign_one_is_left_alone(
     in_parts: Lake,
 ) -> None:
     publish_in_parts(in_parts, 0, 1)  # version 4
-    compact(in_parts, STAGING, WHOLE)
+    compact_files(in_parts, STAGING, WHOLE)
     seen = {day(0): in_parts.store.view("staging", "event_date").latest[day(0)].version}
     restore_partitions(in_parts, RestoreRequest(STAGING, {day(0): 3}, seen), Provenance("rollback"))
     assert files_by_day(in_parts) == [3, 1, 1], "as it was written"
@@ -207,12 +207,12 @@ def test_a_large_file_is_split_and_the_parts_are_not_made_one_again(tmp_path: Pa
     publish_by_hand(in_parts, STAGING, rows(0, [random.getrandbits(62) for _ in range(300_000)]))
     held = audit_table(in_parts, STAGING)
     assert files_by_day(in_parts) == [1, 0, 0]
-    assert [*compact(in_parts, STAGING, MIB)] == [str(day(0))]
+    assert [*compact_files(in_parts, STAGING, MIB)] == [str(day(0))]
     parts = files_by_day(in_parts)[0]
     assert parts > 1
     assert audit_table(in_parts, STAGING) == held
-    assert not compact(in_parts, STAGING, MIB)
-    compact(in_parts, STAGING, WHOLE)
+    assert not compact_files(in_parts, STAGING, MIB)
+    compact_files(in_parts, STAGING, WHOLE)
     assert files_by_day(in_parts) == [1, 0, 0]
 
 
@@ -220,10 +220,10 @@ def test_a_day_that_was_written_meanwhile_is_left_as_it_is(in_parts: Lake) -> No
     found = uneven_files(in_parts, STAGING, WHOLE)
     publish_in_parts(in_parts, 0, 2)
     version = in_parts.store.view("staging", "event_date").version
-    assert [*_compacted(in_parts, STAGING, found, WHOLE)] == [str(day(1))]
+    assert [*_rewrite_days(in_parts, STAGING, found, WHOLE)] == [str(day(1))]
     assert files_by_day(in_parts) == [2, 1, 1]
     publish_in_parts(in_parts, 1, 2)
-    assert _compacted(in_parts, STAGING, {str(day(1)): found[str(day(1))]}, WHOLE) == {}
+    assert _rewrite_days(in_parts, STAGING, {str(day(1)): found[str(day(1))]}, WHOLE) == {}
     assert in_parts.store.view("staging", "event_date").version == version + 2
     assert find_unneeded(in_parts, STAGING, LATER).no_version == (), "nothing is left over"
 
@@ -232,24 +232,24 @@ def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
     name = uneven_files(in_parts, STAGING, WHOLE)[str(day(0))][0].path
     (in_parts.table_place("staging").local() / name).write_bytes(b"PAR1")
     with pytest.raises(Altered):
-        compact(in_parts, STAGING, WHOLE)
+        compact_files(in_parts, STAGING, WHOLE)
 
 
 def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
     in_parts = bare_lake(tmp_path)
     session = LakeSession(in_parts)
     for n in range(MOST_LEDGER_FILES):
-        scan._append(session, [files_row(f"{n}.jsonl")], "scan", "")
+        scan._append_events(session, [files_row(f"{n}.jsonl")], "scan", "")
     assert not uneven_files(in_parts, FILES, WHOLE)
-    scan._append(session, [files_row("last.jsonl")], "scan", "")
+    scan._append_events(session, [files_row("last.jsonl")], "scan", "")
     assert uneven_files(in_parts, FILES, WHOLE)
     before, rows = (
         read_files(in_parts.store),
         sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))),
     )
-    assert len(compact(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
+    assert len(compact_files(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
     assert not uneven_files(in_parts, FILES, WHOLE)
     assert read_files(in_parts.store) == before
     assert sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))) == rows
-    scan._append(session, [files_row("after.jsonl")], "scan", "")
+    scan._append_events(session, [files_row("after.jsonl")], "scan", "")
     assert len(read_files(in_parts.store)) == len(before) + 1

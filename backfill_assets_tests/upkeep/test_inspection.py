@@ -14,7 +14,7 @@ from backfill_assets.intake.ledger import (
     ARRIVALS,
     FILES,
     LANDED,
-    of_source,
+    ledger_of_source,
     read_arrivals,
     read_files,
 )
@@ -25,7 +25,7 @@ from backfill_assets.kernel.log.log import BEFORE, HEAD, LOG
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import stage_rows
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.upkeep.inspection import REASON, damage, inspect, mend
+from backfill_assets.upkeep.inspection import REASON, inspect_table, mend_table, mendable_damage
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import commit_file
@@ -55,10 +55,10 @@ def table(lake: Lake) -> Path:
 def test_a_receipt_that_was_edited_after_the_next_commit_is_named(lake: Lake, table: Path) -> None:
     for n in range(2, 6):
         publish_by_hand(lake, STAGING, rows(n))
-    assert inspect(lake, STAGING).edited == ()
+    assert inspect_table(lake, STAGING).edited == ()
     receipt = commit_file(table, 3)
     receipt.write_text(receipt.read_text().replace("test", "tset"))
-    assert inspect(lake, STAGING).edited == (3,)
+    assert inspect_table(lake, STAGING).edited == (3,)
 
 
 def test_commits_of_versions_that_named_none_before_them_are_no_finding(
@@ -69,9 +69,9 @@ def test_commits_of_versions_that_named_none_before_them_are_no_finding(
         assert BEFORE in commit.read_text()
         commit.write_text(commit.read_text().replace(BEFORE, "another"))
     (table / LOG / HEAD).unlink()
-    assert inspect(lake, STAGING).edited == ()
+    assert inspect_table(lake, STAGING).edited == ()
     publish_by_hand(lake, STAGING, rows(3))
-    assert inspect(lake, STAGING).edited == ()
+    assert inspect_table(lake, STAGING).edited == ()
 
 
 SAID = Provenance("", tags={"by": "ann@desk"})
@@ -103,7 +103,7 @@ HURT: dict[str, Callable[[Path], object]] = {
 def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(
     tmp_path: Path, source: str
 ) -> None:
-    lake, files = bare_lake(tmp_path), of_source(FILES, source)
+    lake, files = bare_lake(tmp_path), ledger_of_source(FILES, source)
     for path in ("a", "b"):
         took_stock(lake, files, path)
     lost = newest_file(lake, files)
@@ -113,24 +113,24 @@ def test_lost_files_of_the_stock_are_told_by_name_and_taken_out_and_others_stay(
         BackfillError, match=rf"1 data file\(s\).*gone.*`backfill-assets mend {files.name} --yes`"
     ):
         read_files(lake.store, source)
-    found = mend(lake, files, SAID)
+    found = mend_table(lake, files, SAID)
     assert [str(lake.table_place(files.name).local() / f.path) for f in found.lost] == [str(lost)]
     assert [r.path for r in read_files(lake.store, source)] == ["a", "c"]
     *_, last = lake.store.commits(files.name)
     assert last.receipt is not None
     assert (last.receipt.reason, last.receipt.tags) == (REASON, SAID.tags)
     with pytest.raises(BackfillError, match="nothing is wrong with it"):
-        mend(lake, files, SAID)
+        mend_table(lake, files, SAID)
 
 
 def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) -> None:
     lake = bare_lake(tmp_path)
     took_stock(lake, FILES, "a")
     lost = newest_file(lake, FILES)
-    withdrawn = scan._withdrawals(read_files(lake.store), datetime.now(UTC), "why")
-    scan._append(LakeSession(lake), withdrawn, "landing accept", "why")
+    withdrawn = scan._withdrawal_events(read_files(lake.store), datetime.now(UTC), "why")
+    scan._append_events(LakeSession(lake), withdrawn, "landing accept", "why")
     lost.unlink()
-    mend(lake, FILES, SAID)
+    mend_table(lake, FILES, SAID)
     assert read_files(lake.store) == []
 
 
@@ -145,7 +145,7 @@ def test_days_that_arrivals_had_lost_are_doubted_so_that_the_next_load_writes_th
     hurt(newest_file(lake, ARRIVALS))
     with pytest.raises(BackfillError, match="`backfill-assets mend arrivals --yes`"):
         read_arrivals(lake.store, version)
-    mend(lake, ARRIVALS, SAID)
+    mend_table(lake, ARRIVALS, SAID)
     assert read_arrivals(lake.store, version + 1) == {}
     assert read_view(lake, [RAW]).source("raw").ledger.foreign == {day(0), day(1)}
 
@@ -154,10 +154,10 @@ def test_whole_tables_and_lost_files_of_tables_that_are_made_are_refused(tmp_pat
     lake = bare_lake(tmp_path)
     publish_by_hand(lake, STAGING, [{"entity": "A", "value": 1, "event_date": day(0)}])
     with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
-        mend(lake, STAGING, SAID)
+        mend_table(lake, STAGING, SAID)
     Path(*lake.store.data_files(STAGING)).unlink()
     with pytest.raises(BackfillError, match="nothing is wrong"):
-        damage(lake, STAGING)
+        mendable_damage(lake, STAGING)
     assert len(list(lake.store.commits("staging"))) == 2
 
 
@@ -166,7 +166,7 @@ def test_a_table_whose_only_commit_was_torn_is_as_if_never_made(tmp_path: Path) 
     took_stock(lake, FILES, "a")
     commit_file(lake.table_place("files").local(), 1).unlink()
     commit_file(lake.table_place("files").local(), 0).write_bytes(b"")
-    mend(lake, FILES, SAID)
+    mend_table(lake, FILES, SAID)
     assert read_files(lake.store) == []
     took_stock(lake, FILES, "b")
     assert [r.path for r in read_files(lake.store)] == ["b"]

@@ -17,20 +17,24 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import LOCKS
-from backfill_assets.kernel.tables.data_files import files_of
+from backfill_assets.kernel.tables.data_files import files_of_version
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.restore import restore_partitions
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.tables.table_places import UNFINISHED
-from backfill_assets.kernel.tables.versions import entries, record, unfinished
+from backfill_assets.kernel.tables.versions import (
+    entry_numbers,
+    record_versions,
+    unfinished_switches,
+)
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
-from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.files import keep_plan, set_mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, roll_back
 from backfill_assets.reading.whole import MAKING, snapshots_of
-from backfill_assets.upkeep.maintain import Upkeep, maintain
+from backfill_assets.upkeep.maintain import Upkeep, maintain_tables
 from backfill_assets_tests.builders import day, receipt, write_rows
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.faults import doing_before
@@ -43,7 +47,7 @@ from backfill_assets_tests.synthetic import landed
 pytestmark = pytest.mark.usefixtures("storages")
 
 LATER = Clock(off=timedelta(days=120))
-find_upkeep = partial(maintain, act=False)
+find_upkeep = partial(maintain_tables, act=False)
 
 
 @pytest.fixture
@@ -69,9 +73,9 @@ def test_what_stopped_commands_left_of_snapshots_and_candidates_goes_unless_one_
         made.lake.place.write(
             left[0], json.dumps({UNFINISHED: MAKING}).encode()
         )  # a command makes it now
-        maintain(made.lake, made.pipeline)
+        maintain_tables(made.lake, made.pipeline)
         assert [made.lake.place.exists(name) for name in left] == [True, False]
-    maintain(made.lake, made.pipeline)
+    maintain_tables(made.lake, made.pipeline)
     assert made.lake.place.below(".snapshots") == []
 
 
@@ -89,7 +93,7 @@ def test_locks_that_killed_processes_left_in_a_bucket_go_and_those_that_are_held
         )
     find_upkeep(open_lake(root), nothing)
     assert place.exists(f"{LOCKS}/plan-dead-chunk-1.lock"), "it only looked"
-    maintain(open_lake(root), nothing)
+    maintain_tables(open_lake(root), nothing)
     assert [name for name in place.names(LOCKS) if name.startswith("plan-")] == [
         "plan-held-chunk-1.lock"
     ]
@@ -103,7 +107,7 @@ def test_replaced_files_go_after_the_days_of_retention_and_no_state_or_row_chang
     rows = audit_table(made.lake, made.contract("staging"))
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
-        done = maintain(made.lake, made.pipeline)
+        done = maintain_tables(made.lake, made.pipeline)
         assert done.done
         assert replaced(done) == {"staging": 2, "features": 2}
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {}
@@ -117,13 +121,13 @@ def test_a_plan_that_is_not_finished_keeps_what_it_may_have_to_put_back(made: Pl
         made.lake, made.pipeline, PlanRequest(days, BUILT, Policy(chunk="2d", canary=0, force=True))
     )
     keep_plan(made.lake, plan)
-    mark(made.lake, plan.id, "started")
+    set_mark(made.lake, plan.id, "started")
     made.chunk(1, (1, 2), 3, plan.id)
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}, (
             "from before the plan"
         )
-        mark(made.lake, plan.id, "ended", "cancelled")
+        set_mark(made.lake, plan.id, "ended", "cancelled")
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 4, "features": 4}
 
 
@@ -135,14 +139,14 @@ def test_small_files_of_days_become_one_and_states_and_the_loaded_version_stay_t
     loaded = made.states().view.source("raw").loaded_version
     states = {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)}
     assert find_upkeep(made.lake, made.pipeline).uneven == dict.fromkeys(("raw", *BUILT), (day(3),))
-    done = maintain(made.lake, made.pipeline)
+    done = maintain_tables(made.lake, made.pipeline)
     assert f"raw: files of {day(3)} written again in better sizes, no row changed" in done.lines()
     assert find_upkeep(made.lake, made.pipeline).uneven == {}
     view = made.states().view
     assert view.source("raw").loaded_version == view.table("raw").version > loaded
     assert {(t, d): made.states().of(t, day(d)) for t in BUILT for d in range(8)} == states
     with set_to(LATER):
-        maintain(made.lake, made.pipeline)
+        maintain_tables(made.lake, made.pipeline)
     rows = audit_table(
         made.lake, made.contract("raw"), made.states().view.source("raw").loaded_version
     )
@@ -153,7 +157,7 @@ def test_a_landed_table_whose_load_was_cut_off_waits_for_the_next_load(made: Pla
     made.write("raw", {2: 5})
     scatter(made, "raw", 3)
     version = made.view("raw").version
-    maintain(made.lake, made.pipeline)
+    maintain_tables(made.lake, made.pipeline)
     assert made.view("raw").version == version
 
 
@@ -167,14 +171,16 @@ def retain(made: Planned, **days: int) -> None:
 def test_files_of_the_versions_that_readers_see_stay_until_a_lake_version_moves_them_on(
     made: Planned,
 ) -> None:
-    record(made.lake, made.pipeline.contracts, "a run")
+    record_versions(made.lake, made.pipeline.contracts, "a run")
     made.write("staging", {0: 9})
     with set_to(LATER):
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
-        assert entries(place_of(made.root)) == [1]
-        assert replaced(maintain(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+        assert entry_numbers(place_of(made.root)) == [1]
+        assert replaced(maintain_tables(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
         assert replaced(find_upkeep(made.lake, made.pipeline)) == {"staging": 1}, "readers moved on"
-        assert entries(place_of(made.root)) == [2], "no file of the older one is promised any more"
+        assert entry_numbers(place_of(made.root)) == [2], (
+            "no file of the older one is promised any more"
+        )
 
 
 def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_row(
@@ -185,20 +191,23 @@ def test_an_upkeep_between_the_preview_of_a_rollback_and_its_commit_costs_it_no_
 
     def upkeep() -> None:
         with set_to(LATER):
-            assert replaced(maintain(made.lake, made.pipeline)) == {"staging": 2, "features": 2}
+            assert replaced(maintain_tables(made.lake, made.pipeline)) == {
+                "staging": 2,
+                "features": 2,
+            }
 
     with (
         doing_before(restore_partitions, upkeep),
         pytest.raises(BackfillError, match=r"gone or altered.* put back"),
     ):
         roll_back(made.lake, made.pipeline, plan, Provenance(""))
-    assert ([made.values(t) for t in BUILT], unfinished(made.lake)) == (before, ())
+    assert ([made.values(t) for t in BUILT], unfinished_switches(made.lake)) == (before, ())
     made.chunk(2, (3,), 2, plan="p2")
     scatter(made, "staging", 5)
-    with doing_before(restore_partitions, lambda: maintain(made.lake, made.pipeline)):
+    with doing_before(restore_partitions, lambda: maintain_tables(made.lake, made.pipeline)):
         roll_back(made.lake, made.pipeline, plan.model_copy(update={"plan": "p2"}), Provenance(""))
     assert [made.values(t) for t in BUILT] == before
-    assert len(files_of(made.lake, made.contract("staging"))) == DAYS, (
+    assert len(files_of_version(made.lake, made.contract("staging"))) == DAYS, (
         "the day of two files has one"
     )
 
@@ -211,8 +220,8 @@ def test_copies_of_files_that_lie_in_the_landing_folder_go_where_lake_toml_says_
     write_rows(made.lake.table_place(FILES.name).local(), FILES, [record], receipt("files", {}))
     land(made.lake.stock.local(), f"{name}.jsonl-1.parquet", b"parsed")
     os.utime(land(made.lake.root / "landing", f"{day(0)}.jsonl", b"{}\n" * 3).path, ns=(0, 0))
-    assert maintain(made.lake, made.pipeline).copies == (0, 0), "it is not asked for"
+    assert maintain_tables(made.lake, made.pipeline).copies == (0, 0), "it is not asked for"
     retain(made, copy_days=30)
     assert find_upkeep(made.lake, made.pipeline).copies == (1, 6)
-    assert "1 parsed content(s) deleted" in str(maintain(made.lake, made.pipeline).lines())
+    assert "1 parsed content(s) deleted" in str(maintain_tables(made.lake, made.pipeline).lines())
     assert not [n for n in made.lake.stock.names() if n.startswith(name)]

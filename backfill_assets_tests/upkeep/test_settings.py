@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from backfill_assets import LakeSettings
-from backfill_assets.kernel.core.rooms import rooms
+from backfill_assets.kernel.core.rooms import installed_rooms
 from backfill_assets.kernel.tables.settings import model_with
 from backfill_assets.upkeep.settings import retention_of
 
@@ -23,7 +23,7 @@ def test_runs_and_copies_are_kept_for_ever_where_nothing_is_said() -> None:
 
 
 def test_a_key_goes_with_its_room_and_the_section_stays() -> None:
-    without = model_with(room for room in rooms() if room.name != "upkeep")
+    without = model_with(room for room in installed_rooms() if room.name != "upkeep")
     settings = without.model_validate({**BODY, "retention": {"rollback_days": 30}})
     assert settings.retention.rollback_days == 30
     with pytest.raises(ValidationError, match=r"retention\.run_days"):

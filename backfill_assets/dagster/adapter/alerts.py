@@ -21,23 +21,27 @@ from typing import Any, Final
 import dagster as dg
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
-from backfill_assets.dagster.adapter.context import ALONE, Appearance, Naming, table_made_by
+from backfill_assets.dagster.adapter.context import ALONE, Appearance, Naming, table_of_step
 from backfill_assets.dagster.adapter.dagster_private import instance_id
-from backfill_assets.dagster.adapter.history import cause, evaluation_text, evaluations_of
+from backfill_assets.dagster.adapter.history import (
+    evaluation_text,
+    evaluations_of,
+    run_failure_cause,
+)
 from backfill_assets.dagster.adapter.runs import (
     ATTEMPT_TAG,
     LAKE_TAG,
     REASON_TAG,
-    days_of,
-    records_of,
+    days_of_run,
+    run_events,
 )
 from backfill_assets.dagster.adapter.verdicts import Standing
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import DayRange, from_inclusive
+from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.port import Place
 
@@ -105,8 +109,8 @@ def post_message(
     `text` is what Slack and Mattermost show; they take <, > and & escaped, so that no text of a
     lake can call a whole channel.
     """
-    subject = scrub(message.subject)
-    text = f"{subject}\n{scrub(message.text)}\n{message.facts.get('url', '')}".strip()
+    subject = scrub_secrets(message.subject)
+    text = f"{subject}\n{scrub_secrets(message.text)}\n{message.facts.get('url', '')}".strip()
     body = {**message.facts, "subject": subject, "text": html.escape(text, quote=False)}
     failure, ends = "", time.monotonic() + seconds
     for pause in (0.0, *pauses):
@@ -212,7 +216,11 @@ class Posted:
             raise refusal
 
     def _keep_unsent(self, message: Message) -> None:
-        kept = asdict(replace(message, subject=scrub(message.subject), text=scrub(message.text)))
+        kept = asdict(
+            replace(
+                message, subject=scrub_secrets(message.subject), text=scrub_secrets(message.text)
+            )
+        )
         with self._record_lock():
             self._write_unsent([*self._unsent_messages(), kept][-MOST_UNSENT:])
 
@@ -261,7 +269,7 @@ def alert_sensors(root: Path, appearance: Appearance = ALONE) -> list[dg.SensorD
 
 
 def _alert_status(appearance: Appearance) -> dg.DefaultSensorStatus:
-    runs_by_itself = appearance.runs(ALERTS) and is_wanted()
+    runs_by_itself = appearance.runs(ALERTS) and has_webhook()
     return dg.DefaultSensorStatus.RUNNING if runs_by_itself else dg.DefaultSensorStatus.STOPPED
 
 
@@ -283,7 +291,7 @@ def _failure_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
         if url and not is_retry and _concerns_lake(run, root, appearance):
             message = failure_alert(context.instance, run, context.failure_event.message or "")
             found = {message.subject: message.text}
-            posted_news(root, context.instance).post_news(
+            posted_alerts(root, context.instance).post_news(
                 url, found, lambda _: message, again=DAY_SECONDS, is_seen_once=True
             )
 
@@ -303,9 +311,9 @@ def _findings_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
         run, url = context.dagster_run, webhook_address(os.environ)
         if url and _concerns_lake(run, root, appearance):
             evaluations = list(evaluations_of(context.instance, run.run_id))
-            found = {str(f): f for e in evaluations for f in found_by(e)}
+            found = {str(f): f for e in evaluations for f in evaluation_findings(e)}
             judged = tuple(_check_label(e) for e in evaluations)
-            posted_news(root, context.instance).post_news(
+            posted_alerts(root, context.instance).post_news(
                 url,
                 {name: f.text for name, f in found.items()},
                 lambda fresh: findings_alert(run, [found[name] for name in fresh]),
@@ -324,7 +332,7 @@ def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
     return any(naming.table_of(key) for key in run.asset_selection or ())
 
 
-def is_wanted() -> bool:
+def has_webhook() -> bool:
     """Whether an address is set. True also for an invalid one, which the sensors' ticks name."""
     try:
         return bool(webhook_address(os.environ))
@@ -332,7 +340,7 @@ def is_wanted() -> bool:
         return True
 
 
-def posted_news(root: Path, instance: dg.DagsterInstance) -> Posted:
+def posted_alerts(root: Path, instance: dg.DagsterInstance) -> Posted:
     """What this instance posted about the lake at `root`."""
     return Posted(place_at(root), f".alerts/{instance_id(instance)}")
 
@@ -366,7 +374,7 @@ def report_alarms(
     named = {scope + name: text for name, text in alarms.items()}
     try:
         if url := webhook_address(os.environ):
-            record = posted_news(root, instance)
+            record = posted_alerts(root, instance)
             if not is_run:
                 record.post_unsent(url)
             record.post_news(
@@ -379,15 +387,15 @@ def report_alarms(
 def failure_alert(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Message:
     """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and
     identity. The subject names the tables that failed."""
-    events = records_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
-    failed = [table_made_by(e.step_key) or e.step_key for e in events if e.step_key]
+    events = run_events(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
+    failed = [table_of_step(e.step_key) or e.step_key for e in events if e.step_key]
     tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
-    subject = f"Failed: {_run_subject(run, tables, days_of(run))}"
-    return Message(subject, cause(instance, run.run_id) or message, _run_facts(run))
+    subject = f"Failed: {_run_subject(run, tables, days_of_run(run))}"
+    return Message(subject, run_failure_cause(instance, run.run_id) or message, _run_facts(run))
 
 
 @dataclass(frozen=True)
-class Alerted:
+class AlertedFinding:
     """What a check of a table finds."""
 
     check: str  # with its table
@@ -399,22 +407,22 @@ class Alerted:
         return f"{self.check}{self.day or ''}".strip()
 
 
-def found_by(evaluation: dg.AssetCheckEvaluation) -> list[Alerted]:
+def evaluation_findings(evaluation: dg.AssetCheckEvaluation) -> list[AlertedFinding]:
     """What an evaluation finds, day by day where it names days."""
     name, table = _check_label(evaluation), evaluation.asset_key.to_user_string()
     if days := Standing.of(evaluation).days:
-        return [Alerted(name, table, why, day) for day, why in days.items()]
-    return [] if evaluation.passed else [Alerted(name, table, evaluation_text(evaluation))]
+        return [AlertedFinding(name, table, why, day) for day, why in days.items()]
+    return [] if evaluation.passed else [AlertedFinding(name, table, evaluation_text(evaluation))]
 
 
-def findings_alert(run: dg.DagsterRun, found: Sequence[Alerted]) -> Message:
+def findings_alert(run: dg.DagsterRun, found: Sequence[AlertedFinding]) -> Message:
     """The alert of a run whose checks found something: tables and days as subject, counts, the
     first ten."""
     listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
     more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
     days = sorted(f.day for f in found if f.day)
     subject = _run_subject(
-        run, [f.table for f in found], from_inclusive(days[0], days[-1]) if days else None
+        run, [f.table for f in found], inclusive_range(days[0], days[-1]) if days else None
     )
     return Message(
         f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _run_facts(run)
@@ -432,7 +440,7 @@ def _run_subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | Non
 
 
 def _run_facts(run: dg.DagsterRun) -> dict[str, str]:
-    days = days_of(run)
+    days = days_of_run(run)
     return {
         "run_id": run.run_id,
         "job": run.job_name,

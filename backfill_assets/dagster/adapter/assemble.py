@@ -55,7 +55,7 @@ def rebuild_job(opened: Opened, tables: Collection[str], hears: Hears) -> dg.Job
         return defs.resolve_job_def(opened.naming.name(REBUILD))
 
 
-def assemble_anyway(
+def project_definitions(
     root: Path, tables_of: TablesOf, appearance: Appearance = ALONE
 ) -> dg.Definitions:
     """Definitions of the lake at `root`, which shows itself by `appearance`; without a lake its
@@ -66,9 +66,9 @@ def assemble_anyway(
     lake_context = LakeContext(root, tables_of, appearance)
     if lake_context.missing is None:
         return _whole_definitions(lake_context, lake_context.load(), None)
-    from backfill_assets.dagster.adapter.lake_definitions import stand_in
+    from backfill_assets.dagster.adapter.lake_definitions import shown_sample
 
-    return _whole_definitions(lake_context, stand_in(lake_context), None)
+    return _whole_definitions(lake_context, shown_sample(lake_context), None)
 
 
 def _whole_definitions(

@@ -21,12 +21,12 @@ from pydantic import Field
 
 from backfill_assets.dagster.adapter.alerts import report_alarms
 from backfill_assets.dagster.adapter.backfill_requests import (
-    raise_at_the_end,
+    raise_kept_back,
     remember_kept_back,
     with_bad_days,
     work_of,
 )
-from backfill_assets.dagster.adapter.checks import report_standing_checks
+from backfill_assets.dagster.adapter.checks import report_stale_checks
 from backfill_assets.dagster.adapter.context import Opened, window_mapping
 from backfill_assets.dagster.adapter.io_manager import (
     Handover,
@@ -42,25 +42,25 @@ from backfill_assets.dagster.adapter.runs import (
     LAKE_TAG,
     REASON_TAG,
     TABLES_TAG,
-    days_of,
+    days_of_run,
     markers_of,
 )
 from backfill_assets.dagster.adapter.step_write import StepWrite
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import DayRange, parse_days, ranges
+from backfill_assets.kernel.core.days import DayRange, parse_days, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.interrupts import ends_when_interrupted, receive_interrupts
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.process import collect_seldom
 from backfill_assets.kernel.place.port import load_lock
-from backfill_assets.kernel.tables.home import access_of
-from backfill_assets.kernel.tables.versions import record
+from backfill_assets.kernel.tables.home import restricted_access
+from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.candidate import RebuildRequest
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Table
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.reading.rejected import retyped, unusable
+from backfill_assets.reading.rejected import retyped_columns, unusable_rows
 
 IO_MANAGER = "lake_io_manager"
 
@@ -142,7 +142,7 @@ def lake_asset(
                 collect_seldom()
             receive_interrupts()
             lake, _ = opened.require()
-            with ends_when_interrupted(), access_of(lake):
+            with ends_when_interrupted(), restricted_access(lake):
                 yield from _table_steps(
                     context, config, opened, table, _run_days(context, config.days)
                 )
@@ -179,13 +179,13 @@ def _shown_mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
 
 def _run_days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
     """The days that the run is to rebuild: the `chosen` days of its range ("": all)."""
-    days = days_of(context.run)
+    days = days_of_run(context.run)
     if days is not None and chosen:
         named = parse_days(chosen)
         if beyond := {*named} - {*days}:
             raise BackfillError(
                 "the setting days of the run",
-                f"{ranges(beyond)} are not in its range {days}",
+                f"{ranges_text(beyond)} are not in its range {days}",
                 "Nothing was written",
                 "Choose a range that holds all of them",
             )
@@ -239,7 +239,7 @@ def _table_steps(
             if table.is_landed:
                 report_ledgers(instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
-            raise_at_the_end(context, opened, contract.name)
+            raise_kept_back(context, opened, contract.name)
         finally:
             with contextlib.suppress(Exception):
                 rebuild.release()
@@ -250,21 +250,27 @@ def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> No
     loaded them."""
     request, contract = rebuild.request, rebuild.table.contract
     lake = request.lake_session.lake.of_source(contract.source)
-    for line in filter(None, (warning := str(unusable(lake, request.days)), *retyped(lake))):
+    for line in filter(
+        None, (warning := str(unusable_rows(lake, request.days)), *retyped_columns(lake))
+    ):
         context.log.warning(line)
     fresh = {*request.days} - {*rebuild.ready.settled}
     news = (
-        warning if len(fresh) == len(request.days) else str(unusable(lake, fresh)) if fresh else ""
+        warning
+        if len(fresh) == len(request.days)
+        else str(unusable_rows(lake, fresh))
+        if fresh
+        else ""
     )
     if news:
-        alarms = {f"{contract.name} {ranges(fresh)}": news}
+        alarms = {f"{contract.name} {ranges_text(fresh)}": news}
         report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log, is_run=True)
 
 
 def _table_request(
     context: dg.AssetExecutionContext,
     opened: Opened,
-    known: Known,
+    known: KnownStates,
     days: DayRange,
     table: Table,
     config: LoadConfig,
@@ -319,6 +325,6 @@ def _end_run(instance: dg.DagsterInstance, run: dg.DagsterRun, opened: Opened) -
     own."""
     why = f"{run.tags.get(REASON_TAG, 'manual')} (run {run.run_id[:8]})"
     ended = markers_of(instance, opened.lake).leave(instance, run)
-    record(opened.lake, opened.pipeline.contracts, why, ended, opened.by)
+    record_versions(opened.lake, opened.pipeline.contracts, why, ended, opened.by)
     states = opened.known(run.run_id).read()  # others may have written since it began
-    report_standing_checks(instance, opened.lake, states, opened.naming)
+    report_stale_checks(instance, opened.lake, states, opened.naming)

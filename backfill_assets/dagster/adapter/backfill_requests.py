@@ -23,7 +23,7 @@ from backfill_assets.dagster.adapter.context import (
     LakeContext,
     Naming,
     Opened,
-    table_made_by,
+    table_of_step,
 )
 from backfill_assets.dagster.adapter.dagster_private import tag_values
 from backfill_assets.dagster.adapter.runs import (
@@ -37,11 +37,11 @@ from backfill_assets.dagster.adapter.runs import (
 )
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import InputKind
-from backfill_assets.kernel.core.days import DayRange, SomeDays, days_text, ranges
+from backfill_assets.kernel.core.days import DayRange, SomeDays, days_text, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import ALSO, DaysKeptBack
-from backfill_assets.kernel.core.needs import identities, needs, run_requests
-from backfill_assets.kernel.core.ownership import BY, through_dagster, whoami
+from backfill_assets.kernel.core.needs import rebuild_needs, request_identities, run_requests
+from backfill_assets.kernel.core.ownership import BY, dagster_requester, whoami
 from backfill_assets.kernel.core.plans import (
     CHUNK_TAG,
     CODE_TAG,
@@ -101,8 +101,10 @@ class TickState:
         wanted: list[Work] = []
         texts: dict[str, str] = {}
         for name, days in ready.items():
-            known = identities(self.states, name, days, self.gates_digest(name)) if days else {}
-            tried = runs.attempts(self.instance, name, known, self.naming)
+            known = (
+                request_identities(self.states, name, days, self.gates_digest(name)) if days else {}
+            )
+            tried = runs.attempts_of_days(self.instance, name, known, self.naming)
             numbers = {day: found.number for day, found in tried.items()}
             given_up = [day for day, found in tried.items() if found.counted >= limit]
             left = {day: identity for day, identity in known.items() if day not in given_up}
@@ -112,7 +114,7 @@ class TickState:
             )[0]
             if given_up:
                 texts[name] = (
-                    f"{ranges(given_up)} failed {limit} times from the same inputs, rules and "
+                    f"{ranges_text(given_up)} failed {limit} times from the same inputs, rules and "
                     "code and will not be "
                     "requested again as they are. Look at the failed runs; then change what they "
                     "failed from, or "
@@ -144,7 +146,7 @@ def read_tick_state(
     )
 
 
-def given_up_now(
+def days_given_up(
     instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
 ) -> GivenUp:
     """The days that need a rebuild and that no sensor requests any more.
@@ -157,10 +159,10 @@ def given_up_now(
         return {}
     busy = runs.busy_days(instance, lake.address, states.contracts.values(), naming)
     state = TickState(instance, lake, states, busy, utc_now())
-    return state.requests(needs(states, busy, state.until).ready)[1]
+    return state.requests(rebuild_needs(states, busy, state.until).ready)[1]
 
 
-def as_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
+def dagster_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
     """The work as Dagster's RunRequest: one partition, or a range."""
     single = len(work.days) == 1
     span = {} if single else runs.range_tags(work.days)
@@ -252,7 +254,7 @@ def work_of(tags: Mapping[str, str], days: DayRange, table: str, by: str = "") -
         (table,),
         tags.get(REASON_TAG, MANUAL),
         tags.get(NOTE_TAG, ""),
-        {BY: by or through_dagster(), **known},
+        {BY: by or dagster_requester(), **known},
         frozenset(filter(None, tags.get(FORCE_TAG, "").split(","))),
     )
 
@@ -266,7 +268,7 @@ def with_bad_days(
 ) -> Work:
     """The work of a step, which does with bad days as `asked`; "": as the tag of its run says.
     After a table that kept days back the next ones make the days that they can, too."""
-    wanted = OnBadDays.KEEP_GOOD.value if remembered_errors(context, opened) else asked
+    wanted = OnBadDays.KEEP_GOOD.value if kept_back_errors(context, opened) else asked
     return replace(work, tags={**work.tags, ON_BAD_DAYS_TAG: wanted}) if wanted else work
 
 
@@ -279,7 +281,7 @@ def remember_kept_back(context: dg.AssetExecutionContext, opened: Opened, rebuil
         )
 
 
-def remembered_errors(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
+def kept_back_errors(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
     """The errors of the lake's tables of which the run kept days back so far."""
     run = context.instance.get_run_by_id(context.run.run_id)
     names = (_kept_back_tag(opened, contract.name) for contract in opened.pipeline.contracts)
@@ -294,14 +296,14 @@ def _kept_back_tag(opened: Opened, table: str) -> str:
     return KEPT_BACK + opened.naming.output(table)[-TABLE_CHARS:]
 
 
-def raise_at_the_end(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
+def raise_kept_back(context: dg.AssetExecutionContext, opened: Opened, table: str) -> None:
     """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from
     `table` follows."""
     made = _tables_of_run(context, opened)
     following = (c for c in opened.pipeline.contracts if c.name in made)
     if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
         return
-    if errors := remembered_errors(context, opened):
+    if errors := kept_back_errors(context, opened):
         first, *others = errors
         more = "".join(f".{ALSO}{error}"[: -len(".")] for error in others)
         raise DaysKeptBack(first.object, first.culprit, first.consequence, first.fix + more)
@@ -312,12 +314,12 @@ def _tables_of_run(context: dg.AssetExecutionContext, opened: Opened) -> set[str
     chosen steps."""
     run = context.run
     if run.step_keys_to_execute is not None:
-        return {table_made_by(key) for key in run.step_keys_to_execute}
+        return {table_of_step(key) for key in run.step_keys_to_execute}
     keys = run.asset_selection or context.job_def.asset_layer.executable_asset_keys
     return {opened.naming.table_of(key) for key in keys}
 
 
-def names_kept_back(failure: dg.DagsterEvent) -> bool:
+def is_kept_back_failure(failure: dg.DagsterEvent) -> bool:
     """Whether a step that failed was made, and failed for the days that its run kept back."""
     shown = failure.step_failure_data.user_failure_data
     kind = shown.metadata.get("kind") if shown is not None else None

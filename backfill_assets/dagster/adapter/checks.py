@@ -11,18 +11,18 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.backfill_requests import GivenUp, given_up_now
+from backfill_assets.dagster.adapter.backfill_requests import GivenUp, days_given_up
 from backfill_assets.dagster.adapter.context import PLAIN, Naming, Opened
 from backfill_assets.dagster.adapter.dagster_private import newest_target
 from backfill_assets.dagster.adapter.io_manager import as_failures
-from backfill_assets.dagster.adapter.runs import LAKE_TAG, days_of
+from backfill_assets.dagster.adapter.runs import LAKE_TAG, days_of_run
 from backfill_assets.dagster.adapter.verdicts import Verdicts
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import gates_of
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 
 STANDING = "no_stale_days"
 SAMPLE_RANGES = 10
@@ -49,8 +49,8 @@ def day_checks(opened: Opened, contract: Contract) -> dg.AssetChecksDefinition:
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         """Judge now."""
         with as_failures():
-            lake = _lake_of(context, opened)
-            is_button = days_of(context.run) is None
+            lake = _lake_of_run(context, opened)
+            is_button = days_of_run(context.run) is None
             verdicts = Verdicts(
                 context.instance, lake, opened.known(context.run.run_id).states, opened.naming
             )
@@ -72,7 +72,7 @@ def report_day_checks(
                 instance.report_runless_asset_event(verdict)
 
 
-def _lake_of(context: dg.AssetCheckExecutionContext, opened: Opened) -> Lake:
+def _lake_of_run(context: dg.AssetCheckExecutionContext, opened: Opened) -> Lake:
     """The lake of a check's run, which gets a tag that names it."""
     lake, _ = opened.require()
     context.instance.add_run_tags(context.run.run_id, {LAKE_TAG: lake.address})
@@ -92,7 +92,7 @@ def standing_check(
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         """Judge now."""
         with as_failures():
-            _lake_of(context, opened)
+            _lake_of_run(context, opened)
             return judge(context.instance)
 
     return check
@@ -109,9 +109,11 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
 
     def judge(instance: dg.DagsterInstance) -> dg.AssetCheckResult:
         """Judge by the states of now."""
-        states = Known(opened.lake, opened.pipeline).states
-        given_up = given_up_now(instance, opened.lake, states, opened.naming).get(contract.name, "")
-        passed, facts = judge_standing(states, contract.name, given_up)
+        states = KnownStates(opened.lake, opened.pipeline).states
+        given_up = days_given_up(instance, opened.lake, states, opened.naming).get(
+            contract.name, ""
+        )
+        passed, facts = judge_stale_days(states, contract.name, given_up)
         return dg.AssetCheckResult(
             passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts
         )
@@ -119,7 +121,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
     return standing_check(opened, contract.name, STANDING, description, judge)
 
 
-def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
+def judge_stale_days(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
     """Whether no written day of the table is stale or given up, with the metadata of the check.
     `given_up` is a text about days that no sensor requests any more."""
     counted = {d: states.of(table, d) for d in states.view.table(table).latest}
@@ -127,7 +129,7 @@ def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool
     facts: dict[str, Any] = {"stale days": len(stale)}
     if stale:
         rebuild = f"backfill-assets backfill --from {stale[0]} --to {stale[-1]}"
-        facts[WHICH] = f"{ranges(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
+        facts[WHICH] = f"{ranges_text(stale, SAMPLE_RANGES)}. Rebuild: {rebuild}"
     if given_up:
         facts[GIVEN_UP] = given_up
     counts = Counter(s for s in counted.values() if s is not State.STALE)
@@ -135,7 +137,7 @@ def judge_standing(states: States, table: str, given_up: str = "") -> tuple[bool
     return not stale and not given_up, facts
 
 
-def changed_standing_checks(
+def changed_stale_checks(
     instance: dg.DagsterInstance,
     states: States,
     tables: Sequence[str],
@@ -150,7 +152,7 @@ def changed_standing_checks(
     for table in tables:
         if not states.view.table(table).latest and not given_up.get(table):
             continue
-        passed, facts = judge_standing(states, table, given_up.get(table, ""))
+        passed, facts = judge_stale_days(states, table, given_up.get(table, ""))
         key = naming.key(table)
         evaluation = dg.AssetCheckEvaluation(
             asset_key=key,
@@ -179,11 +181,11 @@ def _shown_result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
     )
 
 
-def report_standing_checks(
+def report_stale_checks(
     instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
 ) -> None:
     """Record results of `no_stale_days` in Dagster that have changed."""
-    given_up = given_up_now(instance, lake, states, naming)
+    given_up = days_given_up(instance, lake, states, naming)
     tables = [name for name, contract in states.contracts.items() if not contract.is_given]
-    for verdict in changed_standing_checks(instance, states, tables, given_up, naming):
+    for verdict in changed_stale_checks(instance, states, tables, given_up, naming):
         instance.report_runless_asset_event(verdict)

@@ -16,9 +16,9 @@ import dagster as dg
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.tables.home import Lake, look_at, open_lake
+from backfill_assets.kernel.tables.home import Lake, open_lake, read_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME, LakeSettings, is_lake
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline, Table, pipeline_of
 
 MAKE = "make_"  # how the step of a table is called, followed by its name
@@ -117,7 +117,7 @@ class Naming:
 PLAIN = Naming()
 
 
-def table_made_by(step: str) -> str | None:
+def table_of_step(step: str) -> str | None:
     """The table that a step makes, under whatever label; None for other steps (a standing check, a
     scan)."""
     made = STEP.fullmatch(step)
@@ -175,7 +175,7 @@ class LakeContext:
     root: Path
     tables_of: TablesOf
     appearance: Appearance = ALONE
-    _ticks: list[Known] = field(
+    _ticks: list[KnownStates] = field(
         default_factory=list, compare=False, repr=False
     )  # what the last one knew: at most one
 
@@ -193,24 +193,24 @@ class LakeContext:
     def look(self) -> tuple[Lake, Pipeline]:
         """As `open`, for a process that serves a whole project: the process keeps its umask where
         there are other definitions."""
-        lake = look_at(self.root) if self.appearance.is_guest else open_lake(self.root)
+        lake = read_lake(self.root) if self.appearance.is_guest else open_lake(self.root)
         return lake, pipeline_of(lake, self.tables_of(lake.settings))
 
-    def known(self) -> Known:
+    def known(self) -> KnownStates:
         """The lake of `look`, whose states the caller reads: while no log, setting or code moves,
         `read` gives the same object at each tick of a process, so that a tick with nothing to do
         judges no day again."""
         lake, pipeline = self.look()
-        before = self._ticks[0] if self._ticks else Known(lake, pipeline)
+        before = self._ticks[0] if self._ticks else KnownStates(lake, pipeline)
         is_same = before.lake == lake and before.pipeline.contracts == pipeline.contracts
         found = before.found if is_same and before.pipeline.codes == pipeline.codes else None
-        self._ticks[:] = [Known(lake, pipeline, found)]
+        self._ticks[:] = [KnownStates(lake, pipeline, found)]
         return self._ticks[0]
 
     def load(self, by: str = "") -> "Opened":
         """The lake for definitions that are loaded now: neither the process nor a folder is
         changed, `look` and the steps see to that. Raises SettingsError."""
-        lake = look_at(self.root)
+        lake = read_lake(self.root)
         pipeline = pipeline_of(lake, self.tables_of(lake.settings))
         return Opened(lake, pipeline, by=by, appearance=self.appearance)
 
@@ -241,7 +241,7 @@ class Opened:
     # own processes.
     by: str = ""
     appearance: Appearance = ALONE  # how the lake shows itself in the project
-    known_by: dict[str, Known] = field(
+    known_by: dict[str, KnownStates] = field(
         default_factory=dict, compare=False, repr=False
     )  # what runs know, by their ids
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -257,12 +257,12 @@ class Opened:
         self._runs.add(run_id)
         return new
 
-    def known(self, run_id: str) -> Known:
+    def known(self, run_id: str) -> KnownStates:
         """What a run knows of the lake, for all its steps in this process; of the newest run it is
         kept. Where assets of a project write beside the steps, each looks again."""
         if run_id not in self.known_by:
             self.known_by.clear()
-            self.known_by[run_id] = Known(self.lake, self.pipeline)
+            self.known_by[run_id] = KnownStates(self.lake, self.pipeline)
         elif any(c.made_by for c in self.pipeline.contracts):
             self.known_by[run_id].read()
         return self.known_by[run_id]

@@ -26,7 +26,7 @@ KEYS_PER_QUERY = 500  # SQLite takes 999 values in old builds
 
 
 @contextlib.contextmanager
-def workspace(instance: dg.DagsterInstance, module: str | None) -> Iterator[Any]:
+def served_workspace(instance: dg.DagsterInstance, module: str | None) -> Iterator[Any]:
     """The workspace that the web server shows, with its code server, until the block ends.
 
     `module` holds the definitions; None: as the files in the working folder say.

@@ -31,7 +31,7 @@ from backfill_assets.dagster.adapter.dagster_private import (
     SqlEventLogStorageTable,
     SqliteEventLogStorage,
 )
-from backfill_assets.kernel.core.interrupts import interrupt_is_held, interrupts_held
+from backfill_assets.kernel.core.interrupts import hold_interrupts, is_interrupt_held
 
 BUFFERED_EVENTS = 500  # about 5 MB
 OPEN_FILES = 8  # one file per run, and the index of all runs; a web server reads hundreds of runs
@@ -103,14 +103,14 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     @contextlib.contextmanager
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
         """Give a connection in a transaction. Buffered events are written first."""
-        with self._lock, interrupts_held():
+        with self._lock, hold_interrupts():
             if (
                 self._indexing is not None and shard == INDEX_SHARD_NAME
-            ):  # asked by the base, for what `_index` writes
+            ):  # asked by the base, for what `_write_index` writes
                 yield self._indexing
                 return
             self.flush()
-            with self._transaction(shard) as connection:
+            with self._shard_transaction(shard) as connection:
                 yield connection
 
     def has_table(self, table_name: str) -> bool:
@@ -128,7 +128,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def store_event(self, event: dg.EventLogEntry) -> None:
         """Write the event, or buffer it. An interrupt is raised afterwards: an event is in both
         files or in neither."""
-        with self._lock, interrupts_held():
+        with self._lock, hold_interrupts():
             if not _is_batched(event):
                 super().store_event(event)
                 return
@@ -139,7 +139,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def flush(self) -> None:
         """Write the buffered events: a transaction per run's file, then one in the index, as
         Dagster's class does."""
-        with self._lock, interrupts_held():
+        with self._lock, hold_interrupts():
             events, self._buffer = self._buffer, []
             if not events:
                 return
@@ -148,11 +148,11 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             for row in rows:
                 by_run[row["run_id"]].append(row)
             for run_id, of_run in by_run.items():
-                with self._transaction(run_id) as connection:
+                with self._shard_transaction(run_id) as connection:
                     connection.execute(SqlEventLogStorageTable.insert(), of_run)
             try:
-                with self._transaction(INDEX_SHARD_NAME) as self._indexing:
-                    self._index(self._indexing, events, rows)
+                with self._shard_transaction(INDEX_SHARD_NAME) as self._indexing:
+                    self._write_index(self._indexing, events, rows)
             finally:
                 self._indexing = None
 
@@ -164,18 +164,18 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
         super().dispose()
 
     @contextlib.contextmanager
-    def _transaction(self, shard: str) -> Iterator[sa.Connection]:
-        self._abandon()
-        self._open[shard] = connection = self._engine(shard).connect()
+    def _shard_transaction(self, shard: str) -> Iterator[sa.Connection]:
+        self._drop_transactions()
+        self._open[shard] = connection = self._engine_of(shard).connect()
         try:
             with connection.begin():
                 yield connection
             connection.close()
             self._open.clear()
         finally:
-            self._abandon()
+            self._drop_transactions()
 
-    def _abandon(self) -> None:
+    def _drop_transactions(self) -> None:
         """Close a transaction that an exception left open: it would keep its file locked against
         this process."""
         for shard, connection in list(self._open.items()):
@@ -183,7 +183,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
                 connection.invalidate()
             self._open.pop(shard, None)
 
-    def _engine(self, shard: str) -> sa.Engine:
+    def _engine_of(self, shard: str) -> sa.Engine:
         if shard not in self._engines:
             if len(self._engines) >= OPEN_FILES:
                 unused = next(name for name in self._engines if name not in self._open)
@@ -212,7 +212,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             self._engines[shard] = engine
         return self._engines[shard]
 
-    def _index(
+    def _write_index(
         self, index: sa.Connection, events: Sequence[dg.EventLogEntry], rows: list[dict[str, Any]]
     ) -> None:
         # The first insert takes the file's lock, so the ids after its own are free: asking for each
@@ -240,7 +240,7 @@ def _retry_while_locked(statement: Callable[[], T]) -> T:
             return statement()
         except sqlite3.OperationalError as error:
             waits = error.sqlite_errorcode in LOCKED and time.monotonic() < until
-            if not waits or interrupt_is_held():
+            if not waits or is_interrupt_held():
                 raise
             time.sleep(0.01)  # SQLite does not wait for the other process that recovers the file
 

@@ -15,13 +15,19 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.context import table_made_by
+from backfill_assets.dagster.adapter.context import table_of_step
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
-from backfill_assets.dagster.adapter.runs import ENDED, LAKE_TAG, REASON_TAG, days_of, records_of
+from backfill_assets.dagster.adapter.runs import (
+    ENDED,
+    LAKE_TAG,
+    REASON_TAG,
+    days_of_run,
+    run_events,
+)
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import ALSO
 from backfill_assets.kernel.core.records import json_of
-from backfill_assets.kernel.core.texts import one_line, scrub
+from backfill_assets.kernel.core.texts import one_line, scrub_secrets
 
 NEWEST_RUNS = 50
 
@@ -49,7 +55,7 @@ class PastRun:
         return {**values, "first": first, "last": last}
 
 
-def runs_of(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
+def newest_runs(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
     """The newest runs that worked on the lake, newest first, failed ones with their cause."""
     records = instance.get_run_records(dg.RunsFilter(tags={LAKE_TAG: lake}), limit=NEWEST_RUNS)
     return tuple(_past_run(instance, record) for record in records)
@@ -65,27 +71,29 @@ def _past_run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
         run.run_id,
         run.job_name,
         run.status.value.lower(),
-        days_of(run),
+        days_of_run(run),
         run.tags.get(REASON_TAG, "manual"),
         began=datetime.fromtimestamp(start, UTC) if start else None,
         seconds=record.end_time - start if record.end_time and start else None,
-        cause=cause(instance, run.run_id) if run.status is dg.DagsterRunStatus.FAILURE else "",
+        cause=run_failure_cause(instance, run.run_id)
+        if run.status is dg.DagsterRunStatus.FAILURE
+        else "",
         tables=tuple(
-            t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_made_by(step))
+            t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_of_step(step))
         ),
         queued_seconds=max(0.0, start - record.create_timestamp.timestamp()) if start else None,
     )
 
 
-def cause(instance: dg.DagsterInstance, run_id: str) -> str:
+def run_failure_cause(instance: dg.DagsterInstance, run_id: str) -> str:
     """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed
     steps, else Dagster's message; empty where none is."""
     if causes := dict.fromkeys(
-        map(cause_of, records_of(instance, run_id, dg.DagsterEventType.STEP_FAILURE))
+        map(cause_of, run_events(instance, run_id, dg.DagsterEventType.STEP_FAILURE))
     ):
         return ALSO.join(causes)
-    for event in records_of(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
-        return scrub((event.message or "").partition("\n")[0])
+    for event in run_events(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
+        return scrub_secrets((event.message or "").partition("\n")[0])
     return ""
 
 
@@ -94,17 +102,17 @@ def cause_of(event: dg.DagsterEvent) -> str:
     innermost exception."""
     failed = event.step_failure_data
     if failed.user_failure_data is not None and failed.user_failure_data.description:
-        return scrub(one_line(str(failed.user_failure_data.description).strip()))
+        return scrub_secrets(one_line(str(failed.user_failure_data.description).strip()))
     error = failed.error
     while error is not None and error.cause is not None:
         error = error.cause
     lines = error.message.strip().splitlines() if error is not None else []
-    return scrub(lines[0] if lines else json.dumps(event.message))
+    return scrub_secrets(lines[0] if lines else json.dumps(event.message))
 
 
 def evaluations_of(instance: dg.DagsterInstance, run_id: str) -> Iterator[dg.AssetCheckEvaluation]:
     """The check evaluations of a run, in the order they were given."""
-    for event in records_of(instance, run_id, dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+    for event in run_events(instance, run_id, dg.DagsterEventType.ASSET_CHECK_EVALUATION):
         yield event.asset_check_evaluation_data
 
 
@@ -123,7 +131,7 @@ def superseded_runs(instance: dg.DagsterInstance, lake: str, before: datetime) -
     run_ids, of_asset = set[str](), defaultdict[dg.AssetKey, set[str]](set)
     for run in instance.get_runs(ended):
         run_ids.add(run.run_id)
-        for event in records_of(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
+        for event in run_events(instance, run.run_id, dg.DagsterEventType.ASSET_MATERIALIZATION):
             if event.asset_key is not None and event.partition is not None:
                 of_asset[event.asset_key].add(event.partition)
     newest = {

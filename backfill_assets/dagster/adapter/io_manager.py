@@ -24,14 +24,19 @@ from backfill_assets.dagster.adapter.metadata import (
     table_metadata,
 )
 from backfill_assets.dagster.adapter.step_write import StepWrite
-from backfill_assets.kernel.core.commands import with_lake
+from backfill_assets.kernel.core.commands import commands_with_lake
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.errors import BackfillError, ContractBroken, GateRefused, unusable
+from backfill_assets.kernel.core.errors import (
+    BackfillError,
+    ContractBroken,
+    GateRefused,
+    unusable_file_error,
+)
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.reading.rejected import LedgerCount, ledger_contracts, ledger_counts
 
-Hears = Callable[[Rebuild, Published], None]
+Hears = Callable[[Rebuild, WriteResult], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class RebuildIOManager(dg.IOManager):
         """Publish the judged days in at most one commit; raises dg.Failure that names what stayed
         as it was."""
         if not isinstance(obj, Handover):
-            raise _no_handover(context, obj)
+            raise _no_handover_error(context, obj)
         rebuild = obj.write.rebuild
         with as_failures(), contextlib.ExitStack() as failed:
             failed.callback(obj.give_up)
@@ -71,7 +76,7 @@ class RebuildIOManager(dg.IOManager):
             if len(rebuild.days) != len(context.asset_partition_keys):
                 materialize_only(context, [str(day) for day in rebuild.days])
             failed.pop_all()
-        with telling_commit(rebuild, published):
+        with explaining_commit(rebuild, published):
             if self.hears is not None:
                 self.hears(rebuild, published)
             obj.write.show_days(published, obj.earlier)
@@ -84,7 +89,7 @@ class RebuildIOManager(dg.IOManager):
         )
 
 
-def _no_handover(context: dg.OutputContext, obj: object) -> dg.Failure:
+def _no_handover_error(context: dg.OutputContext, obj: object) -> dg.Failure:
     """The error of a step that no `lake_asset` made."""
     step = (
         f"asset {context.asset_key.to_user_string()}"
@@ -103,7 +108,7 @@ def as_failure(error: BackfillError, lake: Path | None = None) -> dg.Failure:
     """The error as Dagster shows it: one line of cause, and its four parts as metadata; its
     commands name the `lake`, where one is given. Never retried by Dagster: what is transient was
     retried inside the load path."""
-    fix = with_lake(error.fix, lake) if lake is not None else error.fix
+    fix = commands_with_lake(error.fix, lake) if lake is not None else error.fix
     shown = BackfillError(error.object, error.culprit, error.consequence, fix)
     return dg.Failure(
         str(shown),
@@ -130,11 +135,11 @@ def as_failures(lake: Path | None = None) -> Iterator[None]:
             error, lake
         ) from None  # one line of cause; Dagster would add the stack of what led to it
     except OSError as error:
-        raise as_failure(unusable(error)) from error
+        raise as_failure(unusable_file_error(error)) from error
 
 
 @contextlib.contextmanager
-def telling_commit(rebuild: Rebuild, published: Published) -> Iterator[None]:
+def explaining_commit(rebuild: Rebuild, published: WriteResult) -> Iterator[None]:
     """Say of an error within that the days are committed. It fails the step, because Dagster
     records a step's days only after its IO manager: they are red until a run, or a retry, which
     writes nothing, has recorded them."""

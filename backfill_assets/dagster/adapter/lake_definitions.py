@@ -18,7 +18,7 @@ from backfill_assets.dagster.adapter.context import LakeContext, Opened, ShownLa
 from backfill_assets.dagster.adapter.sensors import lake_schedules, lake_sensors, scan_job
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.clock import utc_today
-from backfill_assets.kernel.core.rooms import offered, resolve, rooms
+from backfill_assets.kernel.core.rooms import installed_rooms, offered_function, resolve_reference
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import lake_model
 from backfill_assets.kernel.write.model import pipeline_of
@@ -29,7 +29,7 @@ PYSPARK = "pyspark"  # the name that Dagster's own examples ask for
 def browser_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
     """All definitions except the tables and the job `rebuild`: those that every lake has, and then
     what each room of this installation adds (`Room.dagster`)."""
-    added = [resolve(room.dagster)(shown) for room in rooms() if room.dagster]
+    added = [resolve_reference(room.dagster)(shown) for room in installed_rooms() if room.dagster]
     return dg.Definitions.merge(_own_definitions(shown, rebuild), *added)
 
 
@@ -74,7 +74,7 @@ class LakePySparkResource(PySparkResource):
         return LakeSession(open_lake(self.folder)).spark()
 
 
-def stand_in(lake_context: LakeContext) -> Opened:
+def shown_sample(lake_context: LakeContext) -> Opened:
     """The tables as the sample lake would have them if it were made today; none in an installation
     without samples."""
     today = utc_today()
@@ -91,4 +91,4 @@ def stand_in(lake_context: LakeContext) -> Opened:
 
 def sample_module() -> Any:
     """The module that makes sample lakes; None in an installation without it."""
-    return offered("sample_lakes")
+    return offered_function("sample_lakes")

@@ -17,21 +17,21 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
-from backfill_assets.kernel.core.commands import of_lake, show_command
+from backfill_assets.kernel.core.commands import command_with_lake, show_command
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous, parse_day, ranges
+from backfill_assets.kernel.core.days import contiguous_ranges, parse_day, ranges_text
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
-from backfill_assets.kernel.core.states import States, written_as
+from backfill_assets.kernel.core.states import States, state_after_write
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.tables.data_files import day_bytes
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Table, source_files
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.reading.fitness import input_days
 
 PREFIX = "backfill_assets/"
@@ -120,7 +120,7 @@ def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
     """A receipt of a day under the names in Dagster; its state is as of the write."""
     return {
         ROWS: entry.rows,
-        STATE: written_as(entry.built).value,
+        STATE: state_after_write(entry.built).value,
         VERSION: str(version),  # a text: as a number it would be one plot more
         FINGERPRINT: entry.fingerprint,
         INPUT_DIGEST: entry.input_digest,
@@ -147,7 +147,7 @@ def _plain_markdown(text: str) -> str:
     )  # | ends a cell in code, too
 
 
-def recorded(
+def day_materialization(
     key: dg.AssetKey, day: date, entry: DayEntry, metadata: Mapping[str, Any]
 ) -> dg.AssetMaterialization:
     """The materialization of a day that no run recorded, with its data version."""
@@ -158,7 +158,7 @@ def recorded(
     return dg.AssetMaterialization(key, partition=str(day), metadata=metadata, tags=tags)
 
 
-def origin(
+def origin_metadata(
     contract: Contract,
     day: date,
     states: States,
@@ -187,7 +187,7 @@ def origin(
             table: f" at version {versions[table]}" if table in versions else "" for table in named
         }
         metadata[INPUTS] = "; ".join(
-            f"{table} {ranges(days)}{version_text[table]}" for table, days in named.items()
+            f"{table} {ranges_text(days)}{version_text[table]}" for table, days in named.items()
         )
     for table, days in named.items():
         query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
@@ -223,7 +223,7 @@ def _plain_value(value: Any) -> Any:
 
 def day_metadata(
     rebuild: Rebuild,
-    published: Published,
+    published: WriteResult,
     earlier: Mapping[str, Mapping[str, Any]],
     naming: Naming = PLAIN,
 ) -> dict[str, dict[str, Any]]:
@@ -243,7 +243,7 @@ def day_metadata(
     by_day = {}
     for day in days:
         cost = {PREFIX + "bytes": sizes.get(day, 0), PREFIX + "seconds_per_day": seconds}
-        by_day[day] = _one_day(rebuild, published, day, cost, states, naming)
+        by_day[day] = _metadata_of_day(rebuild, published, day, cost, states, naming)
     for day, findings in groupby(rebuild.findings, key=attrgetter("day")):
         by_day[day] |= _judged_figures([*findings], is_computed=day not in candidate.settled)
     for day in candidate.settled:
@@ -261,9 +261,9 @@ def day_metadata(
     return {str(day): folded_metadata({**metadata, **of_table}) for day, metadata in by_day.items()}
 
 
-def _one_day(
+def _metadata_of_day(
     rebuild: Rebuild,
-    published: Published,
+    published: WriteResult,
     day: date,
     cost: Mapping[str, float],
     states: States,
@@ -281,11 +281,13 @@ def _one_day(
     )
     metadata: dict[str, Any] = {
         **entry_metadata(entry, published.version),
-        SHOW: of_lake(show_command(contract.name, day), rebuild.request.lake_session.lake.root),
+        SHOW: command_with_lake(
+            show_command(contract.name, day), rebuild.request.lake_session.lake.root
+        ),
         **(
             {}
             if day in candidate.settled
-            else origin(contract, day, states, candidate.inputs, provenance, naming)
+            else origin_metadata(contract, day, states, candidate.inputs, provenance, naming)
         ),
         **cost,
         UNCHANGED: day not in published.changed,
@@ -328,12 +330,12 @@ def earlier_facts(
     keys = [str(day) for day in rebuild.days if day in rebuild.ready.settled]
     records = newest_materializations(instance, naming.key(rebuild.table.name), keys)
     return {
-        key: facts_of(record, rebuild.ready.entries[parse_day(key)])
+        key: content_facts(record, rebuild.ready.entries[parse_day(key)])
         for key, record in records.items()
     }
 
 
-def facts_of(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
+def content_facts(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str, Any]:
     """The facts of a materialization about this content of a day, without facts of a single run.
     Empty where it is of other content, or of another lake of the instance."""
     materialized = record.asset_materialization if record else None
@@ -357,11 +359,11 @@ def receipt_metadata(
     """Metadata of a day that no run reports: its receipt, the facts of its newest materialization,
     and what else is `told` of it: RECORDED_FROM, the write."""
     known = entry_metadata(entry, version) | {SHOW: show_command(table, day)}
-    return folded_metadata({**known, **facts_of(record, entry), **known, **told})
+    return folded_metadata({**known, **content_facts(record, entry), **known, **told})
 
 
 def rewritten_days(
-    before: TableView, after: Mapping[date, DayEntry], published: Published
+    before: TableView, after: Mapping[date, DayEntry], published: WriteResult
 ) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
     same = {
@@ -373,7 +375,7 @@ def rewritten_days(
 def changes_summary(
     before: Mapping[date, DayEntry],
     after: Mapping[date, DayEntry],
-    published: Published,
+    published: WriteResult,
     same_rows: Set[date] = frozenset(),
 ) -> str:
     """Rows before and after of every changed day, the newest first up to a month of them, and the
@@ -398,12 +400,14 @@ def changes_summary(
     return "\n".join(lines)
 
 
-def _summary_headline(changed: list[date], kept: int, same_rows: int, published: Published) -> str:
+def _summary_headline(
+    changed: list[date], kept: int, same_rows: int, published: WriteResult
+) -> str:
     written = f", {same_rows} of them written again" if same_rows else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
         return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
-    spans = contiguous(sorted(changed))
+    spans = contiguous_ranges(sorted(changed))
     ranges = ", ".join(map(str, spans[:3])) + (" …" if len(spans) > 3 else "")
     rest = f"; {kept} other(s) hold what they held{written}" if kept else ""
     return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{rest}."

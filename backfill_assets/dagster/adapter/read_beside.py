@@ -20,7 +20,7 @@ def note_read(name: str) -> None:
         READ_BESIDE.setdefault(step, set()).add(name)
 
 
-def read_beside() -> set[str]:
+def step_reads() -> set[str]:
     """What the step that runs now has read so; empty outside of a step."""
     step = running_step()
     return {*READ_BESIDE.get(step, ())} if step is not None else set()

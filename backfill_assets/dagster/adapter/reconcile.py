@@ -27,10 +27,10 @@ from backfill_assets.dagster.adapter.dagster_private import (
 from backfill_assets.dagster.adapter.metadata import (
     RECORDED_FROM,
     WRITE_ID,
+    day_materialization,
     receipt_metadata,
-    recorded,
 )
-from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of, reconciling
+from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of, reconcile_lock
 from backfill_assets.dagster.adapter.verdicts import Verdicts
 from backfill_assets.foreign.adopting import is_adopted
 from backfill_assets.kernel.core.contracts import Contract
@@ -43,7 +43,7 @@ from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.reading.attention import keep_attention
+from backfill_assets.reading.attention import keep_alarms
 
 RecordedBy = Callable[[str], Set[tuple[dg.AssetKey, str]]]
 DAYS_PER_CALL = 100  # of all tables: a second; the next call goes on
@@ -60,10 +60,10 @@ def reconcile(
     instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
 ) -> list[str]:
     """Fail runs whose process is gone, and record what Dagster missed; a line per change."""
-    return end_dead_runs(instance, lake) + follow_receipts(instance, lake, states, naming)
+    return end_dead_runs(instance, lake) + record_missed_commits(instance, lake, states, naming)
 
 
-def follow_receipts(
+def record_missed_commits(
     instance: dg.DagsterInstance, lake: Lake, states: States, naming: Naming = PLAIN
 ) -> list[str]:
     """Record commits without an event, up to the versions in `states`, and repair days that Dagster
@@ -73,7 +73,7 @@ def follow_receipts(
     table and the newest runs.
     """
     markers = markers_of(instance, lake, naming)
-    with reconciling(lake):
+    with reconcile_lock(lake):
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded_days, instance))
@@ -130,7 +130,7 @@ def _record_commit(
     lost = [d for d in days if (naming.key(table), str(d)) not in known]
     source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
     for day in lost:
-        made = Written(receipt.days[day], version, receipt.write_id)
+        made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
     how = ", put back or released," if undoing else ""
     return True, [
@@ -138,14 +138,14 @@ def _record_commit(
     ] if lost else []
 
 
-def follow_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
+def record_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
     """Record what was observed of tables that others write, or wrote and that were judged, and that
     assets of a project stand for, up to the versions in `states`."""
     given = {n: c for n, c in states.contracts.items() if c.made_by}
     if not (tables := [n for n, c in given.items() if c.external or is_adopted(lake, c)]):
         return
     markers = markers_of(instance, lake)
-    with reconciling(lake):
+    with reconcile_lock(lake):
         before = markers.recorded()
         seen = dict(before)
         for table in tables:
@@ -195,11 +195,11 @@ def _record_observed(
 
 def _recorded_days(instance: dg.DagsterInstance, run_id: str) -> frozenset[tuple[dg.AssetKey, str]]:
     """The assets and partitions that the run materialized in Dagster."""
-    events = runs.records_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
+    events = runs.run_events(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
     return frozenset((e.asset_key, e.partition) for e in events if e.asset_key and e.partition)
 
 
-class Written(NamedTuple):
+class WrittenDay(NamedTuple):
     """A day as a receipt says that it was written, in which table version, by which write."""
 
     entry: DayEntry
@@ -208,13 +208,17 @@ class Written(NamedTuple):
 
 
 def receipt_event(
-    naming: Naming, table: str, day: date, made: Written | DayReceipt, source: str = UNDONE_SOURCE
+    naming: Naming,
+    table: str,
+    day: date,
+    made: WrittenDay | DayReceipt,
+    source: str = UNDONE_SOURCE,
 ) -> dg.AssetMaterialization:
     """The materialization that records a day from its receipt; by default after a rollback or
     release."""
     told = {RECORDED_FROM: source, WRITE_ID: made.write_id}
     metadata = receipt_metadata(table, day, None, made.entry, made.version, told)
-    return recorded(naming.key(table), day, made.entry, metadata)
+    return day_materialization(naming.key(table), day, made.entry, metadata)
 
 
 def repair_events(
@@ -236,7 +240,7 @@ def repair_events(
     busy = runs.busy_days(instance, lake.address, states.contracts.values(), naming)
     remaining, lines, is_complete = limit, [], True
     for name, contract in ((c.name, c) for c in states.contracts.values() if not c.is_given):
-        unmade = unmade_days(instance, lake, states, contract, naming)
+        unmade = wrongly_red_days(instance, lake, states, contract, naming)
         due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
         remaining -= len(due)
         is_complete = is_complete and len(due) == len(unmade)
@@ -258,7 +262,7 @@ def _newest_failure(instance: dg.DagsterInstance) -> int:
     return at + instance.get_runs_count(wanted)
 
 
-def unmade_days(
+def wrongly_red_days(
     instance: dg.DagsterInstance,
     lake: Lake,
     states: States,
@@ -268,7 +272,7 @@ def unmade_days(
     """The written days of a table whose newest plan came to nothing although their rows are right,
     ascending."""
     planned = planned_partitions(instance, naming.key(contract.name))
-    plans = {d: run_id for p, run_id in planned.items() if (d := _day_of(p))}
+    plans = {d: run_id for p, run_id in planned.items() if (d := _day_or_none(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     latest = states.view.table(contract.name).latest
@@ -279,7 +283,7 @@ def unmade_days(
     )
 
 
-def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
+def report_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
     """A line per table with days that Dagster shows and that no receipt names: their asset returned
     nothing, and so never reached its IO manager. By table; the lake keeps the lines until the next
     look."""
@@ -288,7 +292,7 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
         shown = instance.get_materialized_partitions(PLAIN.of(contract))
         written = states.view.table(contract.name).latest
         if days := [
-            day for key in shown if (day := _day_of(key)) is not None and day not in written
+            day for key in shown if (day := _day_or_none(key)) is not None and day not in written
         ]:
             found[contract.name] = (
                 f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt "
@@ -296,11 +300,11 @@ def look_for_green_days(instance: dg.DagsterInstance, lake: Lake, states: States
                 "returned nothing. Return a frame without rows where a day has none, and "
                 "materialize these days again"
             )
-    keep_attention(lake.root, instance_id(instance), GREEN_DAYS, found)
+    keep_alarms(lake.root, instance_id(instance), GREEN_DAYS, found)
     return found
 
 
-def _day_of(partition: str | None) -> date | None:
+def _day_or_none(partition: str | None) -> date | None:
     try:
         return date.fromisoformat(partition or "")
     except ValueError:
@@ -323,4 +327,4 @@ def _repair_days(
             receipt.version,
             {RECORDED_FROM: LOST_SOURCE},
         )
-        instance.report_runless_asset_event(recorded(key, day, receipt.entry, metadata))
+        instance.report_runless_asset_event(day_materialization(key, day, receipt.entry, metadata))

@@ -22,7 +22,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import instance_id, open_steps, tag_values
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, from_inclusive, parse_day, parse_days
+from backfill_assets.kernel.core.days import DayRange, inclusive_range, parse_day, parse_days
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.log import run_markers
@@ -88,19 +88,19 @@ def busy_days(
             continue
         chosen = run.asset_selection
         everything = tables if run.job_name == naming.name(REBUILD) else ()
-        days = set(days_of(run) or ())
+        days = set(days_of_run(run) or ())
         for table in (t for t in tables if naming.of(t) in chosen) if chosen else everything:
             busy[table.name] |= days
     return dict(busy)
 
 
-def days_of(run: dg.DagsterRun) -> DayRange | None:
+def days_of_run(run: dg.DagsterRun) -> DayRange | None:
     """The days of a run, by its tags; None where they name none."""
     first = run.tags.get(RANGE_START, run.tags.get(PARTITION, ""))
     try:
         if (exactly := run.tags.get(EXACT_DAYS_TAG)) is not None:
             return parse_days(exactly)
-        return from_inclusive(parse_day(first), parse_day(run.tags.get(RANGE_END, first)))
+        return inclusive_range(parse_day(first), parse_day(run.tags.get(RANGE_END, first)))
     except BackfillError:
         return None
 
@@ -110,7 +110,7 @@ def range_tags(days: DayRange) -> dict[str, str]:
     return {RANGE_START: str(days.start), RANGE_END: str(days.last)}
 
 
-def records_of(
+def run_events(
     instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType
 ) -> Iterator[dg.DagsterEvent]:
     """The events of one kind of a run, in their order, page by page: a long range has tens of
@@ -127,8 +127,8 @@ def records_of(
 
 
 def needed_tags(work: Work) -> dict[str, str]:
-    """The tags by which `attempts` finds the run of a request; which days it is for is in its
-    config."""
+    """The tags by which `attempts_of_days` finds the run of a request; which days it is for is in
+    its config."""
     return {_needed_tag(work.table): str(work.needed_span)} if work.needed else {}
 
 
@@ -159,7 +159,7 @@ class Attempts:
         )
 
 
-def attempts(
+def attempts_of_days(
     instance: dg.DagsterInstance, table: str, wanted: Mapping[date, str], naming: Naming = PLAIN
 ) -> dict[date, Attempts]:
     """Which runs were requested for the days of a table with these identities, ever; days never
@@ -171,7 +171,7 @@ def attempts(
     ]
     found: dict[date, list[dg.RunRecord]] = defaultdict(list)
     for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
-        needed = _needed_of(record.dagster_run, step)
+        needed = _needed_days(record.dagster_run, step)
         for day, identity in wanted.items():
             if needed.get(str(day)) == identity:
                 found[day].append(record)
@@ -188,7 +188,7 @@ def _reaches_day(span: str, day: str) -> bool:
     return first <= day <= (last or first)
 
 
-def _needed_of(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
+def _needed_days(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
     config: Any = run.run_config
     needed: Mapping[str, str] = (
         config.get("ops", {}).get(step, {}).get("config", {}).get("asked", {})
@@ -243,10 +243,12 @@ class Markers:
         (`kernel.log.run_markers`). `executor`: the name of what runs its steps, in this process or
         in others."""
         if executor in ONE_PROCESS:
-            run_markers.mark(self.lake.place, self._marker_name(run_id))
+            run_markers.mark_run(self.lake.place, self._marker_name(run_id))
         else:
             run_markers.mark_step(
-                self.lake.place, self._marker_name(run_id), worker_of(executor, parent_process())
+                self.lake.place,
+                self._marker_name(run_id),
+                process_of_run(executor, parent_process()),
             )
 
     def join(self, run_id: str) -> bool:
@@ -268,7 +270,7 @@ class Markers:
 
     def forget(self, run_id: str) -> None:
         """Drop the marker of a run that ended."""
-        run_markers.forget(self.lake.place, self._marker_name(run_id))
+        run_markers.drop_marker(self.lake.place, self._marker_name(run_id))
 
     def _marker_name(self, run_id: str) -> str:
         return f"{self.folder}/{run_id}"
@@ -284,7 +286,7 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN)
     return Markers(lake, instance_id(instance), naming)
 
 
-def worker_of(executor: str, parent: BaseProcess | None) -> PlacedProcess:
+def process_of_run(executor: str, parent: BaseProcess | None) -> PlacedProcess:
     """The process that works on a whole run, told of in the process of one of its steps. `parent`:
     what began that."""
     began = parent if executor == dg.multiprocess_executor.name else None
@@ -297,7 +299,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     line per run. Runs on other hosts are left to those hosts and to Dagster's run monitoring, whose
     verdict drops their markers."""
     markers, done = markers_of(instance, lake), list[str]()
-    with reconciling(lake):
+    with reconcile_lock(lake):
         # First the processes, then the status: a run that ends well says so before its process
         # goes.
         names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked_runs(markers)}
@@ -316,7 +318,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
     return done
 
 
-def reconciling(lake: Lake) -> AbstractContextManager[None]:
+def reconcile_lock(lake: Lake) -> AbstractContextManager[None]:
     """The lock of what is recorded about a lake in an instance of Dagster."""
     return lake.place.lock(f"{LOCKS}/reconcile.lock", "the record of the lake in Dagster")
 

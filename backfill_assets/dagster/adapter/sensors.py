@@ -28,16 +28,16 @@ from backfill_assets.dagster.adapter.ticks import (
     late_data_tick,
 )
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses
-from backfill_assets.foreign.observing import observe_each
+from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.kernel.core.addresses import TICK_SECONDS, bucket_address
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous
-from backfill_assets.kernel.core.errors import raise_first
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, contiguous_ranges
+from backfill_assets.kernel.core.errors import raise_first_error
 from backfill_assets.kernel.core.states import State, States
-from backfill_assets.kernel.tables.table_places import home_of
+from backfill_assets.kernel.tables.table_places import base_lake_folder
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.reading.attention import keep_attention
+from backfill_assets.reading.attention import keep_alarms
 from backfill_assets.reading.claims import days_of_active_plans
 
 # A tick with nothing to do costs a few hundred milliseconds, and there are five levels.
@@ -59,9 +59,9 @@ def scan_job(lake_context: LakeContext) -> dg.JobDefinition:
         with as_failures(), explaining_losses():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
-            observed, unread = observe_each(lake, pipeline.contracts)
+            observed, unread = observe_tables(lake, pipeline.contracts)
             report = scan_all(LakeSession(lake))
-            raise_first(unread)
+            raise_first_error(unread)
         for found in observed:
             context.log.info(str(found))
         context.log.info(
@@ -127,7 +127,7 @@ def lake_sensor(
         """One tick."""
         if lake_context.missing is not None:
             return dg.SensorResult(skip_reason=str(lake_context.missing))
-        if home_of(lake_context.root) != lake_context.root:
+        if base_lake_folder(lake_context.root) != lake_context.root:
             return dg.SensorResult(
                 skip_reason="a candidate is brought up to date by `catch-up`, not by sensors"
             )
@@ -143,7 +143,7 @@ def _sensor_result(
     requests no run: a webhook that answers slowly holds no request back."""
     for note in tick.notes:
         context.log.info(note)
-    keep_attention(
+    keep_alarms(
         lake_context.root,
         instance_id(context.instance),
         sensor,
@@ -275,7 +275,7 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
 def unheld_ranges(states: States, days: Iterable[date]) -> list[DayRange]:
     """The days as ranges, without days that are held in any table: a run of a range with one is
     refused as a whole."""
-    return contiguous(day for day in days if not _is_held(states, day))
+    return contiguous_ranges(day for day in days if not _is_held(states, day))
 
 
 def _is_held(states: States, day: date) -> bool:

@@ -14,10 +14,10 @@ import dagster as dg
 
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.metadata import day_metadata
-from backfill_assets.dagster.adapter.verdicts import log_verdicts, telling_days
-from backfill_assets.foreign.catalog import register_first
+from backfill_assets.dagster.adapter.verdicts import log_verdicts, logging_refused_days
+from backfill_assets.foreign.catalog import register_new_table
 from backfill_assets.kernel.write.rebuild import Rebuild
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class StepWrite:
     def prepare(self) -> None:
         """Compute and judge the days. Raises ContractBroken where no day can be written, once the
         verdicts are logged."""
-        with telling_days(self.step, self.key):
+        with logging_refused_days(self.step, self.key):
             findings = self.rebuild.prepare()
         if any(finding.refuses for finding in findings):
             self.log_verdicts()
             raise self.rebuild.refusal()
 
-    def publish(self) -> Published:
+    def publish(self) -> WriteResult:
         """Commit the judged days at most once, and name a new table in the session's catalog; a
         warning where that cannot be."""
         published = self.rebuild.publish()
-        if unnamed := register_first(
+        if unnamed := register_new_table(
             self.rebuild.request.lake_session,
             self.rebuild.table.name,
             self.rebuild.ready.before.version,
@@ -61,7 +61,7 @@ class StepWrite:
         return published
 
     def show_days(
-        self, published: Published, earlier: Mapping[str, Mapping[str, Any]] | None = None
+        self, published: WriteResult, earlier: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         """Add the figures of each day to its materialization, which Dagster makes; `earlier` as of
         `day_metadata`."""

@@ -17,26 +17,26 @@ from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.backfill_requests import (
     GivenUp,
     TickState,
-    as_request,
+    dagster_request,
     read_tick_state,
     whole_request,
 )
-from backfill_assets.dagster.adapter.checks import changed_standing_checks
+from backfill_assets.dagster.adapter.checks import changed_stale_checks
 from backfill_assets.dagster.adapter.context import LakeContext
-from backfill_assets.dagster.adapter.reconcile import follow_receipts, look_for_green_days
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits, report_green_days
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.foreign.adopting import is_followed
-from backfill_assets.foreign.observing import unseen
+from backfill_assets.foreign.observing import unseen_version
 from backfill_assets.intake.files import is_complete
-from backfill_assets.intake.landed_changes import Comparison, landed_each
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.intake.landed_changes import Comparison, compare_each_source
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.downstream import with_downstream
+from backfill_assets.kernel.core.downstream import requests_with_downstream
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.core.texts import plain
-from backfill_assets.reading.claims import left_to_plans
+from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.reading.claims import planned_day_lines
 from backfill_assets.reading.fitness import irreproducible_days
 
 SCAN = "scan_landing"
@@ -91,13 +91,13 @@ def late_data_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now:
     """Request the days of the built tables that need a rebuild and whose inputs are in place,
     upstream first."""
     state = read_tick_state(instance, lake_context, now)
-    recorded = follow_receipts(instance, state.lake, state.states, state.naming)
-    tick = late_data(state)
-    tick.notes += [*recorded, *look_for_green_days(instance, state.lake, state.states).values()]
+    recorded = record_missed_commits(instance, state.lake, state.states, state.naming)
+    tick = decide_late_data(state)
+    tick.notes += [*recorded, *report_green_days(instance, state.lake, state.states).values()]
     return tick
 
 
-def late_data(state: TickState) -> Tick:
+def decide_late_data(state: TickState) -> Tick:
     """`late_data_tick` for a state that was read."""
     tick = Tick()
     given_up = _request_stale(tick, state)
@@ -106,14 +106,15 @@ def late_data(state: TickState) -> Tick:
     for name, table in state.states.view.tables.items():
         if days := table.foreign & table.latest.keys():
             culprit = (
-                f"{name} {ranges(days)}: another program wrote here, and these rows are not trusted"
+                f"{name} {ranges_text(days)}: another program wrote here, and these rows are not "
+                "trusted"
             )
             tick.alarm(
                 f"foreign {name}",
                 f"{culprit}; `backfill-assets verify --tables {name}` says what to do",
             )
     tables = [name for name, contract in state.states.contracts.items() if not contract.is_given]
-    tick.verdicts += changed_standing_checks(
+    tick.verdicts += changed_stale_checks(
         state.instance, state.states, tables, given_up, state.naming
     )
     return tick
@@ -122,7 +123,7 @@ def late_data(state: TickState) -> Tick:
 def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     """Request exactly the days that need a rebuild. Returns per table a text about days that were
     given up."""
-    needed = needs(state.states, state.busy, state.until)
+    needed = rebuild_needs(state.states, state.busy, state.until)
     free = {name: state.free(name, days) for name, days in needed.ready.items()}
     contracts = state.states.contracts.items()
     built = [name for name, contract in contracts if not (contract.is_landed or contract.is_given)]
@@ -130,7 +131,8 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
         if days := free.pop(name):
             made_by = state.states.contracts[name].made_by
             tick.notes.append(
-                f"{name}: {ranges(days)} left to the asset {made_by} (`is_stale` is a condition "
+                f"{name}: {ranges_text(days)} left to the asset {made_by} (`is_stale` is a "
+                "condition "
                 "for it)"
             )
     requests, given_up = state.requests({name: free.pop(name) for name in built})
@@ -140,36 +142,37 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
             day = min(waiting)
             table, input_day = waiting[day]
             tick.notes.append(
-                f"{name}: {ranges(waiting)} wait for their inputs, {day} for {table} {input_day}"
+                f"{name}: {ranges_text(waiting)} wait for their inputs, {day} for {table} "
+                f"{input_day}"
             )
-    _note_left_alone(tick, state, built)
-    tick.notes += left_to_plans(state.planned, built)
-    wanted = with_downstream(state.states, requests, needed, state.taken_days)
+    _note_untouched_days(tick, state, built)
+    tick.notes += planned_day_lines(state.planned, built)
+    wanted = requests_with_downstream(state.states, requests, needed, state.taken_days)
     tick.request(
         state,
         LATE_DATA,
-        [as_request(request, LATE_DATA, state.lake, state.naming) for request in wanted],
+        [dagster_request(request, LATE_DATA, state.lake, state.naming) for request in wanted],
     )
     return {**state.requests(free)[1], **given_up}
 
 
-def _note_left_alone(tick: Tick, state: TickState, names: list[str]) -> None:
+def _note_untouched_days(tick: Tick, state: TickState, names: list[str]) -> None:
     for name in names:
         state_of = {d: state.states.of(name, d) for d in state.states.view.table(name).latest}
         for kind in (State.HELD, State.OUTDATED):
             days = [d for d, s in state_of.items() if s is kind]
             if days:
-                tick.notes.append(f"{name}: {ranges(days)} left alone: {kind.value}")
+                tick.notes.append(f"{name}: {ranges_text(days)} left alone: {kind.value}")
 
 
 def landing_tick(instance: dg.DagsterInstance, lake_context: LakeContext, now: datetime) -> Tick:
     """Request a scan of new complete files, and the arrival days that landed and are not loaded."""
     state = read_tick_state(instance, lake_context, now)
-    comparisons, failed = landed_each(LakeSession(state.lake))
-    return landing(state, comparisons, failed)
+    comparisons, failed = compare_each_source(LakeSession(state.lake))
+    return decide_landing(state, comparisons, failed)
 
 
-def landing(
+def decide_landing(
     state: TickState, comparisons: Mapping[str, Comparison], failed: Sequence[BackfillError] = ()
 ) -> Tick:
     """`landing_tick` for a state that was read; `comparisons` by the names of the sources, and why
@@ -177,29 +180,29 @@ def landing(
     tick, ready = Tick(), dict[str, Set[date]]()
     for error in failed:
         tick.alarm(error.object, str(error))
-    wanted = needs(state.states, state.busy, state.until).ready
+    wanted = rebuild_needs(state.states, state.busy, state.until).ready
     for raw, contract in state.states.contracts.items():
         if contract.is_landed and contract.source in comparisons:
-            blocked = _note_landing(tick, comparisons[contract.source], contract.source)
+            blocked = _note_landed_files(tick, comparisons[contract.source], contract.source)
             ready[raw] = state.free(raw, wanted[raw] - blocked)
-    tick.notes += left_to_plans(state.planned, list(ready))
+    tick.notes += planned_day_lines(state.planned, list(ready))
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
-    scans = _scan_requests(tick, state, comparisons, _unseen_news(tick, state))
+    scans = _scan_requests(tick, state, comparisons, _unseen_tables(tick, state))
     if runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address) or any(
         state.busy.get(raw) for raw in ready
     ):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first; one that failed before may not get so far.
-    loads = [as_request(request, LANDING, state.lake, state.naming) for request in requests]
+    loads = [dagster_request(request, LANDING, state.lake, state.naming) for request in requests]
     tick.request(
         state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads]
     )
     return tick
 
 
-def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:
+def _files_to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[object]]:
     """The files that a scan of a source would read or count, as plain values."""
     complete = [f for f in comparison.fresh if is_complete(f, state.now.timestamp())]
     if len(complete) < len(comparison.fresh):
@@ -209,7 +212,7 @@ def _to_scan(tick: Tick, state: TickState, comparison: Comparison) -> list[list[
     return parts + [[r.path, r.sha256, rules] for r, rules in comparison.uncounted]
 
 
-def _unseen_news(tick: Tick, state: TickState) -> list[object]:
+def _unseen_tables(tick: Tick, state: TickState) -> list[object]:
     """The tables of others that hold what the lake has not seen, with what is there, as plain
     values."""
     found = list[object]()
@@ -218,7 +221,7 @@ def _unseen_news(tick: Tick, state: TickState) -> list[object]:
             follows = is_followed(state.lake, contract)
             found += (
                 [[contract.name, news]]
-                if follows and (news := unseen(state.lake, contract))
+                if follows and (news := unseen_version(state.lake, contract))
                 else []
             )
         except BackfillError as error:
@@ -233,7 +236,7 @@ def _scan_requests(
     others."""
     settings, files, parts = state.lake.settings, len(news), [*news]
     for source, comparison in comparisons.items():
-        if pending := _to_scan(tick, state, comparison):
+        if pending := _files_to_scan(tick, state, comparison):
             files += len(pending)
             parts += [str(settings.of_source(source).source), sorted(map(str, pending))]
     if not parts:
@@ -252,7 +255,7 @@ def _scan_requests(
     return []
 
 
-def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
+def _note_landed_files(tick: Tick, comparison: Comparison, source: str) -> set[date]:
     """Note new, altered and missing files. Returns the days whose files are altered or missing."""
     blocked = {d for r in comparison.disputed for d in r.days}
     suffix = f" of {source}" if source else ""
@@ -265,13 +268,13 @@ def _note_landing(tick: Tick, comparison: Comparison, source: str) -> set[date]:
     )
     for word, records in words:
         if records:
-            shown = ", ".join(plain(r.path) for r in records[:SHOWN_FILES])
+            shown = ", ".join(printable_text(r.path) for r in records[:SHOWN_FILES])
             more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
             tick.alarm(
                 f"{word} files{suffix}",
                 f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is "
                 "requested for days made from "
-                f"them: {ranges(blocked)}. Put the files (or manifests) back, or "
+                f"them: {ranges_text(blocked)}. Put the files (or manifests) back, or "
                 '`backfill-assets landing accept --note "why"`',
             )
     return blocked

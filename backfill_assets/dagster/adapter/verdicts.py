@@ -22,9 +22,9 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_evaluation, newest_target
 from backfill_assets.dagster.adapter.metadata import markdown_table
-from backfill_assets.kernel.core.commands import mending, show_command, with_lake
+from backfill_assets.kernel.core.commands import commands_with_lake, mending_advice, show_command
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous, parse_span, ranges
+from backfill_assets.kernel.core.days import contiguous_ranges, parse_span, ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Finding
@@ -71,7 +71,11 @@ class Standing:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values: days with the same cause stand together."""
-        return {**vars(self), "refused": _by_cause(self.refused), "warned": _by_cause(self.warned)}
+        return {
+            **vars(self),
+            "refused": _days_by_cause(self.refused),
+            "warned": _days_by_cause(self.warned),
+        }
 
     @classmethod
     def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
@@ -79,7 +83,7 @@ class Standing:
         told = evaluation.metadata if evaluation else {}
         carried = told.get(STANDING, told.get(STANDING_BEFORE))
         kept: Any = carried.value if carried is not None else {}
-        sides = {side: _by_day(kept[side]) for side in ("refused", "warned") if side in kept}
+        sides = {side: _causes_by_day(kept[side]) for side in ("refused", "warned") if side in kept}
         return cls(**{**kept, **sides})
 
 
@@ -104,10 +108,10 @@ class Verdicts:
         found = run or RunFindings()
         with self.lake.place.lock(f"{LOCKS}/verdicts.lock", "the verdicts of the lake"):
             key = self.naming.of(contract)
-            before = {name: self._kept_standing(key, name) for name in checks_of(contract)}
+            before = {name: self._newest_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
             latest = self.states.view.table(contract.name).latest
-            unseen = set(latest if afresh else self._unseen_days(contract, before.values())) - {
+            unseen = set(latest if afresh else self._unjudged_days(contract, before.values())) - {
                 *found.written
             }
             receipts = judged_days(self.lake, self.states, contract, unseen)
@@ -149,7 +153,7 @@ class Verdicts:
         """The days of a table whose newest write was refused."""
         key = self.naming.of(contract)
         return frozenset(
-            d for name in checks_of(contract) for d in self._kept_standing(key, name).refused
+            d for name in checks_of(contract) for d in self._newest_standing(key, name).refused
         )
 
     def are_behind(self, contract: Contract) -> bool:
@@ -171,14 +175,14 @@ class Verdicts:
                 return True
         return False
 
-    def _kept_standing(self, key: dg.AssetKey, check: str) -> Standing:
+    def _newest_standing(self, key: dg.AssetKey, check: str) -> Standing:
         return self._standing_of(newest_evaluation(self.instance, dg.AssetCheckKey(key, check)))
 
     def _standing_of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
         kept = Standing.of(evaluation)
         return kept if kept.lake == self.lake.address else Standing()
 
-    def _unseen_days(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
+    def _unjudged_days(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
         """The written days that a check has not judged yet: all of them by other bounds, or where
         the table was put back to an older version."""
         table, bounds = self.states.view.table(contract.name), _bounds_digest(self.lake)
@@ -232,7 +236,7 @@ def log_verdicts(
 
 
 @contextmanager
-def telling_days(step: dg.AssetExecutionContext, key: dg.AssetKey) -> Iterator[None]:
+def logging_refused_days(step: dg.AssetExecutionContext, key: dg.AssetKey) -> Iterator[None]:
     """Log why each day of an asset was not written, where days are refused within before their rows
     are judged. Logs nothing of an error for which no day is to blame."""
     try:
@@ -258,23 +262,25 @@ def _verdict_metadata(
 ) -> dict[str, Any]:
     """What an evaluation of a check says: the first days that stand failed, their causes, and what
     a person does."""
-    facts: dict[str, Any] = {VERDICT: _in_words(now)}
+    facts: dict[str, Any] = {VERDICT: _verdict_text(now)}
     if now.days:
         facts["days"] = markdown_table(["day", "the day is", "cause"], _failed_lines(now))
-        facts["next"] = with_lake(_what_next(lake, contract, now), lake.root)
+        facts["next"] = commands_with_lake(_next_step(lake, contract, now), lake.root)
     refusing = next((f for f in run.findings if f.refuses), None)
     if refusing is not None and refusing.check == check and run.samples:
         facts["sample_keys"] = dg.MetadataValue.json({str(refusing.day): list(run.samples)})
     return {**facts, STANDING: dg.MetadataValue.json(now.to_json())}
 
 
-def _in_words(now: Standing) -> str:
+def _verdict_text(now: Standing) -> str:
     """The verdict in words, with the first failed day's cause."""
     if not now.days:
         return "no written day fails"
     day = min(now.refused or now.warned)
     sides = (("refused", now.refused), ("warned of", now.warned))
-    counts = "; ".join(f"{len(days)} day(s) {word}: {ranges(days)}" for word, days in sides if days)
+    counts = "; ".join(
+        f"{len(days)} day(s) {word}: {ranges_text(days)}" for word, days in sides if days
+    )
     return f"{counts}; {day}: {now.days[day]}"
 
 
@@ -287,11 +293,13 @@ def _failed_lines(now: Standing) -> Iterator[tuple[str, str, str]]:
         yield f"… {len(listed) - LISTED_DAYS} more", "", ""
 
 
-def _what_next(lake: Lake, contract: Contract, now: Standing) -> str:
+def _next_step(lake: Lake, contract: Contract, now: Standing) -> str:
     """What a person does about the days that stand failed, with the commands."""
     first, can_run = min(now.refused or now.warned), lake.settings.pipeline.definitions is not None
     if now.refused:
-        return mending(contract, first, now.refused, is_known=now.version >= 0, can_run=can_run)
+        return mending_advice(
+            contract, first, now.refused, is_known=now.version >= 0, can_run=can_run
+        )
     look = f"Look with `{show_command(contract.name, first)}`"
     return (
         f"{look}. If the day is right, do nothing, or move its bound in "
@@ -299,12 +307,14 @@ def _what_next(lake: Lake, contract: Contract, now: Standing) -> str:
     )
 
 
-def _by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:
+def _days_by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:
     of_cause = defaultdict[str, list[date]](list)
     for day, why in days.items():
         of_cause[why].append(day)
-    return {why: [str(span) for span in contiguous(found)] for why, found in of_cause.items()}
+    return {
+        why: [str(span) for span in contiguous_ranges(found)] for why, found in of_cause.items()
+    }
 
 
-def _by_day(causes: Mapping[str, Sequence[str]]) -> dict[date, str]:
+def _causes_by_day(causes: Mapping[str, Sequence[str]]) -> dict[date, str]:
     return {day: why for why, spans in causes.items() for span in spans for day in parse_span(span)}

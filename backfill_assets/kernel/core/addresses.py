@@ -97,7 +97,7 @@ def _joined_address(named: str, base: Path) -> str:
     return f"{home}/{named}"
 
 
-def in_bucket(root: Path | str) -> tuple[str, Path, str]:
+def bucket_location(root: Path | str) -> tuple[str, Path, str]:
     """By this machine's own folder of a lake in a bucket, or by one below that: the lake's address,
     its folder, and the name of that below. Empty texts for any other folder."""
     state, is_one, below = str(root).partition(f"/{BUCKETS}/")
@@ -111,11 +111,11 @@ def in_bucket(root: Path | str) -> tuple[str, Path, str]:
 def bucket_address(root: Path | str) -> str:
     """The address of a lake in a bucket, or of a folder in it, by this machine's own folder; "" for
     any other."""
-    address, _, name = in_bucket(root)
+    address, _, name = bucket_location(root)
     return f"{address}/{name}" if name else address
 
 
-def called(path: Path) -> str:
+def path_or_address(path: Path) -> str:
     """The path of a file of this machine, or the address of an object by its name below this
     machine's folder of its bucket."""
     if path.is_file():
@@ -123,7 +123,7 @@ def called(path: Path) -> str:
     return address_of(path)
 
 
-def folder_at(address: str, root: Path) -> Path:
+def local_bucket_folder(address: str, root: Path) -> Path:
     """This machine's own folder of a prefix in a bucket: below that of the lake at `root` where it
     lies in the lake."""
     home = bucket_address(root)
@@ -134,7 +134,7 @@ def folder_at(address: str, root: Path) -> Path:
     return local_root(f"{scheme}://{bucket}") / prefix
 
 
-def with_addresses(text: str) -> str:
+def with_bucket_addresses(text: str) -> str:
     """A text in which paths of this machine's copies of objects are the addresses of these, e.g.
     SQL that is kept."""
     return COPY.sub(lambda found: f"{found[1]}://{found[2].replace('@', '/')}/", text)

@@ -123,6 +123,6 @@ def _decimal_type(text: str, precision: int, scale: int) -> ColumnType:
     )
 
 
-def sparks_name(column: str) -> str:
+def quoted_column(column: str) -> str:
     """The name of a column as Spark's SQL quotes it."""
     return "`" + column.replace("`", "``") + "`"

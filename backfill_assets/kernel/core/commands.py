@@ -13,7 +13,7 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous, days_text
+from backfill_assets.kernel.core.days import contiguous_ranges, days_text
 from backfill_assets.kernel.core.process import LAKE_OPTION, lake_folder
 
 # in backquotes, and about a lake: the other commands have no such option
@@ -29,46 +29,46 @@ def show_command(table: str, day: date) -> str:
 def backfill_command(table: str, days: Collection[date]) -> str:
     """The command that makes exactly these days of a table."""
     span = f"--days {days_text(days)}"
-    if len(contiguous(days)) == 1:
+    if len(contiguous_ranges(days)) == 1:
         span = f"--from {min(days)} --to {max(days)}"
     return f"backfill-assets backfill {span} --tables {table}"
 
 
-def making(contract: Contract, days: Collection[date], *, can_run: bool) -> str:
+def making_advice(contract: Contract, days: Collection[date], *, can_run: bool) -> str:
     """What a person does to make these days of a table (again), as an advice in the imperative.
     `can_run`: whether the lake names the definitions of the project whose assets return rows, so
     that a command can run them."""
     if contract.made_by and not can_run:
-        return materializing(contract.made_by, days)
+        return materializing_advice(contract.made_by, days)
     return f"`{backfill_command(contract.name, days)}`"
 
 
-def mending(
+def mending_advice(
     contract: Contract, culprit: date, days: Collection[date], *, is_known: bool, can_run: bool
 ) -> str:
     """What a person does about the refused day `culprit`, with which `days` stayed as they were.
     `is_known`: whether the table has any commit; a command knows no table of an asset before.
-    `can_run`: as of `making`."""
-    mend = f"Correct the input or the rule, then {making(contract, days, can_run=can_run)}"
+    `can_run`: as of `making_advice`."""
+    mend = f"Correct the input or the rule, then {making_advice(contract, days, can_run=can_run)}"
     if contract.made_by and not is_known:
         return mend
     return f"Look with `{show_command(contract.name, culprit)}`. {mend}"
 
 
-def materializing(asset: str, days: Collection[date]) -> str:
+def materializing_advice(asset: str, days: Collection[date]) -> str:
     """The same for an asset that Dagster alone can run, with the days as its dialog takes them."""
-    spans = ", ".join(str(span).replace("..", "...") for span in contiguous(days))
+    spans = ", ".join(str(span).replace("..", "...") for span in contiguous_ranges(days))
     return f"materialize the asset {asset} for {spans}"
 
 
-def with_lake(text: str, root: Path) -> str:
+def commands_with_lake(text: str, root: Path) -> str:
     """A text in which every command in backquotes names the lake in the folder `root`; where
     commands find that lake by themselves, the text as it is."""
-    return PRINTED.sub(lambda found: f"`{of_lake(found[1], root)}`", text)
+    return PRINTED.sub(lambda found: f"`{command_with_lake(found[1], root)}`", text)
 
 
-def of_lake(command: str, root: Path) -> str:
-    """A command that names the lake in the folder `root`, as `with_lake` does."""
+def command_with_lake(command: str, root: Path) -> str:
+    """A command that names the lake in the folder `root`, as `commands_with_lake` does."""
     if LAKE_OPTION in command or lake_folder() == root:
         return command
     return f"{command} {LAKE_OPTION} {shlex.quote(address_of(root))}"

@@ -14,7 +14,7 @@ from functools import cached_property
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.column_types import ColumnType, read_type
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.keys import DayKeys, Keys, by_day
+from backfill_assets.kernel.core.keys import DayKeys, Keys, days_with_keys
 
 # The tag of a column that a later release brought: days without it are as good, so that it is no
 # part of the code.
@@ -118,7 +118,7 @@ class Input:
     @cached_property
     def keys_by_day(self) -> Mapping[date, Keys]:
         """The days that were made from others than the window's, each with its keys."""
-        return dict(by_day(self.keys))
+        return dict(days_with_keys(self.keys))
 
     @property
     def reads_days(self) -> bool:
@@ -260,7 +260,7 @@ class Contract:
     @property
     def is_landed(self) -> bool:
         """Whether the table is loaded from landed files (raw)."""
-        return reads(self.inputs, InputKind.FILES)
+        return has_input_kind(self.inputs, InputKind.FILES)
 
     @property
     def reads_itself(self) -> bool:
@@ -312,14 +312,14 @@ class Contract:
     def measured_columns(self) -> tuple[str, ...]:
         """The numbers whose distribution says something: no key, nothing tagged as one or as a
         sequence."""
-        return tuple(c.name for c in self._values() if c.kind.is_measurable)
+        return tuple(c.name for c in self._value_columns() if c.kind.is_measurable)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The texts whose distribution may say something, likewise."""
-        return tuple(c.name for c in self._values() if c.kind.kind == "STRING")
+        return tuple(c.name for c in self._value_columns() if c.kind.kind == "STRING")
 
-    def _values(self) -> Iterator[Column]:
+    def _value_columns(self) -> Iterator[Column]:
         for column in self.columns:
             is_number_of_row = column.tags.get("role") in ("key", "sequence")
             if column.name not in self.key and not is_number_of_row:
@@ -337,7 +337,7 @@ class Contract:
         return tuple(c.name for c in self.columns if c.nullable)
 
 
-def reads(inputs: Iterable[Input], kind: InputKind) -> bool:
+def has_input_kind(inputs: Iterable[Input], kind: InputKind) -> bool:
     """Whether any of these inputs is of that kind."""
     return any(i.kind is kind for i in inputs)
 
@@ -361,7 +361,7 @@ def keys_read(contracts: Iterable[Contract], read: Contract) -> tuple[tuple[str,
     return tuple(found)
 
 
-def versions_of(contracts: Iterable[Contract]) -> dict[str, str]:
+def landed_by_versions(contracts: Iterable[Contract]) -> dict[str, str]:
     """The landed table per table of versions (one made from arrivals)."""
     found = {}
     for contract in contracts:

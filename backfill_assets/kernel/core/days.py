@@ -80,7 +80,7 @@ class SomeDays(DayRange):
         return {**super().to_dict(), "days": days_text(self)}
 
     def __str__(self) -> str:
-        return ranges(self)
+        return ranges_text(self)
 
 
 def some_days(days: Iterable[date]) -> DayRange:
@@ -95,7 +95,7 @@ def some_days(days: Iterable[date]) -> DayRange:
     return SomeDays(whole.start, whole.end, chosen)
 
 
-def from_inclusive(first: date, last: date) -> DayRange:
+def inclusive_range(first: date, last: date) -> DayRange:
     """The range of the days from `first` through `last`, both included, as people type it. Raises
     BackfillError where `last` is earlier, or is the last day of the calendar."""
     if last < first:
@@ -128,8 +128,8 @@ def day_range(first: str | date, last: str | date | None = None) -> DayRange:
     BackfillError for a text that is no day."""
     start = _day_of(first)
     if last is None:
-        return from_inclusive(start, start)
-    return from_inclusive(start, _day_of(last))
+        return inclusive_range(start, start)
+    return inclusive_range(start, _day_of(last))
 
 
 def _day_of(written: str | date) -> date:
@@ -167,10 +167,10 @@ def parse_days(text: str) -> DayRange:
 
 def days_text(days: Iterable[date]) -> str:
     """These days as `parse_days` reads them."""
-    return ",".join(map(str, contiguous(days)))
+    return ",".join(map(str, contiguous_ranges(days)))
 
 
-def contiguous(days: Iterable[date]) -> list[DayRange]:
+def contiguous_ranges(days: Iterable[date]) -> list[DayRange]:
     """The fewest ranges that hold exactly `days` (any order, repetitions allowed), ascending."""
     found: list[DayRange] = []
     for day in sorted(set(days)):
@@ -181,19 +181,19 @@ def contiguous(days: Iterable[date]) -> list[DayRange]:
     return found
 
 
-def ranges(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
+def ranges_text(days: Iterable[date], most: int = SHOWN_RANGES) -> str:
     """Write days as at most `most` ranges, and the number of further ranges."""
-    found = contiguous(days)
+    found = contiguous_ranges(days)
     shown = ", ".join(map(str, found[:most]))
     if len(found) > most:
         return f"{shown} and {len(found) - most} more ranges"
     return shown
 
 
-def covering(days: Iterable[date], at_most: int) -> list[DayRange]:
+def covering_ranges(days: Iterable[date], at_most: int) -> list[DayRange]:
     """At most `at_most` (>= 1) ranges that hold all of `days`, ascending; the smallest gaps are
     filled, of equal ones the earlier."""
-    found = contiguous(days)
+    found = contiguous_ranges(days)
     gaps = [after.start - before.end for before, after in itertools.pairwise(found)]
     by_size = sorted(range(len(gaps)), key=gaps.__getitem__)
     filled = set(by_size[: max(len(found) - max(at_most, 1), 0)])
@@ -214,19 +214,19 @@ def midnight(day: date) -> datetime:
 LEAST = timedelta(microseconds=1)  # the resolution of every time in a lake
 
 
-def end_of(day: date) -> datetime:
+def end_of_day(day: date) -> datetime:
     """Midnight after `day`: the first instant that is no longer in it."""
     return midnight(day + ONE_DAY)
 
 
-def is_over(day: date, frontier: datetime | None) -> bool:
+def is_day_over(day: date, frontier: datetime | None) -> bool:
     """Whether everything that arrived on `day` is loaded."""
-    return _is_reached(end_of(day), frontier)
+    return _is_reached(end_of_day(day), frontier)
 
 
 def cut_of(day: date, grace: timedelta) -> datetime:
     """The as-of cutoff of `day`: midnight after it plus `grace`."""
-    return end_of(day) + grace
+    return end_of_day(day) + grace
 
 
 def cut_has_passed(day: date, grace: timedelta, frontier: datetime | None) -> bool:
@@ -239,24 +239,24 @@ def last_known_day(day: date, grace: timedelta) -> date:
     return (cut_of(day, grace) - LEAST).date()
 
 
-def matures_after(horizon_days: int, maturity_days: int) -> int:
+def days_until_mature(horizon_days: int, maturity_days: int) -> int:
     """The days after `d + 1` from which on the outcome over a horizon is mature."""
     return horizon_days + maturity_days
 
 
 def is_mature(day: date, matures_after_days: int, frontier: datetime | None) -> bool:
     """Whether `day + 1 + matures_after_days` days <= frontier."""
-    return is_over(day + ONE_DAY * matures_after_days, frontier)
+    return is_day_over(day + ONE_DAY * matures_after_days, frontier)
 
 
-def newest_over(instant: datetime) -> date:
+def newest_day_over(instant: datetime) -> date:
     """The greatest day that is over at `instant`."""
     return instant.astimezone(UTC).date() - ONE_DAY
 
 
-def newest_mature(instant: datetime, matures_after_days: int) -> date:
+def newest_mature_day(instant: datetime, matures_after_days: int) -> date:
     """The greatest day that is mature at `instant`."""
-    return newest_over(instant) - ONE_DAY * matures_after_days
+    return newest_day_over(instant) - ONE_DAY * matures_after_days
 
 
 def _is_reached(instant: datetime, frontier: datetime | None) -> bool:

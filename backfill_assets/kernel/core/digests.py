@@ -15,27 +15,33 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, reads, versions_of
+from backfill_assets.kernel.core.contracts import (
+    Contract,
+    Input,
+    InputKind,
+    has_input_kind,
+    landed_by_versions,
+)
 from backfill_assets.kernel.core.days import (
     ONE_DAY,
     cut_has_passed,
-    end_of,
+    end_of_day,
+    is_day_over,
     is_mature,
-    is_over,
     last_known_day,
 )
 from backfill_assets.kernel.core.keys import Keys
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import (
     Parameters,
+    columns_mark,
     delivery_columns,
     fingerprint_in,
-    mark_of,
-    name_of,
-    narrowed,
-    parameters_of,
+    narrowed_input,
     parse_parameters,
-    whole_of,
+    set_name,
+    todays_parameters,
+    with_all_columns,
     with_keys_of,
 )
 from backfill_assets.kernel.core.receipts import Built
@@ -64,7 +70,7 @@ def raw_digest(day: date, source: Source) -> str:
     parts: list[str] = []
     if day in source.landed:
         parts += sorted(source.landed[day].shas)
-    if view.as_of is not None and view.as_of < end_of(day):
+    if view.as_of is not None and view.as_of < end_of_day(day):
         parts.append(f"as_of {view.as_of.isoformat()}")
     for release in source.releases:
         if day in release.arrival_days:
@@ -73,12 +79,12 @@ def raw_digest(day: date, source: Source) -> str:
     return digest_of(parts)
 
 
-def days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
+def input_days_of(wanted: Input, day: date, view: LakeView) -> list[date]:
     """The days of an input that `day` is made from, none before the lake's first day, ascending."""
-    return _days_from(view.start, wanted, day)
+    return _input_days_from(view.start, wanted, day)
 
 
-def _days_from(start: date, wanted: Input, day: date) -> list[date]:
+def _input_days_from(start: date, wanted: Input, day: date) -> list[date]:
     keys = wanted.keys_by_day.get(day)
     if keys is not None:
         return keys.loaded_for(day)
@@ -99,11 +105,11 @@ def awaited_days(wanted: Input, day: date, view: LakeView) -> list[date]:
 def is_required(wanted: date, day: date, frontier: datetime | None) -> bool:
     """Whether day `wanted` of an input must exist for `day`: all through it, later ones before the
     frontier."""
-    return wanted <= day or is_over(wanted, frontier)
+    return wanted <= day or is_day_over(wanted, frontier)
 
 
 @dataclass(frozen=True)
-class _Readers:
+class _KeyReaders:
     """Days of a table that are made from keys of one input, by the day that is loaded, and those
     that await some."""
 
@@ -111,7 +117,7 @@ class _Readers:
     awaiting: tuple[tuple[date, Keys], ...]
 
     @classmethod
-    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_Readers":
+    def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_KeyReaders":
         """Of days with their keys."""
         by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
         for day, own in keys:
@@ -146,27 +152,27 @@ class Digests:
         self._frontier, self._is_old = frontier, is_old
         self._frontiers: dict[tuple[Input, ...], datetime | None] = {}
         self._parameters: dict[str, Parameters | None] = {"": None}
-        self._today = {name: parameters_of(c, view) for name, c in self.contracts.items()}
+        self._today = {name: todays_parameters(c, view) for name, c in self.contracts.items()}
         self._prefixes: dict[tuple[str, date, Part], tuple[list[date], list[str]]] = {}
         self._digests: dict[tuple[str, date, bool], str] = {}
         self._contents: dict[tuple[str, tuple[str, ...] | None, date, bool], str] = {}
         self._as_made: dict[tuple[str, str], tuple[str, Parameters]] = {}
-        self._readers: dict[tuple[str, str], _Readers] = {}
-        self._landed = versions_of(self.contracts.values())
+        self._readers: dict[tuple[str, str], _KeyReaders] = {}
+        self._landed = landed_by_versions(self.contracts.values())
 
     def of(self, table: str, day: date) -> str:
         """Today's input digest of a day of a table."""
-        return self._digest(table, self._today[table], day)
+        return self._input_digest(table, self._today[table], day)
 
     def inputs_of(self, table: str, day: date) -> tuple[Input, ...]:
         """The inputs of a table, with the keys that the newest receipt of the day names."""
-        return self._for_day(table, self.view.table(table).latest.get(day))[1].inputs
+        return self._parameters_for_day(table, self.view.table(table).latest.get(day))[1].inputs
 
     def reading_by_keys(self, table: str, wanted: str, day: date) -> set[date]:
         """The days of a table whose receipts name a day of the input `wanted` among their keys,
         loaded or awaited."""
         if (table, wanted) not in self._readers:
-            self._readers[table, wanted] = _Readers.of(self._keys_of(table, wanted))
+            self._readers[table, wanted] = _KeyReaders.of(self._keys_of(table, wanted))
         return self._readers[table, wanted].of_day(day)
 
     def _keys_of(self, table: str, wanted: str) -> Iterator[tuple[date, Keys]]:
@@ -178,7 +184,9 @@ class Digests:
 
     def as_made(self, table: str, day: date) -> str:
         """Today's input digest of a day, from the keys that its newest receipt names."""
-        return self._digest(*self._for_day(table, self.view.table(table).latest.get(day)), day)
+        return self._input_digest(
+            *self._parameters_for_day(table, self.view.table(table).latest.get(day)), day
+        )
 
     def unpinned(self, receipt: DayReceipt) -> tuple[str, ...]:
         """What the step of the day read from a lake and its receipt cannot name, in words."""
@@ -187,7 +195,7 @@ class Digests:
             return ()
         return made.unpinned
 
-    def _for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
+    def _parameters_for_day(self, table: str, receipt: DayReceipt | None) -> tuple[str, Parameters]:
         """Today's parameters of a table with the keys of a receipt, and their name."""
         if receipt is None:
             return table, self._today[table]
@@ -195,10 +203,10 @@ class Digests:
         if (
             key not in self._as_made
         ):  # once per commit, whose text may name keys of thousands of days
-            self._as_made[key] = self._made_anew(table, receipt)
+            self._as_made[key] = self._parameters_with_keys(table, receipt)
         return self._as_made[key]
 
-    def _made_anew(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
+    def _parameters_with_keys(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
         today, made = self._today[table], self._parameters_of(receipt)
         if made is None or self.contracts[table].is_being_made:
             return table, today
@@ -219,41 +227,43 @@ class Digests:
         if parameters is None or parameters == self._today[table] or was_never_made:
             return self.is_todays(table, day, receipt)
         recorded = receipt.entry.input_digest
-        if self._agrees(recorded, receipt.parameters, parameters, day):
+        if self._matches_digest(recorded, receipt.parameters, parameters, day):
             return True
         today = self._today[table].inputs
-        narrow = replace(parameters, inputs=tuple(narrowed(i, today) for i in parameters.inputs))
+        narrow = replace(
+            parameters, inputs=tuple(narrowed_input(i, today) for i in parameters.inputs)
+        )
         if narrow == parameters:
             return False
-        return self._agrees(recorded, f"{table} {receipt.parameters}", narrow, day)
+        return self._matches_digest(recorded, f"{table} {receipt.parameters}", narrow, day)
 
     def is_todays(self, table: str, day: date, receipt: DayReceipt) -> bool:
         """Whether the day's latest `receipt` names today's inputs by today's parameters: by the
         columns that are read, or by whole rows, as older receipts do."""
         made, recorded = self._parameters_of(receipt), receipt.entry.input_digest
-        name, today = self._for_day(table, receipt)
-        if self._agrees(recorded, name, today, day):
+        name, today = self._parameters_for_day(table, receipt)
+        if self._matches_digest(recorded, name, today, day):
             return True
-        whole = whole_of(today)
-        if whole != today and self._agrees(recorded, f"{name} whole", whole, day):
+        whole = with_all_columns(today)
+        if whole != today and self._matches_digest(recorded, f"{name} whole", whole, day):
             return True
         # Its receipt may name all columns of today, because a column that it did not read was
         # dropped since.
-        if made is None or made == today or whole_of(made) != whole:
+        if made is None or made == today or with_all_columns(made) != whole:
             return False
         if not self._reads_all_of(made, today):
             return False
-        return self._agrees(recorded, receipt.parameters, made, day)
+        return self._matches_digest(recorded, receipt.parameters, made, day)
 
-    def _agrees(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
+    def _matches_digest(self, recorded: str, name: str, parameters: Parameters, day: date) -> bool:
         """Whether a `recorded` digest equals the digest of today's inputs. A day as known at a cut
         may also have been made before its input's code changed: another code makes it outdated, not
         stale."""
-        if recorded == self._digest(name, parameters, day):
+        if recorded == self._input_digest(name, parameters, day):
             return True
-        if not reads(parameters.inputs, InputKind.KNOWN_AT_CUT):
+        if not has_input_kind(parameters.inputs, InputKind.KNOWN_AT_CUT):
             return False
-        return recorded == self._digest(name, parameters, day, by_code=False)
+        return recorded == self._input_digest(name, parameters, day, by_code=False)
 
     def _reads_all_of(self, recorded: Parameters, today: Parameters) -> bool:
         """Whether a day with the `recorded` parameters has read every column of each input that is
@@ -279,7 +289,9 @@ class Digests:
             self._parameters[text] = found
         return self._parameters[text]
 
-    def _digest(self, name: str, parameters: Parameters, day: date, *, by_code: bool = True) -> str:
+    def _input_digest(
+        self, name: str, parameters: Parameters, day: date, *, by_code: bool = True
+    ) -> str:
         """The digest under parameters; `name` is a table (today's parameters) or the text of a
         receipt. `by_code`: an input day as known at the cut that was made by old code counts by its
         write."""
@@ -288,10 +300,10 @@ class Digests:
             if parameters.is_landed:
                 self._digests[key] = raw_digest(day, self.view.source(name))
             else:
-                self._digests[key] = self._of_inputs(parameters, day, by_code)
+                self._digests[key] = self._digest_of_inputs(parameters, day, by_code)
         return self._digests[key]
 
-    def _of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
+    def _digest_of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
         if parameters.inputs not in self._frontiers:
             self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
         frontier = self._frontiers[parameters.inputs]
@@ -314,14 +326,14 @@ class Digests:
         by_code: bool,
     ) -> list[str]:
         if wanted.kind is InputKind.ARRIVALS:
-            arrivals = self._arrivals(wanted.table, day, None)
+            arrivals = self._arrival_rows(wanted.table, day, None)
             return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]
-        days = _days_from(parameters.start, wanted, day)
+        days = _input_days_from(parameters.start, wanted, day)
         if wanted.kind is InputKind.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per
             # day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
-            return [self._known_at_cut(wanted.table, d, last, part, by_code) for d in days]
+            return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
         has_keys = day in wanted.keys_by_day
         parts = []
         for input_day in days:
@@ -359,8 +371,8 @@ class Digests:
         if receipt is None or not (required or receipt.entry.rows):
             return NOTHING
         entry = receipt.entry
-        fingerprint = entry.parts.get(name_of(wanted.columns or ()), entry.fingerprint)
-        columns = mark_of(entry, wanted.columns)
+        fingerprint = entry.parts.get(set_name(wanted.columns or ()), entry.fingerprint)
+        columns = columns_mark(entry, wanted.columns)
         incomplete = " incomplete" if entry.built is Built.INCOMPLETE else ""
         foreign = self._foreign_mark(wanted.table, day)
         return f"{entry.rows} {fingerprint}{columns}{incomplete}{foreign}"
@@ -372,21 +384,23 @@ class Digests:
             return " foreign"
         return ""
 
-    def _arrivals(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
+    def _arrival_rows(self, landed: str, day: date, part: Part) -> list[tuple[date, str]]:
         """The ledger's rows for an event day, as (arrival day, fingerprint of the columns `part`;
         None: all), marked by these columns in raw's files, and of arrival days that another program
         touched there."""
         latest = self.view.table(landed).latest
-        name = "" if part is None else name_of(part)
+        name = "" if part is None else set_name(part)
         found = []
         for arrival_day, text in self.view.source(landed).arrivals.get(day, ()):
             loaded = latest.get(arrival_day)
-            columns = "" if loaded is None else mark_of(loaded.entry, part, LANDED)
+            columns = "" if loaded is None else columns_mark(loaded.entry, part, LANDED)
             marks = columns + self._foreign_mark(landed, arrival_day)
             found.append((arrival_day, fingerprint_in(text, name) + marks))
         return found
 
-    def _known_at_cut(self, table: str, wanted: date, last: date, part: Part, by_code: bool) -> str:
+    def _arrivals_before_cut(
+        self, table: str, wanted: date, last: date, part: Part, by_code: bool
+    ) -> str:
         """The arrivals of `wanted` through the day `last`, if the table's day is the one those
         arrivals give; also by today's code (`by_code`)."""
         receipt = self.view.table(table).latest.get(wanted)
@@ -395,7 +409,7 @@ class Digests:
         foreign = self._foreign_mark(table, wanted)
         if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
-        arrival_days, prefixes = self._prefix(self._landed.get(table, ""), wanted, part)
+        arrival_days, prefixes = self._arrival_prefixes(self._landed.get(table, ""), wanted, part)
         return prefixes[bisect_right(arrival_days, last)]
 
     def _is_of_arrivals(self, table: str, day: date, receipt: DayReceipt, by_code: bool) -> bool:
@@ -406,13 +420,15 @@ class Digests:
             return False
         return self.is_current(table, day, receipt)
 
-    def _prefix(self, landed: str, wanted: date, part: Part) -> tuple[list[date], list[str]]:
+    def _arrival_prefixes(
+        self, landed: str, wanted: date, part: Part
+    ) -> tuple[list[date], list[str]]:
         """The arrival days of an event day, ascending, and a digest of the first 0, 1, 2, … of its
         arrivals."""
         key = (landed, wanted, part)
         if key not in self._prefixes:
             days, prefixes, running = list[date](), [NOTHING], hashlib.sha256()
-            for arrival_day, fingerprint in self._arrivals(landed, wanted, part):
+            for arrival_day, fingerprint in self._arrival_rows(landed, wanted, part):
                 running.update(f"{arrival_day} {fingerprint}\n".encode())
                 days.append(arrival_day)
                 prefixes.append(running.hexdigest()[:DIGEST_CHARS])

@@ -13,7 +13,7 @@ from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.ledgers import ARRIVALS, named
+from backfill_assets.kernel.core.ledgers import ARRIVALS, source_table_name
 from backfill_assets.kernel.core.needs import Needs, may_lie_between, needed_days
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.receipts import DayEntry
@@ -25,16 +25,18 @@ NEVER_WRITTEN = DayReceipt(DayEntry(0, COMING, ""), 0, COMING, "", "", "")
 MAY_FOLLOW = (State.FRESH, State.OUTDATED, State.UNPINNED, State.INCOMPLETE)
 
 
-def will_change(states: States) -> dict[str, frozenset[date]]:
+def stale_after_needed(states: States) -> dict[str, frozenset[date]]:
     """Per table the days that become stale once all partitions to rebuild are rebuilt; empty if
     there are none.
 
     Leaves out days that are held, pending, stale or missing today.
     """
-    return following(states, needed_days(states))
+    return stale_after_rebuild(states, needed_days(states))
 
 
-def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, frozenset[date]]:
+def stale_after_rebuild(
+    states: States, rebuilt: Mapping[str, Set[date]]
+) -> dict[str, frozenset[date]]:
     """Per table the days that become stale once the days `rebuilt` have other content.
 
     Leaves out `rebuilt` itself and days that are held, pending, stale or missing today.
@@ -46,11 +48,11 @@ def following(states: States, rebuilt: Mapping[str, Set[date]]) -> dict[str, fro
     forecast, changed = states, dict[str, Set[date]]()
     for name, contract in states.contracts.items():
         made_again = {**changed, name: rebuilt_days[name]}
-        reached = touched(states, forecast, contract, made_again) - rebuilt_days[name]
+        reached = days_maybe_changed(states, forecast, contract, made_again) - rebuilt_days[name]
         stale[name] = frozenset(_become_stale(states, forecast, contract, reached))
         changed[name] = stale[name] | rebuilt_days[name]
         if changed[name]:
-            view = _rebuilt(forecast, contract, changed[name])
+            view = _view_after_rebuild(forecast, contract, changed[name])
             forecast = States(states.contracts.values(), view, states.codes)
     return stale
 
@@ -68,7 +70,7 @@ def _become_stale(
             yield day
 
 
-def stale_after(
+def stale_after_entries(
     states: States, entries: Mapping[str, Mapping[date, DayEntry]]
 ) -> dict[str, frozenset[date]]:
     """Per table the days that become stale once receipts hold these `entries` of a table's days.
@@ -78,7 +80,7 @@ def stale_after(
     """
     view = states.view
     for name, days in entries.items():
-        view = _with_entries(view, name, days)
+        view = _view_with_entries(view, name, days)
     forecast = States(states.contracts.values(), view, states.codes)
     stale = {}
     for name in states.contracts:
@@ -93,14 +95,14 @@ def _stale_days(states: States, name: str) -> set[date]:
     return {d for d in states.view.table(name).latest if states.of(name, d) is State.STALE}
 
 
-def touched(
+def days_maybe_changed(
     states: States, forecast: States, contract: Contract, changed: Mapping[str, Set[date]]
 ) -> Set[date]:
     """The days whose input digest can differ in the states `forecast`: their windows reach a
     `changed` day (per table), or the frontier moved."""
     if forecast.frontier(contract.name) != states.frontier(contract.name):
         return set(states.view.table(contract.name).latest)
-    found = _reached(states, contract, changed)
+    found = _days_made_from(states, contract, changed)
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
             arrival_days = changed.get(wanted.table, frozenset())
@@ -117,7 +119,9 @@ def _days_of_arrivals(source: Source, arrival_days: Set[date]) -> set[date]:
     return found
 
 
-def _reached(states: States, contract: Contract, changed: Mapping[str, Set[date]]) -> set[date]:
+def _days_made_from(
+    states: States, contract: Contract, changed: Mapping[str, Set[date]]
+) -> set[date]:
     """The days that are made from a `changed` day of other tables; of a table that is made from its
     own days also what follows from these."""
     found, own = set[date](), dict(changed)
@@ -133,25 +137,29 @@ def _reached(states: States, contract: Contract, changed: Mapping[str, Set[date]
         own[contract.name] = written.union(own.get(contract.name, ()))
 
 
-def _rebuilt(states: States, contract: Contract, days: Set[date]) -> LakeView:
+def _view_after_rebuild(states: States, contract: Contract, days: Set[date]) -> LakeView:
     """The view after a rebuild of these days of a table that gave other rows."""
     name = contract.name
-    view = _with_entries(states.view, name, {d: _entry(states, contract, d) for d in days})
+    view = _view_with_entries(
+        states.view, name, {d: _rebuilt_entry(states, contract, d) for d in days}
+    )
     if not contract.is_landed:
         return view
     source = states.view.source(name)
     version = max(states.view.table(name).version, source.loaded_version)
     ledger, loaded = source.ledger, {**source.ledger.inputs, name: version}
     new_ledger = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
-    deliveries = replace(view.delivered.get(name, Deliveries()), arrivals=_arrivals(source, days))
+    deliveries = replace(
+        view.delivered.get(name, Deliveries()), arrivals=_arrivals_after_load(source, days)
+    )
     return replace(
         view,
-        tables={**view.tables, named(ARRIVALS, source.name): new_ledger},
+        tables={**view.tables, source_table_name(ARRIVALS, source.name): new_ledger},
         delivered={**view.delivered, name: deliveries},
     )
 
 
-def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) -> LakeView:
+def _view_with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) -> LakeView:
     """The view with these entries of a table's days in place of the present ones."""
     before = view.table(table)
     latest = {
@@ -164,7 +172,7 @@ def _with_entries(view: LakeView, table: str, entries: Mapping[date, DayEntry]) 
     return replace(view, tables={**view.tables, table: after})
 
 
-def _entry(states: States, contract: Contract, day: date) -> DayEntry:
+def _rebuilt_entry(states: States, contract: Contract, day: date) -> DayEntry:
     """The entry of a rebuild of this day that gave other rows."""
     name = contract.name
     before, landed = states.latest(name, day), states.view.source(name).landed.get(day)
@@ -176,7 +184,9 @@ def _entry(states: States, contract: Contract, day: date) -> DayEntry:
     return DayEntry(rows, COMING, states.digests.of(name, day), states.built_as(name, day))
 
 
-def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date, str], ...]]:
+def _arrivals_after_load(
+    source: Source, days: Set[date]
+) -> Mapping[date, tuple[tuple[date, str], ...]]:
     """The ledger `arrivals` after a load of these arrival days; a day that was never loaded counts
     as its own event day."""
     arrivals = dict[date, tuple[tuple[date, str], ...]]()
@@ -189,7 +199,7 @@ def _arrivals(source: Source, days: Set[date]) -> Mapping[date, tuple[tuple[date
     return arrivals
 
 
-def with_downstream(
+def requests_with_downstream(
     states: States, requests: Sequence[Work], found: Needs, busy: Mapping[str, Set[date]]
 ) -> list[Work]:
     """Add downstream tables to the run of the first request, and leave out the requests that this
@@ -212,7 +222,7 @@ def with_downstream(
         rebuilt = {name: set(reached.get(name, ())) for name in tables}
         for request in inside:
             rebuilt[request.table] |= request.needed_days
-        if all(_may_be_covered(states, name, covered, rebuilt, busy) for name in tables):
+        if all(_may_run_cover(states, name, covered, rebuilt, busy) for name in tables):
             others = [r for r in requests if not _is_inside(r, tables, covered)]
             joint = replace(
                 first, needed=_needed_of(first.table, inside), tables=tables, days=covered
@@ -234,13 +244,13 @@ def _needed_of(table: str, requests: Iterable[Work]) -> dict[str, str]:
 def _days_downstream(states: States, first: Work, found: Needs) -> dict[str, Set[date]]:
     """Per table downstream of the request the days that follow from its days, and that need a
     rebuild afterwards; not of assets, whose days Dagster alone makes."""
-    forecast = will_change(states)
+    forecast = stale_after_needed(states)
     changed: dict[str, Set[date]] = {first.table: first.needed_days}
     for name, contract in states.contracts.items():
         if name == first.table or contract.made_by:
             continue
         needed = forecast[name].union(found.waiting[name])
-        follows = _reached(states, contract, changed) & needed
+        follows = _days_made_from(states, contract, changed) & needed
         if follows:
             changed[name] = follows
     del changed[first.table]
@@ -254,7 +264,7 @@ def _is_inside(request: Work, tables: Collection[str], covered: DayRange) -> boo
     return covered.start <= request.days.start and request.days.end <= covered.end
 
 
-def _may_be_covered(
+def _may_run_cover(
     states: States,
     name: str,
     covered: DayRange,

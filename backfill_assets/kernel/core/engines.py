@@ -96,7 +96,7 @@ class Engine:
 SPARK = Engine()
 
 
-def culprit(names: Mapping[str, str], engine: Engine) -> str:
+def differences_culprit(names: Mapping[str, str], engine: Engine) -> str:
     """Return the second part of a refusal's message: what differs."""
     shown = ", ".join([*names][:3])
     if len(names) > 3:
@@ -104,13 +104,15 @@ def culprit(names: Mapping[str, str], engine: Engine) -> str:
     return f"{shown}: on {engine.name.lower()} not always what Spark gives"
 
 
-def advice(names: Mapping[str, str]) -> str:
+def differences_advice(names: Mapping[str, str]) -> str:
     """Return the last part of a refusal's message: what to do."""
     instead = dict.fromkeys(filter(None, names.values()))
     return "; or: ".join([*instead, 'Set [spark] engine = "embedded": Spark computes it'])
 
 
-def disagreement(before: "DayReceipt", now: "DayEntry", code: tuple[str, str], engine: str) -> str:
+def rebuild_disagreement(
+    before: "DayReceipt", now: "DayEntry", code: tuple[str, str], engine: str
+) -> str:
     """Return how a day rebuilt by `engine` differs from what the same inputs, `code` (its digest
     and that of settings) gave before; empty if it does not, or if that cannot be said."""
     earlier = before.entry

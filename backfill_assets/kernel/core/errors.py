@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.kernel.core.texts import known_names, one_line, scrub
+from backfill_assets.kernel.core.texts import known_names_advice, one_line, scrub_secrets
 
 # A fault of code or contracts, whatever the days.
 NOT_RUN = "The transform was not run, and nothing was written"
@@ -33,7 +33,7 @@ class BackfillError(Exception):
     also: Sequence["BackfillError"] = ()  # errors of other sources, each to be shown after this one
 
     def __init__(self, object: str, culprit: str, consequence: str, fix: str) -> None:
-        parts = [scrub(part) for part in (object, culprit, consequence, fix)]
+        parts = [scrub_secrets(part) for part in (object, culprit, consequence, fix)]
         super().__init__(*parts)
         self.object, self.culprit, self.consequence, self.fix = parts
 
@@ -45,7 +45,7 @@ class BackfillError(Exception):
         return one_line(f"{self.object}: {culprit} {self.consequence}. {self.fix}.")
 
 
-def unwritten(what: str, consequence: str) -> BackfillError:
+def never_written_error(what: str, consequence: str) -> BackfillError:
     """The error about work (`what`) on days of which none was ever written."""
     return BackfillError(
         what,
@@ -55,7 +55,7 @@ def unwritten(what: str, consequence: str) -> BackfillError:
     )
 
 
-def section_of(source: str) -> str:
+def source_section(source: str) -> str:
     """The section of `lake.toml` that says what this source delivers; "" is a lake's only one."""
     if source:
         return f"[sources.{source}]"
@@ -90,7 +90,9 @@ class SettingsError(BackfillError):
     def of_source(self, name: str) -> "SettingsError":
         """The same error with the section of this source: `[sources.NAME]` instead of
         `[source]`."""
-        return SettingsError(*(part.replace("[source]", section_of(name)) for part in self.args))
+        return SettingsError(
+            *(part.replace("[source]", source_section(name)) for part in self.args)
+        )
 
 
 class UnknownName(SettingsError):
@@ -98,7 +100,7 @@ class UnknownName(SettingsError):
     usage."""
 
 
-def refuse_unknown(
+def refuse_unknown_names(
     kind: str, names: Iterable[str], known: Collection[str], consequence: str
 ) -> None:
     """Raise UnknownName with that `consequence` for the first name that is none of the `known` ones
@@ -109,7 +111,7 @@ def refuse_unknown(
                 f"the {kind} {name!r}",
                 f"there is no such {kind}",
                 consequence,
-                known_names(name, known),
+                known_names_advice(name, known),
             )
 
 
@@ -133,7 +135,7 @@ class DaysHeld(BackfillError):
 
 
 @contextmanager
-def telling_source(name: str) -> Iterator[None]:
+def errors_of_source(name: str) -> Iterator[None]:
     """Make SettingsErrors raised within name the section of this source; "" is a lake's only
     one."""
     try:
@@ -144,7 +146,7 @@ def telling_source(name: str) -> Iterator[None]:
         raise error.of_source(name) from error.__cause__
 
 
-def place_in(error: BaseException, files: Collection[Path]) -> tuple[Path, int | None] | None:
+def place_of_error(error: BaseException, files: Collection[Path]) -> tuple[Path, int | None] | None:
     """The innermost of these files in the error's traceback, and the line in it; of a SyntaxError
     its own place."""
     if isinstance(error, SyntaxError) and error.filename:
@@ -167,7 +169,7 @@ class GateRefused(BackfillError):
         return self
 
 
-def unusable(error: OSError, fix: str = "") -> BackfillError:
+def unusable_file_error(error: OSError, fix: str = "") -> BackfillError:
     """The error about a file or folder that the system refuses: full, read-only, another user's,
     not a folder."""
     usual_fix = (
@@ -182,7 +184,7 @@ def unusable(error: OSError, fix: str = "") -> BackfillError:
     )
 
 
-def raise_first(failed: Sequence[BackfillError]) -> None:
+def raise_first_error(failed: Sequence[BackfillError]) -> None:
     """Raise the first of some errors, if there is one; it names the others `also`."""
     for error in failed:
         error.also = failed[1:]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from datetime import date, datetime
 
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import end_of, midnight
+from backfill_assets.kernel.core.days import end_of_day, midnight
 from backfill_assets.kernel.core.digests import raw_digest
 from backfill_assets.kernel.core.view import LakeView, Source, TableView
 
@@ -28,16 +28,16 @@ def is_loaded(day: date, source: Source) -> bool:
     return is_named and receipt.entry.input_digest == raw_digest(day, source)
 
 
-def recorded(table: TableView, source: Source) -> datetime | None:
+def recorded_frontier(table: TableView, source: Source) -> datetime | None:
     """The greatest frontier of the source that a receipt of the table names."""
     if source.name:
         return table.frontiers.get(source.table)
     return table.frontier
 
 
-def is_lowered(source: Source) -> bool:
+def is_as_of_lowered(source: Source) -> bool:
     """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
-    as_of, loaded = source.view.as_of, recorded(source.ledger, source)
+    as_of, loaded = source.view.as_of, recorded_frontier(source.ledger, source)
     if as_of is None:
         return False
     if loaded is not None and loaded > as_of:
@@ -58,7 +58,7 @@ def frontier_of(source: Source) -> datetime | None:
     rising.
     """
     as_of = source.view.as_of
-    found = [recorded(table, source) for table in source.view.tables.values()]
+    found = [recorded_frontier(table, source) for table in source.view.tables.values()]
     found.append(_frontier_by_days(source))
     known = [frontier for frontier in found if frontier is not None]
     if as_of is not None and known:
@@ -76,7 +76,7 @@ def _frontier_by_days(source: Source) -> datetime | None:
     with_rows = [day for day in loaded if latest[day].entry.rows]
     if not with_rows:
         return None
-    end = end_of(max(with_rows))
+    end = end_of_day(max(with_rows))
     if waiting:
         return min(end, midnight(min(waiting)))
     return end
@@ -88,7 +88,7 @@ def _waiting_days(source: Source, loaded: Set[date]) -> list[date]:
     return [day for day in with_rows - loaded if source.view.is_due(day)]
 
 
-def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
+def landed_tables_upstream(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     """Per table (upstream first) the landed tables that it is made from, whatever lies between;
     itself if landed."""
     by_table: dict[str, frozenset[str]] = {}
@@ -101,13 +101,13 @@ def landed_below(contracts: Iterable[Contract]) -> dict[str, frozenset[str]]:
     return by_table
 
 
-def externals_below(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
+def external_tables_upstream(contracts: Mapping[str, Contract], table: str) -> frozenset[str]:
     """The tables of others that `table` is made from, whatever lies between; itself if it is
     one."""
     found = frozenset({table} if contracts[table].external else ())
     for wanted in contracts[table].inputs:
         if wanted.table in contracts and wanted.table != table:
-            found |= externals_below(contracts, wanted.table)
+            found |= external_tables_upstream(contracts, wanted.table)
     return found
 
 
@@ -118,7 +118,7 @@ class Frontiers:
         self.of_source: Mapping[str, datetime | None] = {
             t: frontier_of(s) for t, s in view.sources.items()
         }
-        self.below = landed_below(contracts)
+        self.below = landed_tables_upstream(contracts)
         self._names = any(s.name for s in view.sources.values())
         self._known: dict[frozenset[str], datetime | None] = {}
 
@@ -128,17 +128,17 @@ class Frontiers:
 
     def of_table(self, table: str) -> datetime | None:
         """The least frontier of the sources that the table is made from."""
-        return self._least(self.sources_of(table))
+        return self._least_frontier(self.sources_of(table))
 
     def of_inputs(self, inputs: Iterable[Input]) -> datetime | None:
         """The least frontier of the sources of these inputs."""
         sources = (self.below.get(i.table, frozenset()) for i in inputs)
-        return self._least(frozenset[str]().union(*sources))
+        return self._least_frontier(frozenset[str]().union(*sources))
 
     @property
     def least(self) -> datetime | None:
         """The least frontier of all sources."""
-        return self._least(frozenset())
+        return self._least_frontier(frozenset())
 
     @property
     def greatest(self) -> datetime | None:
@@ -157,7 +157,7 @@ class Frontiers:
             return {}
         return {FRONTIERS: json.dumps(known)}
 
-    def _least(self, sources: frozenset[str]) -> datetime | None:
+    def _least_frontier(self, sources: frozenset[str]) -> datetime | None:
         """The least frontier of these sources (none: of all); None where one of them has none."""
         if sources not in self._known:
             found = [self.of_source.get(s) for s in sources or self.of_source]

@@ -128,7 +128,7 @@ class _Held:
 
 
 @contextlib.contextmanager
-def interrupts_held() -> Iterator[None]:
+def hold_interrupts() -> Iterator[None]:
     """Keep INT and TERM back until the block is left; then the first that came is raised.
 
     For milliseconds of work that an exception must not cut in two. A signal mask of this thread
@@ -155,8 +155,8 @@ def interrupts_held() -> Iterator[None]:
             signal.raise_signal(held.came[0])
 
 
-def interrupt_is_held() -> bool:
-    """Whether an interrupt waits until the block of `interrupts_held` is left."""
+def is_interrupt_held() -> bool:
+    """Whether an interrupt waits until the block of `hold_interrupts` is left."""
     handler = signal.getsignal(signal.SIGINT)
     return isinstance(handler, _Held) and bool(handler.came)
 

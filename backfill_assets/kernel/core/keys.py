@@ -13,7 +13,7 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.kernel.core.days import ONE_DAY, contiguous, days_text, parse_days
+from backfill_assets.kernel.core.days import ONE_DAY, contiguous_ranges, days_text, parse_days
 
 Spans = tuple[
     tuple[int, int | None], ...
@@ -36,7 +36,7 @@ class Keys:
     def loaded_for(self, day: date) -> list[date]:
         """The loaded days for a day, ascending."""
         if self.origin is None:
-            return self._loaded_from(day)
+            return self._loaded_days_from(day)
         return [*self._loaded_from_origin]
 
     def awaited_for(self, day: date, known: Collection[date]) -> list[date]:
@@ -48,14 +48,14 @@ class Keys:
     def awaits(self, day: date, other: date) -> bool:
         """Whether a day of the input was not loaded for a day, and is awaited for it."""
         number = (other - (self.origin or day)).days
-        return _is_in(self.awaited, number) and not _is_in(self.loaded, number)
+        return _spans_contain(self.awaited, number) and not _spans_contain(self.loaded, number)
 
     @cached_property
     def _loaded_from_origin(self) -> list[date]:
         """The loaded days where they are the same for all days."""
-        return self._loaded_from(self.origin or date.min)
+        return self._loaded_days_from(self.origin or date.min)
 
-    def _loaded_from(self, start: date) -> list[date]:
+    def _loaded_days_from(self, start: date) -> list[date]:
         found = []
         for first, last in self.loaded:
             found += [start + ONE_DAY * n for n in range(first, (last or 0) + 1)]
@@ -78,24 +78,24 @@ def parse_keys(values: Sequence[Sequence[Any]]) -> DayKeys:
     found = []
     for loaded, awaited, origin, days in values:
         origin_day = date.fromisoformat(origin) if origin else None
-        found.append((Keys(_spans(loaded), _spans(awaited), origin_day), str(days)))
+        found.append((Keys(_parse_spans(loaded), _parse_spans(awaited), origin_day), str(days)))
     return tuple(found)
 
 
-def _spans(values: Sequence[Sequence[Any]]) -> Spans:
+def _parse_spans(values: Sequence[Sequence[Any]]) -> Spans:
     return tuple((int(first), None if last is None else int(last)) for first, last in values)
 
 
-def _is_in(spans: Spans, number: int) -> bool:
+def _spans_contain(spans: Spans, number: int) -> bool:
     return any(first <= number and (last is None or number <= last) for first, last in spans)
 
 
-def spans_of(days: Iterable[date], start: date) -> Spans:
+def offset_spans(days: Iterable[date], start: date) -> Spans:
     """These days as offsets from `start`."""
-    return tuple(((r.start - start).days, (r.last - start).days) for r in contiguous(days))
+    return tuple(((r.start - start).days, (r.last - start).days) for r in contiguous_ranges(days))
 
 
-def grouped(keys: Mapping[date, Keys]) -> DayKeys:
+def days_by_keys(keys: Mapping[date, Keys]) -> DayKeys:
     """The keys by day, with each different one once."""
     found: dict[Keys, list[date]] = {}
     for day, own in sorted(keys.items(), key=lambda item: item[0]):
@@ -103,7 +103,7 @@ def grouped(keys: Mapping[date, Keys]) -> DayKeys:
     return tuple((own, days_text(days)) for own, days in found.items())
 
 
-def by_day(keys: DayKeys) -> Iterator[tuple[date, Keys]]:
+def days_with_keys(keys: DayKeys) -> Iterator[tuple[date, Keys]]:
     """Yield each day with its keys."""
     for own, days in keys:
         for day in parse_days(days):

@@ -17,7 +17,7 @@ LOAD_LEDGERS = (
 )  # what a load writes for its arrival days besides the landed table
 
 
-def named(table: str, source: str) -> str:
+def source_table_name(table: str, source: str) -> str:
     """The name of a source's table: `table` and the source's name; just `table` for a source
     without a name."""
     if source:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_over, newest_over
-from backfill_assets.kernel.core.digests import days_of, digest_of, is_required
-from backfill_assets.kernel.core.frontier import externals_below
+from backfill_assets.kernel.core.days import ONE_DAY, DayRange, is_day_over, newest_day_over
+from backfill_assets.kernel.core.digests import digest_of, input_days_of, is_required
+from backfill_assets.kernel.core.frontier import external_tables_upstream
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.states import Codes, State, States
 
@@ -42,7 +42,9 @@ class Needs:
     waiting: Mapping[str, Mapping[date, tuple[str, date]]] = field(default_factory=dict)
 
 
-def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = None) -> Needs:
+def rebuild_needs(
+    states: States, busy: Mapping[str, Set[date]], until: date | None = None
+) -> Needs:
     """What the lake's tables need. `busy`: days of queued or running runs; `until`: the first day
     without a partition."""
     needed = needed_days(states, until)
@@ -51,7 +53,7 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
     for name, days in needed.items():
         waiting[name] = {}
         for day in days:
-            input_day = first_unready(states, name, day, needed, busy)
+            input_day = first_unready_input(states, name, day, needed, busy)
             if input_day is not None:
                 waiting[name][day] = input_day
         ready[name] = days.difference(waiting[name], busy.get(name, ()))
@@ -60,20 +62,20 @@ def needs(states: States, busy: Mapping[str, Set[date]], until: date | None = No
 
 def needed_days(states: States, until: date | None = None) -> dict[str, frozenset[date]]:
     """Per table the days that need a rebuild, whether or not their inputs are in place."""
-    days = _days(states, until)
+    days = _named_days(states, until)
     found: dict[str, frozenset[date]] = {}
     for name in reversed(list(states.contracts)):
         contract = states.contracts[name]
         if contract.external:
             found[name] = frozenset()  # others write it
         elif contract.is_landed:
-            found[name] = frozenset(_landed(states, name, days))
+            found[name] = frozenset(_unloaded_days(states, name, days))
         else:
-            found[name] = frozenset(_stale_and_missing(states, contract, days, found))
+            found[name] = frozenset(_stale_and_missing_days(states, contract, days, found))
     return {name: found[name] for name in states.contracts}
 
 
-def _days(states: States, until: date | None) -> list[date]:
+def _named_days(states: States, until: date | None) -> list[date]:
     """All days that anything names, from the lake's first day on."""
     view = states.view
     named = set[date]()
@@ -83,14 +85,14 @@ def _days(states: States, until: date | None) -> list[date]:
         named.update(source.landed, source.arrivals)
     last = max(named, default=view.start)
     if states.frontiers.greatest is not None:
-        last = max(last, newest_over(states.frontiers.greatest))
+        last = max(last, newest_day_over(states.frontiers.greatest))
     end = last + ONE_DAY
     if until is not None:
         end = min(end, until)
     return [view.start + ONE_DAY * i for i in range((end - view.start).days)]
 
 
-def _landed(states: States, name: str, days: Iterable[date]) -> Iterator[date]:
+def _unloaded_days(states: States, name: str, days: Iterable[date]) -> Iterator[date]:
     """Yield arrival days on which something landed, or that were loaded from files that are gone,
     and that are not loaded."""
     landed = states.view.source(name).landed
@@ -102,7 +104,7 @@ def _landed(states: States, name: str, days: Iterable[date]) -> Iterator[date]:
             yield day
 
 
-def _stale_and_missing(
+def _stale_and_missing_days(
     states: States, contract: Contract, days: Iterable[date], below: Mapping[str, Set[date]]
 ) -> Iterator[date]:
     """Yield the days of a table that need a rebuild. `below`: those of the tables made from it."""
@@ -127,18 +129,18 @@ def _needed_of_missing(
     between the first day of the table and the frontier."""
     latest, frontier = states.view.table(contract.name).latest, states.frontier(contract.name)
     begun = min(latest, default=date.max)
-    wanted = _required(states, contract.name, set(missing), below)
+    wanted = _required_days(states, contract.name, set(missing), below)
     for source in states.frontiers.sources_of(contract.name):
         wanted.update(states.view.source(source).arrivals)
-    for name in externals_below(states.contracts, contract.name):
+    for name in external_tables_upstream(states.contracts, contract.name):
         wanted.update(states.view.table(name).latest)
     for day in missing:
-        is_gap = begun <= day and is_over(day, frontier)
+        is_gap = begun <= day and is_day_over(day, frontier)
         if is_gap or day in wanted:
             yield day
 
 
-def _required(
+def _required_days(
     states: States, name: str, missing: Set[date], below: Mapping[str, Set[date]]
 ) -> set[date]:
     """The missing days of a table that downstream days require, both written ones and ones that
@@ -164,7 +166,7 @@ def _is_required_by(
     return any(is_required(day, user, frontier) for user in reading)
 
 
-def first_unready(
+def first_unready_input(
     states: States,
     name: str,
     day: date,
@@ -187,7 +189,7 @@ def first_unready(
                 return wanted.table, min(unknown)
             days = [arrival for arrival, _ in source.arrivals.get(day, ())]
         elif coming:
-            days = days_of(wanted, day, states.view)
+            days = input_days_of(wanted, day, states.view)
         else:
             continue
         for input_day in days:
@@ -204,14 +206,14 @@ def joined_ranges(
     days."""
     ranges: list[DayRange] = []
     for day in sorted(days):
-        if ranges and _joins(states, name, ranges[-1].end, day, busy):
+        if ranges and _may_join_over(states, name, ranges[-1].end, day, busy):
             ranges[-1] = DayRange(ranges[-1].start, day + ONE_DAY)
         else:
             ranges.append(DayRange(day, day + ONE_DAY))
     return ranges
 
 
-def _joins(states: States, name: str, start: date, end: date, busy: Set[date]) -> bool:
+def _may_join_over(states: States, name: str, start: date, end: date, busy: Set[date]) -> bool:
     """Whether a run of days before `start`, and from `end` on, may also cover the days between."""
     if start == end:
         return True
@@ -232,7 +234,7 @@ def may_lie_between(states: States, name: str, day: date) -> bool:
     return states.of(name, day) is State.MISSING
 
 
-def identities(
+def request_identities(
     states: States, table: str, days: Iterable[date], rules: str = ""
 ) -> dict[date, str]:
     """Per day its input digest, the write_id of its rows, and the digest of code, settings and

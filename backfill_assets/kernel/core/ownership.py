@@ -37,7 +37,7 @@ def user_name(number: int) -> str:
         return str(number)
 
 
-def refuse_foreign(lake: Path, programs: Iterable[Path] = ()) -> None:
+def refuse_foreign_lake(lake: Path, programs: Iterable[Path] = ()) -> None:
     """Raise SettingsError where the lake's folder, or a file in it that is run or names code,
     belongs to another user or may be written by others. `programs`: files of the pipeline in place
     of these; their folders count, too.
@@ -52,11 +52,13 @@ def refuse_foreign(lake: Path, programs: Iterable[Path] = ()) -> None:
         for owner in foreign_owners(path):
             theirs, user = user_name(owner), user_name(os.geteuid())
             fix = f"Work as {theirs} (in a container: --user {owner})"
-            raise _refused_program(lake, f"{path} belongs to {theirs}, and you are {user}", fix)
-        writers = _writers(path.stat()) if path.exists() else ""
+            raise _untrusted_program_error(
+                lake, f"{path} belongs to {theirs}, and you are {user}", fix
+            )
+        writers = _other_writers(path.stat()) if path.exists() else ""
         if writers:
             fix = f"Close it to others: chmod go-w {shlex.quote(str(path))}"
-            raise _refused_program(lake, f"{path} may be written by {writers}", fix)
+            raise _untrusted_program_error(lake, f"{path} may be written by {writers}", fix)
 
 
 def _is_trusted(lake: Path) -> bool:
@@ -77,7 +79,7 @@ def _paths_of_programs(lake: Path, programs: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-def _refused_program(lake: Path, culprit: str, fix: str) -> SettingsError:
+def _untrusted_program_error(lake: Path, culprit: str, fix: str) -> SettingsError:
     trust = f"set {TRUSTED_VARIABLE}={shlex.quote(str(lake))}"
     return SettingsError(
         f"the lake {lake}",
@@ -96,7 +98,7 @@ def foreign_owners(path: Path) -> set[int]:
     return found - {os.geteuid(), _ROOT}
 
 
-def refuse_shared(cache: Path, variable: str) -> None:
+def refuse_shared_cache(cache: Path, variable: str) -> None:
     """Raise SettingsError where somebody else could put programs into the folder `cache`: where it,
     or a folder above, belongs to another user or may be written by others. `variable` names another
     place for it."""
@@ -120,7 +122,7 @@ def _fault_of_folder(folder: Path, *, is_cache: bool) -> str:
         return ""
     status = folder.stat()
     is_sticky = bool(status.st_mode & stat.S_ISVTX)
-    others = _writers(status) if is_cache or not is_sticky else ""
+    others = _other_writers(status) if is_cache or not is_sticky else ""
     if others:
         return f"may be written by {others}"
     if status.st_uid not in (os.geteuid(), _ROOT):
@@ -128,18 +130,18 @@ def _fault_of_folder(folder: Path, *, is_cache: bool) -> str:
     return ""
 
 
-def _writers(status: os.stat_result) -> str:
+def _other_writers(status: os.stat_result) -> str:
     """Who else may write there; empty if nobody."""
     if status.st_mode & stat.S_IWOTH:
         return "everyone"
     if not status.st_mode & stat.S_IWGRP:
         return ""
     group = status.st_gid
-    is_own = group in (_ROOT, status.st_uid, os.geteuid()) or _is_private(group)
+    is_own = group in (_ROOT, status.st_uid, os.geteuid()) or _is_private_group(group)
     return "" if is_own else f"the group {group}"
 
 
-def _is_private(group: int) -> bool:
+def _is_private_group(group: int) -> bool:
     """Whether a group is this user's alone: by the habit of many systems that it is the user's
     first one, named as the user, without other members; or one of this process that has no name, as
     a volume's of Kubernetes (`fsGroup`)."""
@@ -154,7 +156,7 @@ def _is_private(group: int) -> bool:
     return found.gr_name == user and members <= {user}
 
 
-def open_unlinked(path: Path, flags: int) -> int:
+def open_unless_link(path: Path, flags: int) -> int:
     """A descriptor of the file, made with mode 0600 where `flags` say so; raises OSError where a
     link stands there."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -163,7 +165,7 @@ def open_unlinked(path: Path, flags: int) -> int:
 def remove_rights(folder: Path, umask: int) -> None:
     """Remove the permissions in `umask` from a folder of this user: not from what a link leads to,
     nor from what is in it. Raises OSError where there is no folder."""
-    descriptor = open_unlinked(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = open_unless_link(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         status = os.fstat(descriptor)
         if status.st_uid == os.geteuid() and status.st_mode & umask:
@@ -172,13 +174,13 @@ def remove_rights(folder: Path, umask: int) -> None:
         os.close(descriptor)
 
 
-def make_closed(folder: Path, umask: int) -> None:
+def make_closed_folder(folder: Path, umask: int) -> None:
     """Make a folder without the permissions in `umask`, whatever this process's own umask is, and
     the folders above it where they lack. Leaves one that exists as it is."""
     folder.mkdir(mode=0o777 & ~umask, parents=True, exist_ok=True)
 
 
-def refuse_others(folder: Path, variable: str) -> None:
+def close_own_folder(folder: Path, variable: str) -> None:
     """Close a folder of this user to everybody else. Raises SettingsError where it, or a link at
     its place, belongs to another user, who may have put files there; `variable` names another place
     for it. Raises nothing where there is none."""
@@ -202,7 +204,7 @@ def whoami() -> str:
     return f"{user_name(os.geteuid())}@{socket.gethostname()}"
 
 
-def through_dagster() -> str:
+def dagster_requester() -> str:
     """The name recorded for a run that a browser, sensor or schedule requested: Dagster knows no
     users."""
     return f"Dagster, run by {whoami()}"

@@ -106,8 +106,8 @@ def read_payload(declared: Mapping[str, str]) -> tuple[PayloadColumn, ...]:
     """
     if not declared:
         raise ValueError("it names no column; leave it out, or name at least one")
-    _refuse_names(declared)
-    return tuple(_column(name, text) for name, text in declared.items())
+    _refuse_column_names(declared)
+    return tuple(_parse_column(name, text) for name, text in declared.items())
 
 
 def entity_misfit(entity: Sequence[str], payload: Iterable[PayloadColumn]) -> str:
@@ -133,12 +133,12 @@ def _names_no_entity(type_name: str) -> bool:
     return read_type(type_name).kind in NO_ENTITY
 
 
-def words(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
+def payload_values(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
     """The payload as plain values, for digests of settings."""
     return [[c.name, c.type, c.nullable] for c in payload]
 
 
-def _refuse_names(names: Iterable[str]) -> None:
+def _refuse_column_names(names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not NAME.fullmatch(name):
@@ -156,7 +156,7 @@ def _refuse_names(names: Iterable[str]) -> None:
         seen[name.lower()] = name
 
 
-def _column(name: str, text: str) -> PayloadColumn:
+def _parse_column(name: str, text: str) -> PayloadColumn:
     kind, count = NOT_NULL.subn("", text)
     try:
         return PayloadColumn(name, str(read_type(kind)), nullable=not count)

@@ -12,7 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.kernel.core.days import DayRange, contiguous, from_inclusive, parse_span
+from backfill_assets.kernel.core.days import (
+    DayRange,
+    contiguous_ranges,
+    inclusive_range,
+    parse_span,
+)
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
@@ -52,11 +57,11 @@ def targets_text(targets: Mapping[date, int]) -> str:
     parts = []
     for version in chosen:
         days = [day for day, target in targets.items() if target == version]
-        parts += [f"{version}:{span.start}..{span.last}" for span in contiguous(days)]
+        parts += [f"{version}:{span.start}..{span.last}" for span in contiguous_ranges(days)]
     return " ".join(parts)
 
 
-def target_of(receipt: Receipt, day: date) -> int | None:
+def restored_version(receipt: Receipt, day: date) -> int | None:
     """The version to which a rollback's receipt restored `day`; None if it names none."""
     text = receipt.tags.get(TO_VERSION, "")
     with suppress(ValueError, BackfillError):
@@ -115,7 +120,7 @@ class Work:
         """The range of the needed days; where none is named, all days."""
         if not self.needed:
             return self.days
-        return from_inclusive(min(self.needed_days), max(self.needed_days))
+        return inclusive_range(min(self.needed_days), max(self.needed_days))
 
     @property
     def mode(self) -> WriteMode:
@@ -128,7 +133,9 @@ class Work:
         return {name: value for name, value in self.tags.items() if name != ON_BAD_DAYS_TAG}
 
 
-def forced(tables: Iterable[str], force: bool, written: Iterable[str] = ()) -> frozenset[str]:
+def forced_tables(
+    tables: Iterable[str], force: bool, written: Iterable[str] = ()
+) -> frozenset[str]:
     """The tables whose right days are made, too: all but the `written` ones under `force`, else
     none."""
     if not force:

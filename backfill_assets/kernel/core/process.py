@@ -37,12 +37,12 @@ def collect_seldom() -> None:
     """Set the collector's thresholds and, where the user set none, the allocators' variables of
     this process."""
     gc.set_threshold(*COLLECT_AFTER)
-    atexit.register(keep_objects)
+    atexit.register(freeze_objects)
     for name, value in ALLOCATORS.items():
         os.environ.setdefault(name, value)
 
 
-def keep_objects() -> None:
+def freeze_objects() -> None:
     """Leave all objects of this moment out of later garbage collections: the last one, as Python
     ends, takes 0.9 s with Dagster and Spark imported. Does nothing once DuckDB is imported: it
     reports types that Python does not take back.
@@ -57,7 +57,9 @@ def python_command(module: str, *words: str) -> tuple[str, ...]:
     return sys.executable, "-P", "-m", module, *words
 
 
-def with_package(environ: Mapping[str, str], first: Sequence[str] = ()) -> dict[str, str]:
+def environment_with_package(
+    environ: Mapping[str, str], first: Sequence[str] = ()
+) -> dict[str, str]:
     """The environment in which such a command finds this package; PYTHONPATH: `first`, the package,
     its old value."""
     package = Path(__file__).resolve().parents[3]

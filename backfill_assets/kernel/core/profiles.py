@@ -122,7 +122,7 @@ def counted_nulls(counts: Mapping[str, int]) -> dict[str, int]:
     return _counts_of(counts, NULL_COUNT)
 
 
-def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
+def receipt_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
     """The counts of a receipt: NULLs of these columns, broken rules (of a written day only rules
     that warn), rows of the most frequent keys, and all histograms."""
     counts = null_counts(profile, columns)
@@ -132,7 +132,7 @@ def kept_counts(profile: DayProfile, columns: Iterable[str]) -> dict[str, int]:
         numbers = sorted(bucket for bucket in histogram if isinstance(bucket, int))
         texts = sorted(bucket for bucket in histogram if isinstance(bucket, str))
         buckets: list[Bucket] = [*numbers, *texts]
-        counts |= {_name(bucket, column): histogram[bucket] for bucket in buckets}
+        counts |= {_bucket_count_name(bucket, column): histogram[bucket] for bucket in buckets}
     return counts
 
 
@@ -153,7 +153,7 @@ def is_skewed(rows: int, day_rows: int, bound: float) -> bool:
     return day_rows >= SKEW_NEEDS_ROWS and rows / day_rows > bound
 
 
-def _name(bucket: Bucket, column: str) -> str:
+def _bucket_count_name(bucket: Bucket, column: str) -> str:
     if isinstance(bucket, str):
         return f"{VALUE}{len(bucket)} {bucket} {column}"
     if bucket == REST:
@@ -200,17 +200,21 @@ REST_SHARE = 0.1
 def usual_null_shares(earlier: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Median NULL share (0..1) per column over earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
     them have."""
-    return {column: median(shares) for column, shares in _by_column(earlier).items()}
+    return {column: median(shares) for column, shares in _values_by_column(earlier).items()}
 
 
 def usual_histograms(earlier: Sequence[Mapping[str, Histogram]]) -> dict[str, dict[Bucket, int]]:
     """Histogram per column over all rows of earlier days, of columns that `MEDIAN_NEEDS_DAYS` of
     them have."""
-    by_column = _by_column(earlier)
-    return {column: pooled(days) for column, days in by_column.items() if recurs(days)}
+    by_column = _values_by_column(earlier)
+    return {
+        column: pooled_histogram(days)
+        for column, days in by_column.items()
+        if has_recurring_values(days)
+    }
 
 
-def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
+def _values_by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
     """The values of each column over the days, of columns that enough days have."""
     found = defaultdict[str, list[T]](list)
     for day in earlier:
@@ -219,11 +223,11 @@ def _by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
     return {column: values for column, values in found.items() if len(values) >= MEDIAN_NEEDS_DAYS}
 
 
-def recurs(days: Sequence[Histogram]) -> bool:
+def has_recurring_values(days: Sequence[Histogram]) -> bool:
     """Whether these histograms are of numbers, or of texts with few values that come again from day
     to day."""
     days_of_text = Counter(b for day in days for b in day if isinstance(b, str))
-    together = pooled(days)
+    together = pooled_histogram(days)
     others = together.get(REST, 0)
     if not days_of_text and REST not in together:
         return True
@@ -239,7 +243,7 @@ def recurs(days: Sequence[Histogram]) -> bool:
 def stability_index(current: Histogram, usual: Histogram) -> float:
     """PSI of two histograms: the sum over buckets of (p - q) * ln(p / q); 0.0 where one of them is
     empty. Below 0.1 is small, above 0.25 large by convention."""
-    return sum(_shift(now, before) for now, before in _shares(current, usual).values())
+    return sum(_shift(now, before) for now, before in _bucket_shares(current, usual).values())
 
 
 def _shift(now: float, before: float) -> float:
@@ -250,16 +254,16 @@ def _shift(now: float, before: float) -> float:
 def largest_shift(current: Histogram, usual: Histogram) -> str:
     """The bucket that adds most to the PSI, with its share before and now, in words; "" where one
     is empty."""
-    shares = _shares(current, usual)
+    shares = _bucket_shares(current, usual)
     if not shares:
         return ""
     most = max(shares, key=lambda bucket: _shift(*shares[bucket]))
     now = current.get(most, 0) / sum(current.values())
     before = usual.get(most, 0) / sum(usual.values())
-    return f"{_words(most)} went from {before:.1%} to {now:.1%}"
+    return f"{_bucket_text(most)} went from {before:.1%} to {now:.1%}"
 
 
-def _words(bucket: Bucket) -> str:
+def _bucket_text(bucket: Bucket) -> str:
     if isinstance(bucket, str):
         return f"'{bucket}'"
     if bucket in NAMED_BUCKETS:
@@ -271,13 +275,13 @@ def _words(bucket: Bucket) -> str:
     return f"{sign}{least} to {sign}{greatest}"
 
 
-def _shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
+def _bucket_shares(current: Histogram, usual: Histogram) -> dict[Bucket, tuple[float, float]]:
     """The share of each bucket that has rows, now and usually; empty where either histogram is."""
     total, before = sum(current.values()), sum(usual.values())
     if not total or not before:
         return {}
     return {
-        b: (_share(current.get(b, 0), total), _share(usual.get(b, 0), before))
+        b: (_share_of_rows(current.get(b, 0), total), _share_of_rows(usual.get(b, 0), before))
         for b in _filled_buckets(current, usual)
     }
 
@@ -286,7 +290,7 @@ def _filled_buckets(*histograms: Histogram) -> set[Bucket]:
     return {bucket for histogram in histograms for bucket, n in histogram.items() if n}
 
 
-def chance(current: Histogram, usual: Histogram) -> float:
+def chance_index(current: Histogram, usual: Histogram) -> float:
     """PSI that two samples of one population hardly ever exceed: few rows differ much without any
     cause."""
     total, before = sum(current.values()), sum(usual.values())
@@ -308,12 +312,12 @@ class Drift:
         return self.index > bound + self.chance
 
 
-def drift(current: Histogram, usual: Histogram) -> Drift:
+def histogram_drift(current: Histogram, usual: Histogram) -> Drift:
     """Drift of a day's histogram from the usual one."""
-    return Drift(stability_index(current, usual), chance(current, usual))
+    return Drift(stability_index(current, usual), chance_index(current, usual))
 
 
-def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
+def pooled_histogram(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
     """All rows of several days in one histogram."""
     found = Counter[Bucket]()
     for histogram in histograms:
@@ -321,5 +325,5 @@ def pooled(histograms: Iterable[Histogram]) -> dict[Bucket, int]:
     return dict(found)
 
 
-def _share(rows: int, total: int) -> float:
+def _share_of_rows(rows: int, total: int) -> float:
     return max(rows, LEAST_COUNT) / total

@@ -20,7 +20,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
-from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, reads
+from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind, has_input_kind
 from backfill_assets.kernel.core.keys import parse_keys
 from backfill_assets.kernel.core.payload import MACHINERY
 from backfill_assets.kernel.core.receipts import Columns, DayEntry, shared_mapping
@@ -35,19 +35,19 @@ Sets = Mapping[str, tuple[str, ...]]  # the columns by the name of their set
 
 
 @lru_cache(maxsize=1024)
-def name_of(columns: tuple[str, ...]) -> str:
+def set_name(columns: tuple[str, ...]) -> str:
     """The name of a set of columns, whatever their order."""
     return hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:NAME_CHARS]
 
 
-def rows_read(contracts: Iterable[Contract], table: str) -> Sets:
+def column_sets_read(contracts: Iterable[Contract], table: str) -> Sets:
     """The sets of some of a table's columns whose content makes days of other tables."""
     known = {c.name: c for c in contracts}
     read = [i for i in _partial_inputs(known.values(), InputKind.CONTENT) if i.table == table]
     return _proper_subsets((i.columns or () for i in read), known[table].column_names)
 
 
-def deliveries_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
+def delivery_sets_read(contracts: Iterable[Contract], delivered: Iterable[str]) -> Sets:
     """The sets of some of a delivery's columns that make days as known at a cut."""
     known, all_columns = {c.name: c for c in contracts}, tuple(delivered)
     read = [i for i in _partial_inputs(known.values(), InputKind.KNOWN_AT_CUT) if i.table in known]
@@ -79,11 +79,11 @@ def _proper_subsets(
     for columns in column_sets:
         part = tuple(c for c in all_columns if c in columns)
         if len(part) < len(all_columns):
-            found[name_of(part)] = part
+            found[set_name(part)] = part
     return found
 
 
-def narrowed(wanted: Input, others: Iterable[Input]) -> Input:
+def narrowed_input(wanted: Input, others: Iterable[Input]) -> Input:
     """`wanted` with the columns that one of `others` reads of the same table as the same kind of
     input, if one does."""
     if wanted.columns is not None:
@@ -108,7 +108,7 @@ def fingerprint_in(text: str, name: str = "") -> str:
     return whole
 
 
-def columns_again(source: Source, raw: Contract) -> set[date]:
+def days_with_columns_again(source: Source, raw: Contract) -> set[date]:
     """The arrival days of `raw` whose fingerprints in the ledger were taken while their files
     lacked a column, and that have all columns now: a column has its former name again. The next
     load takes them anew."""
@@ -120,7 +120,7 @@ def columns_again(source: Source, raw: Contract) -> set[date]:
     return {day for day in loaded if not lacking_columns(latest[day].entry, raw.columns)}
 
 
-def columns_of(contract: Contract, without: Iterable[str] = ()) -> Columns:
+def contract_columns(contract: Contract, without: Iterable[str] = ()) -> Columns:
     """The names and types of the contract's columns, except `without`."""
     return shared_mapping({c.name: c.type for c in contract.columns if c.name not in {*without}})
 
@@ -134,7 +134,7 @@ def lacking_columns(entry: DayEntry, columns: Iterable[Column]) -> list[str]:
     return [c.name for c in columns if c.name not in known and not c.is_later]
 
 
-def mark_of(
+def columns_mark(
     entry: DayEntry | None, read: Iterable[str] | None, beside: tuple[str, ...] = ()
 ) -> str:
     """The part of a digest that names the columns `read` (None: all) in a day's files and their
@@ -142,18 +142,20 @@ def mark_of(
     same: it changes no row."""
     if entry is None or not entry.rows or not entry.columns:
         return ""
-    return _mark(tuple(entry.columns.items()), None if read is None else tuple(read), beside)
+    return _cached_columns_mark(
+        tuple(entry.columns.items()), None if read is None else tuple(read), beside
+    )
 
 
 @lru_cache(maxsize=1024)
-def _mark(
+def _cached_columns_mark(
     columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]
 ) -> str:
     types = dict(columns)
     chosen = types.keys() - set(beside)
     if read is not None:
         chosen &= set(read)
-    return " " + name_of(tuple(f"{name} {_WIDTH.sub('', types[name])}" for name in chosen))
+    return " " + set_name(tuple(f"{name} {_WIDTH.sub('', types[name])}" for name in chosen))
 
 
 PARAMETERS = "made with"  # the tag of a receipt that holds the parameters as text
@@ -174,7 +176,7 @@ class Parameters:
     @property
     def is_landed(self) -> bool:
         """Whether the digest covers landed files, on which no parameter has an influence."""
-        return reads(self.inputs, InputKind.FILES)
+        return has_input_kind(self.inputs, InputKind.FILES)
 
     def to_json(self) -> str:
         """The text for a receipt's tag; empty where no parameter has an influence."""
@@ -192,7 +194,7 @@ class Parameters:
         return json.dumps(values, separators=(",", ":"))
 
 
-def parameters_of(contract: Contract, view: LakeView) -> Parameters:
+def todays_parameters(contract: Contract, view: LakeView) -> Parameters:
     """Today's parameters of a table."""
     # An asset of a project names the first day of each input; the lake's may be lowered for another
     # asset.
@@ -261,7 +263,7 @@ def _parse_input(  # noqa: PLR0913 - each is a value of the list
     )
 
 
-def whole_of(parameters: Parameters) -> Parameters:
+def with_all_columns(parameters: Parameters) -> Parameters:
     """The parameters, as if every input were read with all of its columns."""
     return replace(parameters, inputs=tuple(replace(i, columns=None) for i in parameters.inputs))
 

@@ -193,19 +193,19 @@ def parse_receipt(text: str | None) -> Receipt | None:
             return None
         schema = body.get("backfill_assets")
         if type(schema) is int and schema > SCHEMA:
-            raise _newer(body)
+            raise _newer_release_error(body)
         if schema != SCHEMA:
             return None
         if "days" in body and "columns" not in body:
-            raise _older(body)
-        return _receipt_of(record_of(_ReceiptText, body))
+            raise _older_release_error(body)
+        return _receipt_from_text(record_of(_ReceiptText, body))
     except UnknownWord:
-        raise _newer(body) from None
+        raise _newer_release_error(body) from None
     except (ValueError, TypeError, IndexError, RecursionError):
         return None
 
 
-def _newer(body: Mapping[str, Any]) -> BackfillError:
+def _newer_release_error(body: Mapping[str, Any]) -> BackfillError:
     return BackfillError(
         f"the table {body.get('table')}",
         "a newer version of backfill-assets wrote to it, whose receipts this one cannot read",
@@ -214,7 +214,7 @@ def _newer(body: Mapping[str, Any]) -> BackfillError:
     )
 
 
-def _older(body: Mapping[str, Any]) -> BackfillError:
+def _older_release_error(body: Mapping[str, Any]) -> BackfillError:
     return BackfillError(
         f"the table {body.get('table')}",
         "a version of backfill-assets before 0.3 wrote to it, whose receipts do not say which "
@@ -225,16 +225,16 @@ def _older(body: Mapping[str, Any]) -> BackfillError:
     )
 
 
-def _receipt_of(text: _ReceiptText) -> Receipt:
+def _receipt_from_text(text: _ReceiptText) -> Receipt:
     return Receipt(
         **{name: getattr(text, name) for name in SAME_FIELDS},
         code_digest=text.code,
         settings_digest=text.settings,
-        days=_entries_of(text),
+        days=_entries_from_text(text),
     )
 
 
-def _entries_of(text: _ReceiptText) -> dict[date, DayEntry]:
+def _entries_from_text(text: _ReceiptText) -> dict[date, DayEntry]:
     columns = [shared_mapping(found) for found in text.columns]
     nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     entries = {}

@@ -44,7 +44,9 @@ def json_of(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
-        return {f.name: json_of(getattr(value, f.name)) for f in fields(value) if _shows(f, value)}
+        return {
+            f.name: json_of(getattr(value, f.name)) for f in fields(value) if _is_written(f, value)
+        }
     if isinstance(value, Mapping):
         return {str(json_of(key)): json_of(item) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
@@ -52,7 +54,7 @@ def json_of(value: Any) -> Any:
     return _scalar_of(value)
 
 
-def _shows(field: "Field[Any]", record: object) -> bool:
+def _is_written(field: "Field[Any]", record: object) -> bool:
     return field.metadata != IF_OTHER or getattr(record, field.name) != _default_of(field)
 
 

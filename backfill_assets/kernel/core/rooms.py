@@ -1,9 +1,9 @@
 """What rooms add to the kernel and to the doors above it: `Room`, the value that a room's
-`__init__` makes, and `rooms`, which gives those of this installation.
+`__init__` makes, and `installed_rooms`, which gives those of this installation.
 
 A room names what it adds by references (`"room.module:name"`), so that making its value imports
-nothing; who needs one thing calls `resolve`. Not here: the list of rooms (`backfill_assets.rooms`),
-and what is added (the rooms' own modules).
+nothing; who needs one thing calls `resolve_reference`. Not here: the list of rooms
+(`backfill_assets.rooms`), and what is added (the rooms' own modules).
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Room:
 
     `dagster`: a function that gives what it adds to the definitions of a lake in Dagster, for a
     `dagster.adapter.context.ShownLake`. `offers`: functions for other rooms, which go on without
-    them (`offered`), by the names that those know.
+    them (`offered_function`), by the names that those know.
     """
 
     name: str
@@ -75,29 +75,33 @@ class Room:
 
 
 @cache
-def rooms() -> tuple[Room, ...]:
+def installed_rooms() -> tuple[Room, ...]:
     """Return the rooms of this installation, in the order of their list."""
     names = import_module(f"{PACKAGE}.rooms").ROOMS
     return tuple(import_module(f"{PACKAGE}.{name}").ROOM for name in names)
 
 
-def offered(name: str) -> Any | None:
+def offered_function(name: str) -> Any | None:
     """Import and return what a room offers to others under a name; None where no room of this
     installation does."""
-    for room in rooms():
+    for room in installed_rooms():
         if name in room.offers:
-            return resolve(room.offers[name])
+            return resolve_reference(room.offers[name])
     return None
 
 
 @cache
-def added(kind: str) -> tuple[Any, ...]:
+def added_by_rooms(kind: str) -> tuple[Any, ...]:
     """Import and return all that rooms add of one kind, the name of a field of `Room` that holds
     references, in the order of rooms."""
-    return tuple(resolve(reference) for room in rooms() for reference in getattr(room, kind))
+    return tuple(
+        resolve_reference(reference)
+        for room in installed_rooms()
+        for reference in getattr(room, kind)
+    )
 
 
-def resolve(reference: str) -> Any:
+def resolve_reference(reference: str) -> Any:
     """Import and return what a reference names. Raises ImportError or AttributeError where there is
     nothing of that name."""
     return resolve_name(f"{PACKAGE}.{reference}")

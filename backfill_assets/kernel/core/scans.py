@@ -84,7 +84,7 @@ def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
     return dict(sorted(counted.items()))
 
 
-def shown(path: str, source: str) -> str:
+def path_with_source(path: str, source: str) -> str:
     """A landed path for people: after the name of its source, if sources have names."""
     if source:
         return f"{source}:{path}"
@@ -100,13 +100,13 @@ def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
     for source, report in reports.items():
         for name in BY_PATH:
             for path, value in getattr(report, name).items():
-                fields[name][shown(path, source)] = value
+                fields[name][path_with_source(path, source)] = value
         for name in PATHS:
-            fields[name] += tuple(shown(path, source) for path in getattr(report, name))
+            fields[name] += tuple(path_with_source(path, source) for path in getattr(report, name))
         for path, original in report.copies.items():
-            copies[shown(path, source)] = shown(original, source)
+            copies[path_with_source(path, source)] = path_with_source(original, source)
         blocked |= report.blocked
         known += report.known
         if report.example and not example:
-            example = shown(report.example, source)
+            example = path_with_source(report.example, source)
     return ScanReport(**fields, copies=copies, blocked=blocked, known=known, example=example)

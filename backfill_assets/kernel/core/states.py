@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, cut_has_passed
-from backfill_assets.kernel.core.digests import Digests, awaited_days, days_of, is_required
+from backfill_assets.kernel.core.digests import Digests, awaited_days, input_days_of, is_required
 from backfill_assets.kernel.core.frontier import Frontiers
-from backfill_assets.kernel.core.readings import columns_again, lacking_columns
+from backfill_assets.kernel.core.readings import days_with_columns_again, lacking_columns
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import DayReceipt, LakeView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
@@ -53,7 +53,7 @@ class Codes:
         return self.has_code_of(receipt) and self.has_settings_of(receipt)
 
 
-def written_as(built: Built) -> State:
+def state_after_write(built: Built) -> State:
     """The state that a write of this kind leaves: complete -> fresh, merged -> outdated, others by
     their name."""
     if built is Built.COMPLETE:
@@ -83,10 +83,10 @@ class States:
         fresh (first match)."""
         key = (table, day)
         if key not in self._known:
-            self._known[key] = self._judge(table, day)
+            self._known[key] = self._judge_day(table, day)
         return self._known[key]
 
-    def _judge(self, table: str, day: date) -> State:
+    def _judge_day(self, table: str, day: date) -> State:
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD
@@ -156,7 +156,7 @@ class States:
             if not wanted.reads_days:
                 continue
             latest = self.view.table(wanted.table).latest
-            for input_day in days_of(wanted, day, self.view):
+            for input_day in input_days_of(wanted, day, self.view):
                 if input_day not in latest and is_required(input_day, day, frontier):
                     found.append((wanted.table, input_day))
             found += [(wanted.table, d) for d in awaited_days(wanted, day, self.view)]
@@ -171,7 +171,7 @@ class States:
             if not wanted.reads_days or self.contracts[wanted.table].external:
                 continue
             columns = self._columns_read(wanted)
-            for input_day in days_of(wanted, day, self.view):
+            for input_day in input_days_of(wanted, day, self.view):
                 receipt = self.latest(wanted.table, input_day)
                 if receipt is not None and lacking_columns(receipt.entry, columns):
                     found.append((wanted.table, input_day))
@@ -206,7 +206,9 @@ class States:
         """Whether any load of this landed table repairs its ledger `arrivals`: another program
         changed it, or it was computed while files lacked a column that they have now."""
         source = self.view.source(landed)
-        return bool(source.doubted_arrivals() or columns_again(source, self.contracts[landed]))
+        return bool(
+            source.doubted_arrivals() or days_with_columns_again(source, self.contracts[landed])
+        )
 
     def before_start(self) -> list[date]:
         """The days before the lake's first day that its tables hold rows of: `start_date` was
@@ -232,7 +234,7 @@ class States:
 
     def _has_incomplete_days(self, wanted: Input, day: date) -> bool:
         latest = self.view.table(wanted.table).latest
-        receipts = (latest.get(input_day) for input_day in days_of(wanted, day, self.view))
+        receipts = (latest.get(input_day) for input_day in input_days_of(wanted, day, self.view))
         return any(r is not None and r.entry.built is Built.INCOMPLETE for r in receipts)
 
     def _is_stale(self, table: str, day: date, receipt: DayReceipt) -> bool:

@@ -33,16 +33,16 @@ BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 3
 SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)
 
 
-def plain(text: str) -> str:
+def printable_text(text: str) -> str:
     """`text` with every unprintable character escaped, such as `\\u202e`: line breaks, escape
     sequences, changes of the direction of writing, and bytes that are no UTF-8 (lone
     surrogates)."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+    return "".join(c if c.isprintable() else _escaped_character(ord(c)) for c in text)
 
 
-def _escaped(code: int) -> str:
+def _escaped_character(code: int) -> str:
     """A character as an escape; a byte of a file's name that is no UTF-8 (a lone low surrogate) as
     that byte."""
     if code < 1 << 8 or BYTES <= code < BYTES + (1 << 8):
@@ -52,7 +52,7 @@ def _escaped(code: int) -> str:
     return f"\\U{code:08x}"
 
 
-def reason(refusal: Mapping[str, Any]) -> str:
+def refusal_reason(refusal: Mapping[str, Any]) -> str:
     """Why pydantic refuses a value, from one of its `errors()`; without the prefix that it gives a
     reason of ours."""
     if refusal["type"] == "too_short":
@@ -63,7 +63,7 @@ def reason(refusal: Mapping[str, Any]) -> str:
     return str(refusal["msg"]).removeprefix("Value error, ")
 
 
-def shortened(text: str, most: int) -> str:
+def shortened_text(text: str, most: int) -> str:
     """The first `most` characters, and a `…` in place of what was cut off."""
     if len(text) <= most:
         return text
@@ -75,7 +75,7 @@ def one_line(text: str) -> str:
     return WHITE.sub(lambda run: " " if set(run[0]) & {"\r", "\n"} else run[0], text)
 
 
-def scrub(text: str, *known: str) -> str:
+def scrub_secrets(text: str, *known: str) -> str:
     """`text` without secrets: passwords in addresses, whole queries of addresses (signatures, SAS
     tokens), values of keys and passwords in connection strings and JSON, headers of authorization;
     and the `known` texts."""
@@ -118,7 +118,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "".join(f"Did you mean {near}? " for near in get_close_matches(name, list(known), 1))
 
 
-def known_names(name: str, known: Iterable[str]) -> str:
+def known_names_advice(name: str, known: Iterable[str]) -> str:
     """Advice about an unknown name: the likeliest known name, and all to choose from."""
     choices = list(known)
     if not choices:
@@ -133,4 +133,4 @@ def shown_setting(key: str, value: object) -> str:
         return f"the keys {', '.join(sorted(map(str, value)))}"[:80]
     if SECRET_NAME.search(key):
         return "***"
-    return scrub(str(value))[:80]
+    return scrub_secrets(str(value))[:80]

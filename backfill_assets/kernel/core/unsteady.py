@@ -204,19 +204,19 @@ FAMILIES = re.compile(
 )
 
 
-def is_sparks(name: str) -> bool:
+def is_spark_function(name: str) -> bool:
     """Whether a name that the parser does not know is a function of Spark's that gives the same for
     the same rows."""
     return name in KNOWN | RAISING_TOO | OF_MANY_ROWS or FAMILIES.fullmatch(name) is not None
 
 
-def keys_of(inputs: Collection[Contract]) -> list[frozenset[str]]:
+def identifying_columns(inputs: Collection[Contract]) -> list[frozenset[str]]:
     """Sets of columns that identify a row of one of these tables: its key, and the column of its
     day."""
-    return [frozenset((*c.key, day)) for c in inputs for day in _days_by(c)]
+    return [frozenset((*c.key, day)) for c in inputs for day in _day_columns(c)]
 
 
-def _days_by(contract: Contract) -> Iterator[str]:
+def _day_columns(contract: Contract) -> Iterator[str]:
     """The columns that give a row's day: the day itself, and the time that decides it (`x_ts` for
     `x_date`)."""
     yield contract.day_column

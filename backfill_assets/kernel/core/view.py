@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 
 from backfill_assets.kernel.core.days import midnight
-from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, named
+from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, source_table_name
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 
 
@@ -146,7 +146,7 @@ class Source(Deliveries):
     @property
     def ledger_name(self) -> str:
         """The name of its ledger `arrivals`."""
-        return named(ARRIVALS, self.name)
+        return source_table_name(ARRIVALS, self.name)
 
     @property
     def ledger(self) -> TableView:
@@ -167,7 +167,10 @@ class Source(Deliveries):
     def doubted(self) -> frozenset[date]:
         """The days that other programs may have changed in a ledger."""
         return frozenset[date]().union(
-            *(self.view.table(named(ledger, self.name)).foreign for ledger in LOAD_LEDGERS)
+            *(
+                self.view.table(source_table_name(ledger, self.name)).foreign
+                for ledger in LOAD_LEDGERS
+            )
         )
 
     def doubted_arrivals(self) -> frozenset[date]:

@@ -47,7 +47,7 @@ class WriteMode:
                 "Nothing was written",
                 "Make a plan: `backfill-assets plan --write-mode merge`",
             )
-        on_bad_days = _read_word(tags.get(ON_BAD_DAYS_TAG, ""))
+        on_bad_days = _parse_bad_days(tags.get(ON_BAD_DAYS_TAG, ""))
         return cls(mode != OVERWRITES, mode == MERGES_KEEPING, on_bad_days)
 
     @property
@@ -88,7 +88,7 @@ class WriteMode:
         return replace(self, on_bad_days=self.on_bad_days or on_bad_days)
 
 
-def _read_word(asked: str) -> OnBadDays | None:
+def _parse_bad_days(asked: str) -> OnBadDays | None:
     if not asked:
         return None
     if asked not in {*OnBadDays}:
@@ -106,6 +106,6 @@ MERGE = WriteMode(keeps_standing_rows=True)
 MERGE_KEEPING = WriteMode(keeps_standing_rows=True, keeps_removed_rows=True)
 
 
-def keeping_good_days(asked: bool) -> dict[str, str]:
+def good_days_tags(asked: bool) -> dict[str, str]:
     """The tags of a run for which keeping good days was asked, or not."""
     return WriteMode(on_bad_days=OnBadDays.KEEP_GOOD if asked else None).tags

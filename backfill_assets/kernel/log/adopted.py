@@ -20,7 +20,7 @@ JUDGE = "judge"  # the reason of receipts for days that others wrote
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
 
 
-def mark_of(version: int) -> str:
+def adoption_mark(version: int) -> str:
     """The name, in the log of a table, of the mark that its history here begins with a version."""
     return f"{MARK}{version:020d}"
 
@@ -32,12 +32,12 @@ def first_version(names: Iterable[str]) -> int:
     return max((int(mark.removeprefix(MARK)) for mark in marks), default=0)
 
 
-def second_name(path: str) -> str:
+def flat_file_name(path: str) -> str:
     """The name that a file gets in the folder of its day: its first one, without folders."""
     return path.replace("/", "-")
 
 
-def files_before(uri: str, version: int) -> Iterator[dict[str, Any]]:
+def adopted_files(uri: str, version: int) -> Iterator[dict[str, Any]]:
     """The data files of a table at a version, as actions that add them: what a reader of its
     history begins with."""
     from deltalake import DeltaTable

@@ -12,7 +12,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from backfill_assets.kernel.core.addresses import ADDRESS
-from backfill_assets.kernel.core.texts import plain, shortened
+from backfill_assets.kernel.core.texts import printable_text, shortened_text
 from backfill_assets.kernel.log.adopted import LOG, MARK
 from backfill_assets.kernel.place.port import Place
 
@@ -23,13 +23,13 @@ PATTERN = re.compile(r"[*?\[]")  # an engine would take the name for all files t
 SHOWN = 200  # characters of a name in an error
 
 
-def name_of(named: str) -> str:
+def unquoted_file_name(named: str) -> str:
     """The name of a file below its table's folder, as a log writes it (quoted once). Raises
     ValueError, saying why, for one that no file of the table has."""
     name = unquote(named)
     fault = name_fault(name)
     if fault:
-        raise ValueError(f"names the file {shown(named)}, {fault}")
+        raise ValueError(f"names the file {printable_name(named)}, {fault}")
     return name
 
 
@@ -61,7 +61,7 @@ def file_fault(table: Place, names: Iterable[str], *, is_lakes: bool = False) ->
     for name in names:
         fault = _fault_of_lakes_file(table, name) if is_lakes else _fault_in(table, name)
         if fault:
-            return f"names the file {shown(name)}, {fault}"
+            return f"names the file {printable_name(name)}, {fault}"
     return ""
 
 
@@ -87,18 +87,18 @@ def is_adopted_there(table: Place) -> bool:
     wrote to lead away."""
     if table.is_store:
         return _is_listed_once(table)
-    return _is_marked(table)
+    return _has_adoption_mark(table)
 
 
-def _is_marked(table: Place) -> bool:
+def _has_adoption_mark(table: Place) -> bool:
     return any(name.startswith(MARK) for name in table.names(LOG))
 
 
 _is_listed_once = lru_cache(maxsize=256)(
-    _is_marked
+    _has_adoption_mark
 )  # of a store, whose listing has its price: it is asked once
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """A name from elsewhere, fit to print."""
-    return shortened(plain(name), SHOWN)
+    return shortened_text(printable_text(name), SHOWN)

@@ -20,7 +20,7 @@ from backfill_assets.kernel.log.log import (
     commit_name,
     open_delta,
     read_commit,
-    unbroken,
+    unbroken_versions,
     versions_in,
 )
 from backfill_assets.kernel.place.port import Gone, Place, Token
@@ -32,7 +32,7 @@ KEPT_LOGS = 64  # a process that opens lake after lake does not grow
 
 
 @dataclass
-class _Known:
+class _KnownLog:
     """What is known of one log."""
 
     names: dict[str, Token] = field(default_factory=dict)  # in the log, as of the last listing
@@ -49,31 +49,31 @@ class ListedLogs:
     """Logs of tables in stores. Threads may share them: at worst both ask the same."""
 
     def __init__(self) -> None:
-        self._known: dict[Place, _Known] = {}
+        self._known: dict[Place, _KnownLog] = {}
 
-    def _of(self, table: Place) -> _Known:
+    def _known_log(self, table: Place) -> _KnownLog:
         while table not in self._known and len(self._known) >= KEPT_LOGS:
             self._known.pop(next(iter(self._known)), None)
-        return self._known.setdefault(table, _Known())
+        return self._known.setdefault(table, _KnownLog())
 
     def head(self, table: Place) -> int:
         """The newest version (-1: there is no table), by one listing from the newest known commit
         on."""
-        known = self._of(table)
-        found = _listed(table, known.head)
-        name = _name(known.head)
+        known = self._known_log(table)
+        found = _listed_names(table, known.head)
+        name = _name_in_log(known.head)
         is_another_log = known.head >= 0 and found.get(name) != known.names[name]
         if is_another_log:
             self._known.pop(table, None)
-            known = self._of(table)
-            found = _listed(table, -1)
+            known = self._known_log(table)
+            found = _listed_names(table, -1)
         known.names |= found
         known.head = max(versions_in(found, 0), default=-1)
         return known.head
 
     def known_head(self, table: Place) -> int:
         """The newest version that this process has listed or read; else by a listing."""
-        known = self._of(table)
+        known = self._known_log(table)
         if known.head < 0:
             return self.head(table)
         if known.newest is None:
@@ -82,23 +82,23 @@ class ListedLogs:
 
     def token(self, table: Place, version: int) -> Token | None:
         """The token of a commit; of one that was listed without asking again."""
-        listed = self._of(table).names.get(_name(version))
+        listed = self._known_log(table).names.get(_name_in_log(version))
         if listed is not None or version < 0:
             return listed
         return table.token(commit_name(version))
 
     def commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
         """The commits with a version greater than `after`, up to the last one; raises as
-        `log.commits` does."""
-        if self._of(table).head < last:
+        `log.read_commits` does."""
+        if self._known_log(table).head < last:
             self.head(table)
-        for version in unbroken(table, self._of(table).names, after):
+        for version in unbroken_versions(table, self._known_log(table).names, after):
             if version <= last:
                 yield self.read(table, version)[0]
 
     def read(self, table: Place, version: int) -> tuple[Commit, str]:
         """A commit with the digest of its bytes; raises Gone."""
-        known = self._of(table)
+        known = self._known_log(table)
         if known.newest is not None and known.newest[0].version == version:
             return known.newest
         found = commit_with_digest(table, version)
@@ -119,22 +119,22 @@ class ListedLogs:
         """The table at a version (None: the newest). The newest one is kept: opening reads each
         commit twice."""
         last = self.head(table) if version is None else version
-        known = self._of(table)
+        known = self._known_log(table)
         if known.opened is not None and known.opened.version() == last:
             known.readers.add(threading.get_ident())
             return known.opened
-        found = self._moved_on(table, last)
+        found = self._updated_table(table, last)
         if found is None:
             found = open_delta(table, last if last >= 0 else None)
         if known.opened is None or known.opened.version() < last:
             known.opened, known.readers = found, {threading.get_ident()}
         return found
 
-    def _moved_on(self, table: Place, version: int) -> "DeltaTable | None":
+    def _updated_table(self, table: Place, version: int) -> "DeltaTable | None":
         """The object that is behind at that version; None if there is none."""
         from deltalake.exceptions import DeltaError
 
-        known = self._of(table)
+        known = self._known_log(table)
         behind, known.behind = known.behind, None
         if behind is None:
             return None
@@ -147,12 +147,12 @@ class ListedLogs:
         """The table, at the newest version that this process knows, for one commit; nobody else
         gets the object. If others committed meanwhile, its commit is refused."""
         opened = self.opened(table, self.known_head(table))
-        self._of(table).opened = None
+        self._known_log(table).opened = None
         return opened
 
     def leave(self, table: Place, opened: "DeltaTable") -> None:
         """Take back an object that `take` gave, after a commit with it."""
-        known = self._of(table)
+        known = self._known_log(table)
         known.behind = opened if known.readers <= {threading.get_ident()} else None
 
 
@@ -162,11 +162,11 @@ def commit_with_digest(table: Place, version: int) -> tuple[Commit, str]:
     return read_commit(table, version, content.splitlines()), hashlib.sha256(content).hexdigest()
 
 
-def _name(version: int) -> str:
+def _name_in_log(version: int) -> str:
     return commit_name(version).removeprefix(f"{LOG}/")
 
 
-def _listed(table: Place, first: int) -> dict[str, Token]:
+def _listed_names(table: Place, first: int) -> dict[str, Token]:
     """The names in a log, from a commit on (-1: all), without folders in it."""
     after = commit_name(first)[:-1] if first >= 0 else ""
     found = {}

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt, parse_receipt
-from backfill_assets.kernel.log.adopted import ADOPTION, files_before, first_version
+from backfill_assets.kernel.log.adopted import ADOPTION, adopted_files, first_version
 from backfill_assets.kernel.log.adopted import LOG as LOG
 from backfill_assets.kernel.log.file_names import is_adopted_there
 from backfill_assets.kernel.log.log_bounds import log_fault
@@ -75,12 +75,12 @@ class LiveFile:
     size: int
 
 
-def first_of(table: Place) -> int:
+def first_version_of(table: Place) -> int:
     """The version with which the lake's history of a table begins: 0 unless it was adopted."""
     return first_version(table.names(LOG))
 
 
-def versions(table: Place, *, whole: bool = False) -> list[int]:
+def commit_versions(table: Place, *, whole: bool = False) -> list[int]:
     """Commit versions of the lake's history of a table, ascending; empty if there is no table.
     `whole`: also those before the table was adopted."""
     names = table.names(LOG)
@@ -94,7 +94,7 @@ def versions_in(names: Collection[str], first: int) -> list[int]:
     return sorted(version for version in found if version >= first)
 
 
-def data_names(table: Place) -> list[str]:
+def data_file_names(table: Place) -> list[str]:
     """The names in a table of all its data files, whatever version names them."""
     return [n for n in table.below() if n.endswith(".parquet") and LOG not in n.split("/")]
 
@@ -104,29 +104,29 @@ def commit_name(version: int) -> str:
     return f"{LOG}/{version:020d}.json"
 
 
-def commits(table: Place, after: int = -1) -> Iterator[Commit]:
+def read_commits(table: Place, after: int = -1) -> Iterator[Commit]:
     """Commits with a version greater than `after`, ascending.
 
     Raises BackfillError if the log has a gap or its newest commit is torn.
     """
-    for version in unbroken(table, table.names(LOG), after):
+    for version in unbroken_versions(table, table.names(LOG), after):
         yield read_commit(table, version)
 
 
-def unbroken(table: Place, names: Collection[str], after: int) -> list[int]:
-    """The versions greater than `after` among the names in a log, ascending; raises as `commits`
-    does."""
+def unbroken_versions(table: Place, names: Collection[str], after: int) -> list[int]:
+    """The versions greater than `after` among the names in a log, ascending; raises as
+    `read_commits` does."""
     first = first_version(names)
     present = versions_in(names, first)
     for expected, version in enumerate(present, first):
         if version != expected:
-            raise _lacking(table, expected)
+            raise _missing_version_error(table, expected)
     if present and present[-1] > after:
         refuse_torn(table, present)
     return [version for version in present if version > after]
 
 
-def _lacking(table: Place, version: int) -> BackfillError:
+def _missing_version_error(table: Place, version: int) -> BackfillError:
     fix = (
         "Restore the file from a backup, or move the table away and rebuild it; see "
         "`backfill-assets doctor`"
@@ -139,11 +139,11 @@ def _lacking(table: Place, version: int) -> BackfillError:
 def refuse_torn(table: Place, present: list[int]) -> None:
     """Raise BackfillError if the newest of these versions is not whole: a power cut can leave it
     so, but in a store."""
-    if present and not table.is_store and not is_whole(table, present[-1]):
-        raise _torn(table, present[-1])
+    if present and not table.is_store and not is_commit_whole(table, present[-1]):
+        raise _torn_commit_error(table, present[-1])
 
 
-def is_whole(table: Place, version: int) -> bool:
+def is_commit_whole(table: Place, version: int) -> bool:
     """Whether a commit can be read to its end.
 
     Our commits say how many actions they hold, which also shows a file cut off between two lines.
@@ -172,7 +172,7 @@ def read_commit(table: Place, version: int, content: Iterable[bytes] | None = No
     try:
         time = int(info.get("inCommitTimestamp", info.get("timestamp", 0)))
     except (ValueError, TypeError, OverflowError):
-        raise _torn(table, version) from None
+        raise _torn_commit_error(table, version) from None
     return Commit(
         version, parse_receipt(info.get("userMetadata")), time, str(info.get("operation", ""))
     )
@@ -183,15 +183,15 @@ def commit_info(
 ) -> dict[str, Any]:
     """The action `commitInfo` of a commit; as `read_commit`."""
     action = None
-    for action in actions(table, version, content):
+    for action in commit_actions(table, version, content):
         if isinstance(info := action.get("commitInfo"), dict):
             return info
     if action is None:
-        raise _torn(table, version)
+        raise _torn_commit_error(table, version)
     return {}
 
 
-def actions(
+def commit_actions(
     table: Place, version: int, content: Iterable[bytes] | None = None
 ) -> Iterator[dict[str, Any]]:
     """All actions of one commit, as Delta's protocol writes them; raises BackfillError at a line
@@ -202,10 +202,10 @@ def actions(
         for line in content:
             action = json.loads(line)
             if not isinstance(action, dict):
-                raise _torn(table, version)
+                raise _torn_commit_error(table, version)
             yield action
     except (ValueError, RecursionError):
-        raise _torn(table, version) from None
+        raise _torn_commit_error(table, version) from None
 
 
 @dataclass(frozen=True)
@@ -223,26 +223,26 @@ class FileChange:
 def file_changes(table: Place, version: int) -> Iterator[FileChange]:
     """Changes of data files by one commit, in its order; the one that adopted a table brings the
     files that it had. Raises BackfillError at a torn line, and for a change that is none."""
-    found: Iterable[Mapping[str, Any]] = [*actions(table, version)]
+    found: Iterable[Mapping[str, Any]] = [*commit_actions(table, version)]
     if any(ADOPTION in (action.get("commitInfo") or ()) for action in found):
-        found = files_before(table.uri(), version)
+        found = adopted_files(table.uri(), version)
     for action in found:
         added = action.get("add")
         change = added or action.get("remove")
         if change:
             try:
-                yield _file_change(change, is_added=added is not None)
+                yield _parse_file_change(change, is_added=added is not None)
             except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
-                raise _torn(table, version) from None
+                raise _torn_commit_error(table, version) from None
 
 
-def _file_change(change: Mapping[str, Any], *, is_added: bool) -> FileChange:
+def _parse_file_change(change: Mapping[str, Any], *, is_added: bool) -> FileChange:
     values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
     path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
     return FileChange(path, is_added, int(change.get("size") or 0), values, moves_rows, stats)
 
 
-def _torn(table: Place, version: int) -> BackfillError:
+def _torn_commit_error(table: Place, version: int) -> BackfillError:
     return BackfillError(
         f"the table {table.name}",
         f"version {version} of its log is torn ({version:020d}.json)",
@@ -261,14 +261,14 @@ def mend_command(table: Place) -> str:
 def find_write(table: Place, write_id: str, after: int = -1) -> int | None:
     """The version whose receipt names `write_id`, or None: the answer to 'did my commit
     happen?'."""
-    following = commits(table) if after < 0 else _following(table, after)
+    following = read_commits(table) if after < 0 else _commits_after(table, after)
     for commit in following:
         if commit.is_of_write(write_id):
             return commit.version
     return None
 
 
-def _following(table: Place, after: int) -> Iterator[Commit]:
+def _commits_after(table: Place, after: int) -> Iterator[Commit]:
     """Commits after an existing version, without listing the log."""
     with suppress(Gone):
         for version in itertools.count(after + 1):
@@ -280,7 +280,7 @@ def commit_digest(table: Place, version: int) -> str:
     return table.sha256(commit_name(version))
 
 
-def vouch(table: Place, version: int, digest: str = "") -> None:
+def note_head(table: Place, version: int, digest: str = "") -> None:
     """Note the digest of the newest commit ("": it is read), which no later one names yet. A kill
     leaves the older note: harmless."""
     table.write_json(
@@ -290,7 +290,7 @@ def vouch(table: Place, version: int, digest: str = "") -> None:
 
 
 def read_head(table: Place) -> Mapping[str, Any]:
-    """The note that `vouch` left; empty where there is none."""
+    """The note that `note_head` left; empty where there is none."""
     return table.read_json(f"{LOG}/{HEAD}")
 
 
@@ -310,7 +310,7 @@ def open_delta(table: Place, version: int | None = None) -> "DeltaTable":
         return DeltaTable(table.uri(), version=version)
     except Exception as error:
         table.refuse_loss(error, commit_name(version or 0))
-        refuse_torn(table, versions(table))
+        refuse_torn(table, commit_versions(table))
         torn = torn_checkpoints(table)
         if not torn:
             raise
@@ -342,7 +342,7 @@ def sync_log(table: Place, version: int) -> None:
 def torn_checkpoints(table: Place) -> list[str]:
     """Names in the log of checkpoints that are no whole Parquet file, or whose version has no whole
     commit; and of a hint that names such a checkpoint or a missing one."""
-    first = first_of(table)  # checkpoints before it are others'
+    first = first_version_of(table)  # checkpoints before it are others'
     torn, whole = list[str](), set[int]()
     for name in sorted(table.names(LOG)):
         found = CHECKPOINT.fullmatch(name)
@@ -361,4 +361,4 @@ def torn_checkpoints(table: Place) -> list[str]:
 
 def _is_whole_checkpoint(table: Place, name: str, version: int) -> bool:
     is_parquet = table.ends(f"{LOG}/{name}", len(MAGIC)) == (MAGIC, MAGIC)
-    return is_parquet and is_whole(table, version)
+    return is_parquet and is_commit_whole(table, version)

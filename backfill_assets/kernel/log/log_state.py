@@ -28,13 +28,13 @@ from backfill_assets.kernel.log.log import (
     Commit,
     FileChange,
     commit_name,
-    commits,
+    commit_versions,
     file_changes,
     open_delta,
-    versions,
+    read_commits,
 )
 from backfill_assets.kernel.log.state_files import (
-    is_false,
+    is_state_false,
     keep_state,
     kept_versions,
     newest_state,
@@ -74,22 +74,22 @@ class LogCache:
         is_same_log = token is not None and table.token(commit_name(known)) == token
         if is_same_log and not table.exists(commit_name(known + 1)):
             return known
-        newest = max(versions(table), default=-1)
+        newest = max(commit_versions(table), default=-1)
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
         return newest
 
-    def _token(self, table: Place, version: int) -> Token | None:
+    def _commit_token(self, table: Place, version: int) -> Token | None:
         if table.is_store:
             return self._in_stores.token(table, version)
         if version < 0:
             return None
         return table.token(commit_name(version))
 
-    def _commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
+    def _new_commits(self, table: Place, after: int, last: int) -> Iterator[Commit]:
         """The commits with a version greater than `after`, up to the last one."""
         if table.is_store:
             return self._in_stores.commits(table, after, last)
-        return _up_to(last, commits(table, after))
+        return _commits_up_to(last, read_commits(table, after))
 
     def find_write(self, table: Place, write_id: str, after: int) -> int | None:
         """As `log.find_write`, behind an existing version."""
@@ -117,9 +117,9 @@ class LogCache:
         `before` is the value of an earlier version of the same log, or None.
         """
         last = self.head(table) if version is None else version
-        token = self._token(table, last)
+        token = self._commit_token(table, last)
         known, known_token, value = self._kept.pop((table, name), (-1, None, None))
-        is_same_log = known_token is not None and self._token(table, known) == known_token
+        is_same_log = known_token is not None and self._commit_token(table, known) == known_token
         is_newest = known == last and token is not None and token == known_token
         if not is_newest:
             before = cast("T", value) if is_same_log and known < last else None
@@ -130,7 +130,7 @@ class LogCache:
         return cast("T", value)
 
     def commits(self, table: Place, after: int = -1) -> list[Commit]:
-        """The commits with a version greater than `after`, ascending; raises as `log.commits`
+        """The commits with a version greater than `after`, ascending; raises as `log.read_commits`
         does."""
 
         def read(before: tuple[int, list[Commit]] | None, last: int) -> tuple[int, list[Commit]]:
@@ -139,7 +139,7 @@ class LogCache:
             if before is not None and before[0] <= after:
                 first, known = before
             newest = known[-1].version if known else first
-            return first, [*known, *self._commits(table, newest, last)]
+            return first, [*known, *self._new_commits(table, newest, last)]
 
         first, found = self.value(table, COMMITS, read)
         if first > after:  # fewer were wanted before
@@ -149,14 +149,16 @@ class LogCache:
 
     def state(self, table: Place, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, up to a version (None: the newest), by the commits after
-        the newest kept state; raises as `log.commits` does."""
+        the newest kept state; raises as `log.read_commits` does."""
 
         def read(before: TableView | None, last: int) -> TableView:
             """The state at the version `last`, from an earlier one or from a kept one."""
             if last < 0:
                 return TableView()
             start = self._start_of_fold(table, day_column, before, last)
-            return _fold(start, table, day_column, self._commits(table, start.version, last))
+            return _fold_commits(
+                start, table, day_column, self._new_commits(table, start.version, last)
+            )
 
         # Readers may stay behind writers, who look more often.
         kind = "state" if version is None else "earlier state"
@@ -230,7 +232,7 @@ LOGS = LogCache()  # of this process
 def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
     """The state as of each of these versions; an empty one below version 0.
 
-    Raises as `log.commits` does. Versions that the log does not have are left out.
+    Raises as `log.read_commits` does. Versions that the log does not have are left out.
     """
     found = {}
     for version in sorted(versions):
@@ -245,16 +247,16 @@ def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[
 
 def false_states(table: Place, day_column: str) -> list[str]:
     """The names in the table of kept states that readers take and that are not what the commits
-    say. Raises as `log.commits` does."""
-    state, history, found = TableView(), commits(table), list[str]()
+    say. Raises as `log.read_commits` does."""
+    state, history, found = TableView(), read_commits(table), list[str]()
     for version in kept_versions(table):
-        state = _fold(state, table, day_column, _up_to(version, history))
-        if is_false(table, day_column, state):
+        state = _fold_commits(state, table, day_column, _commits_up_to(version, history))
+        if is_state_false(table, day_column, state):
             found.append(state_name(version))
     return found
 
 
-def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
+def _commits_up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
     """The next commits up to a version."""
     for commit in history:
         if commit.version <= version:
@@ -263,7 +265,9 @@ def _up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
             return
 
 
-def _fold(before: TableView, table: Place, day_column: str, history: Iterable[Commit]) -> TableView:
+def _fold_commits(
+    before: TableView, table: Place, day_column: str, history: Iterable[Commit]
+) -> TableView:
     """State after the commits of `history`; `before` stays unchanged."""
     version, frontier = before.version, before.frontier
     latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
@@ -314,14 +318,14 @@ def _days_touched(
     """Days of the files that changed; all `known` days if one does not say which."""
     touched: set[date] = set()
     for change in changes:
-        days = _days_named(change.values, day_column)
+        days = _partition_days(change.values, day_column)
         if days is None:
             return set(known)
         touched |= days
     return touched
 
 
-def _days_named(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
+def _partition_days(values: Mapping[str, str | None], day_column: str) -> set[date] | None:
     """Days of a partition, laid out by the day or, as `arrivals` is, by its month (`x_month` for
     `x_date`); None where it names none."""
     month = values.get(f"{day_column.removesuffix('_date')}_month")

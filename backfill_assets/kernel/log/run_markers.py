@@ -47,7 +47,7 @@ class Life(Enum):
     GONE = "its process certainly ended"
 
 
-def mark(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
+def mark_run(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
     """Say in the marker of that name that this process works on a run, and show it `every` so many
     seconds until the marker is gone or the process ends; harmless where it does so already."""
     if process_of(place, name) == PlacedProcess.this():
@@ -55,12 +55,12 @@ def mark(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
     place.delete(name + BEAT)  # of an earlier process that worked on the same run
     hold = place.hold(name + BEAT)
     place.write_json(name, json_of(PlacedProcess.this()))
-    _show(place, name, every, hold.beat, hold)
+    _beat_until_gone(place, name, every, hold.beat, hold)
 
 
 def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> None:
-    """As `mark`, for a step of a run that another process works on. Nothing is locked, since the
-    run goes on after this process; the marker that an earlier step made stays as it is."""
+    """As `mark_run`, for a step of a run that another process works on. Nothing is locked, since
+    the run goes on after this process; the marker that an earlier step made stays as it is."""
 
     def beat() -> None:
         """The sign of life."""
@@ -72,10 +72,10 @@ def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> No
     beat()
     if known is None:
         place.write_json(name, json_of(process))
-    _show(place, name, BEAT_SECONDS, beat)
+    _beat_until_gone(place, name, BEAT_SECONDS, beat)
 
 
-def _show(
+def _beat_until_gone(
     place: Place,
     name: str,
     every: float,
@@ -99,7 +99,7 @@ def _show(
     threading.Thread(target=show, name=f"sign of life of {place.uri(name)}", daemon=True).start()
 
 
-def forget(place: Place, name: str) -> None:
+def drop_marker(place: Place, name: str) -> None:
     """Drop the marker of a run that ended. Whoever shows it stops at its next turn."""
     place.delete(name)
     place.delete(name + BEAT)
@@ -113,7 +113,7 @@ def process_of(place: Place, name: str) -> PlacedProcess | None:
     return None
 
 
-def markers(place: Place) -> dict[str, str]:
+def markers_by_run(place: Place) -> dict[str, str]:
     """The names of all markers of a lake, by the ids of their runs."""
     found = {}
     for instance in place.names(RUNS):
@@ -126,7 +126,7 @@ def markers(place: Place) -> dict[str, str]:
 def live_runs(place: Place, but: Collection[str] = ()) -> frozenset[str]:
     """The ids of the runs that have begun to work on the lake and have not ended, as far as can be
     said; without those of `but`."""
-    found = {run: name for run, name in markers(place).items() if run not in but}
+    found = {run: name for run, name in markers_by_run(place).items() if run not in but}
     lives = lives_of(place, found.values())
     return frozenset(run for run, name in found.items() if lives[name] is Life.LIVES)
 
@@ -141,13 +141,13 @@ def lives_of(place: Place, names: Iterable[str]) -> dict[str, Life]:
     clock. Readers and other runs go on without a run that is not known to live; only `GONE` is
     certain. A process that is seen from here needs no sign of life, unless it was stopped by a
     signal."""
-    known = {name: _known_life(place, name) for name in names}
-    shown = _shown(place, [name for name, life in known.items() if life is None])
+    known = {name: _life_by_process(place, name) for name in names}
+    shown = _recent_markers(place, [name for name, life in known.items() if life is None])
     by_sign = {name: Life.LIVES if name in shown else Life.LAPSED for name in known}
     return {name: life or by_sign[name] for name, life in known.items()}
 
 
-def _known_life(place: Place, name: str) -> Life | None:
+def _life_by_process(place: Place, name: str) -> Life | None:
     """What the process of a marker says; None where only its signs of life can say it."""
     process, here = process_of(place, name), PlacedProcess.this()
     if process is None or process.is_gone(here):
@@ -157,7 +157,7 @@ def _known_life(place: Place, name: str) -> Life | None:
     return None
 
 
-def _shown(place: Place, names: Collection[str]) -> frozenset[str]:
+def _recent_markers(place: Place, names: Collection[str]) -> frozenset[str]:
     """Those of the markers that were shown lately."""
     beating = frozenset(name for name in names if place.exists(name + BEAT))
     try:
@@ -182,11 +182,11 @@ def _silent_seconds(place: Place, name: str) -> float:
     return utc_now().timestamp() - token.changed_at
 
 
-def forget_over(place: Place, seconds: float, but: Collection[str] = ()) -> None:
+def drop_old_markers(place: Place, seconds: float, but: Collection[str] = ()) -> None:
     """Drop the markers, without those named `but`, of runs that do not live and showed nothing for
     so many seconds: whoever would have dropped them was killed, too."""
-    names = set(markers(place).values()).difference(but)
+    names = set(markers_by_run(place).values()).difference(but)
     old = [name for name in names if _silent_seconds(place, name) > seconds]
     for name, life in lives_of(place, old).items():
         if life is not Life.LIVES:
-            forget(place, name)
+            drop_marker(place, name)

@@ -56,7 +56,7 @@ def newest_state(table: Place, day_column: str, after: int, last: int) -> TableV
     without one that fits the log."""
     for version in reversed([v for v in kept_versions(table) if after < v <= last]):
         try:
-            return _state_of(_fitting(table, day_column, version))
+            return _state_of(_fitting_content(table, day_column, version))
         except UNREADABLE:
             continue
     return None
@@ -65,7 +65,7 @@ def newest_state(table: Place, day_column: str, after: int, last: int) -> TableV
 def keep_state(table: Place, day_column: str, state: TableView) -> None:
     """Keep the state of the newest version, unless it is kept already, and delete all other files
     except the newest ones. The caller holds the table's lock. Raises OSError."""
-    text = json.dumps(content_of(table, day_column, state), separators=(",", ":"))
+    text = json.dumps(state_content(table, day_column, state), separators=(",", ":"))
     packed = gzip.compress(text.encode(), mtime=0)
     with suppress(AlreadyThere):
         table.write(state_name(state.version), packed, if_absent=True)
@@ -78,17 +78,17 @@ def keep_state(table: Place, day_column: str, state: TableView) -> None:
             table.delete(path)  # also what killed writers left
 
 
-def is_false(table: Place, day_column: str, state: TableView) -> bool:
+def is_state_false(table: Place, day_column: str, state: TableView) -> bool:
     """Whether readers take a kept state that differs from this one, folded from all commits."""
     try:
-        kept = _fitting(table, day_column, state.version)
+        kept = _fitting_content(table, day_column, state.version)
         _state_of(kept)
-        return bool(kept != json.loads(json.dumps(content_of(table, day_column, state))))
+        return bool(kept != json.loads(json.dumps(state_content(table, day_column, state))))
     except UNREADABLE:
         return False
 
 
-def content_of(table: Place, day_column: str, state: TableView) -> Content:
+def state_content(table: Place, day_column: str, state: TableView) -> Content:
     """The content of the file of a state. Its identity is the digest of the commit at its version,
     which names the digest of the commit before it. Raises OSError where the log lacks that
     commit."""
@@ -97,7 +97,7 @@ def content_of(table: Place, day_column: str, state: TableView) -> Content:
         "day_column": day_column,
         "version": state.version,
         "commit": commit_digest(table, state.version),
-        "days": {str(day): _packed(receipt, writes) for day, receipt in state.latest.items()},
+        "days": {str(day): _packed_day(receipt, writes) for day, receipt in state.latest.items()},
         "writes": json_of(tuple(writes)),
         "inputs": json_of(state.inputs),
         "frontier": json_of(state.frontier),
@@ -108,7 +108,7 @@ def content_of(table: Place, day_column: str, state: TableView) -> Content:
     }
 
 
-def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any]:
+def _packed_day(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any]:
     """The values of a day, with the number of its write among `writes`, to which a new one is
     added."""
     entry = receipt.entry
@@ -136,7 +136,7 @@ def _packed(receipt: DayReceipt, writes: dict[tuple[Any, ...], int]) -> list[Any
     ]
 
 
-def _fitting(table: Place, day_column: str, version: int) -> Content:
+def _fitting_content(table: Place, day_column: str, version: int) -> Content:
     """The content of a state file; raises one of `UNREADABLE` where it is damaged, or not of this
     log."""
     content: Content = json.loads(gzip.decompress(table.read(state_name(version))))

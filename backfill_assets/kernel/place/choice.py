@@ -8,7 +8,7 @@ Not here: the fillings (`folder`, and those of rooms: `schemes`), and the port i
 from collections.abc import Iterable
 from pathlib import Path
 
-from backfill_assets.kernel.core.addresses import SCHEMES, in_bucket, local_root
+from backfill_assets.kernel.core.addresses import SCHEMES, bucket_location, local_root
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.place.schemes import THEIRS, bucket_of_others, place_of_address
@@ -20,13 +20,13 @@ MACHINE = ".bucket"
 def place_at(root: Path) -> Place:
     """The place of a lake, or of a folder in it, by its absolute folder, which for a lake in a
     bucket is this machine's own (`kernel.core.addresses`). Opens nothing."""
-    address, home, name = in_bucket(root)
+    address, home, name = bucket_location(root)
     if not address:
         return Folder(str(root))
     return place_of_address(address, str(home / MACHINE), name)
 
 
-def copies_of_others(named: Iterable[str]) -> list[Path]:
+def copy_folders_of_others(named: Iterable[str]) -> list[Path]:
     """This machine's folders of copies from the buckets of these addresses (others are passed
     over), of what lies outside of lakes; they may be deleted."""
     buckets = set[str]()
@@ -37,7 +37,7 @@ def copies_of_others(named: Iterable[str]) -> list[Path]:
     return [local_root(bucket) / THEIRS for bucket in sorted(buckets)]
 
 
-def prefix_at(address: str, called: str = "") -> Place:
+def bucket_prefix_at(address: str, called: str = "") -> Place:
     """The place of a prefix in a bucket that others write, such as where files land; `called` as a
     lake names it ("": as its last part). Opens nothing."""
     scheme, _, rest = address.partition("://")
@@ -45,9 +45,9 @@ def prefix_at(address: str, called: str = "") -> Place:
     return bucket_of_others(f"{scheme}://{bucket}", prefix.strip("/"), called)
 
 
-def others_at(named: str) -> Place:
+def place_of_others(named: str) -> Place:
     """The place of what others write: a prefix in a bucket by its address, or a folder. Opens
     nothing."""
     if "://" in named:
-        return prefix_at(named)
+        return bucket_prefix_at(named)
     return Folder(named)

@@ -32,13 +32,13 @@ from backfill_assets.kernel.place.port import (
     Token,
 )
 from backfill_assets.kernel.place.processes import BOOT_ID
-from backfill_assets.kernel.place.schemes import anywhere
+from backfill_assets.kernel.place.schemes import takes_addresses
 
 SYNC_ALL_FROM = 50  # files: one sync of the whole file system is quicker than so many single ones
 ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
-@anywhere
+@takes_addresses
 @dataclass(frozen=True)
 class Folder(Place):
     """A folder of a file system. A write is a file beside its place that is renamed, or linked
@@ -57,29 +57,29 @@ class Folder(Place):
 
     def at(self, name: str) -> Self:
         """As the port says."""
-        return type(self)(self._path(name))
+        return type(self)(self._path_of(name))
 
-    def _path(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         if not name:
             return self.path
         return f"{self.path}/{name}"
 
-    def _made(self, name: str) -> str:
+    def _path_to_make(self, name: str) -> str:
         """The path of a file, in a folder that exists."""
-        path = self._path(name)
+        path = self._path_of(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
     def names(self, folder: str = "") -> list[str]:
         """As the port says."""
         try:
-            return os.listdir(self._path(folder))  # a log of years: names are enough
+            return os.listdir(self._path_of(folder))  # a log of years: names are enough
         except ABSENT:
             return []
 
     def below(self, folder: str = "") -> list[str]:
         """As the port says; links are left out, and nobody goes through one."""
-        return sorted(_below(self._path(folder), f"{folder}/" if folder else ""))
+        return sorted(_files_below(self._path_of(folder), f"{folder}/" if folder else ""))
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says."""
@@ -93,18 +93,18 @@ class Folder(Place):
     def token(self, name: str) -> Token | None:
         """As the port says: inode, bytes, and the times of the content and of any change."""
         try:
-            return _token(os.stat(self._path(name)))
+            return _token_of(os.stat(self._path_of(name)))
         except ABSENT:
             return None
 
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says. Raises OSError for what is no regular file: a pipe would never be read
         to its end."""
-        path = self._path(name)
+        path = self._path_of(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except ABSENT:
-            raise _condition(Gone, errno.ENOENT, path) from None
+            raise _condition_error(Gone, errno.ENOENT, path) from None
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return open(descriptor, "rb")
         os.close(descriptor)
@@ -121,7 +121,7 @@ class Folder(Place):
     ) -> Token:
         """As the port says. Whoever names no condition, and other programs, are not kept from
         writing in between."""
-        path = self._made(name)
+        path = self._path_to_make(name)
         part = f"{path}.{uuid.uuid4().hex}"
         rights = 0o600 if is_private else 0o666  # less the umask
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb") as opened:
@@ -129,61 +129,61 @@ class Folder(Place):
                 opened.write(content)
                 opened.flush()
                 if if_absent:
-                    self._create(part, name, opened.fileno())
+                    self._put_if_absent(part, name, opened.fileno())
                 elif if_unchanged is not None:
-                    self._swap(part, name, opened.fileno(), if_unchanged)
+                    self._put_if_unchanged(part, name, opened.fileno(), if_unchanged)
                 else:
                     os.replace(part, path)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(part)
-            return _token(os.fstat(opened.fileno()))
+            return _token_of(os.fstat(opened.fileno()))
 
-    def _create(self, part: str, name: str, descriptor: int) -> None:
-        path = self._path(name)
+    def _put_if_absent(self, part: str, name: str, descriptor: int) -> None:
+        path = self._path_of(name)
         os.fsync(descriptor)
         try:
             os.link(part, path)  # unlike a rename, it never replaces
         except FileExistsError:
-            raise _condition(AlreadyThere, errno.EEXIST, path) from None
+            raise _condition_error(AlreadyThere, errno.EEXIST, path) from None
         except OSError:  # a file system without hard links
             folder = name.rpartition("/")[0]
-            with self.lock(f"{folder}/.lock".lstrip("/"), f"the folder {self._path(folder)}"):
+            with self.lock(f"{folder}/.lock".lstrip("/"), f"the folder {self._path_of(folder)}"):
                 if self.token(name) is not None:
-                    raise _condition(AlreadyThere, errno.EEXIST, path) from None
+                    raise _condition_error(AlreadyThere, errno.EEXIST, path) from None
                 os.replace(part, path)
-        _sync(os.path.dirname(path))
+        _sync_path(os.path.dirname(path))
 
-    def _swap(self, part: str, name: str, descriptor: int, before: Token) -> None:
-        path = self._path(name)
+    def _put_if_unchanged(self, part: str, name: str, descriptor: int, before: Token) -> None:
+        path = self._path_of(name)
         os.fsync(descriptor)
         try:
             known = os.open(path, os.O_RDONLY)
         except ABSENT:
-            raise _condition(Changed, errno.ESTALE, path) from None
+            raise _condition_error(Changed, errno.ESTALE, path) from None
         try:
             fcntl.flock(
                 known, fcntl.LOCK_EX
             )  # of the file that is to go: who comes next finds another token
             if self.token(name) != before:
-                raise _condition(Changed, errno.ESTALE, path)
+                raise _condition_error(Changed, errno.ESTALE, path)
             os.replace(part, path)
         finally:
             os.close(known)
-        _sync(os.path.dirname(path))
+        _sync_path(os.path.dirname(path))
 
     def put(self, name: str, finished: Path, *, is_synced: bool = True) -> None:
         """As the port says, by a rename: the file lies on the same file system."""
-        path = self._made(name)
+        path = self._path_to_make(name)
         if is_synced:
-            _sync(str(finished))
+            _sync_path(str(finished))
         os.replace(finished, path)
         if is_synced:
-            _sync(os.path.dirname(path))
+            _sync_path(os.path.dirname(path))
 
     def link(self, name: str, source: Place, source_name: str) -> None:
         """As the port says: a hard link, or a copy where the file system has none."""
-        path, known = self._made(name), source.local(source_name)
+        path, known = self._path_to_make(name), source.local(source_name)
         try:
             os.link(known, path)
         except OSError:
@@ -191,7 +191,7 @@ class Folder(Place):
 
     def copy(self, name: str, source: Place, source_name: str) -> None:
         """As the port says."""
-        path = self._made(name)
+        path = self._path_to_make(name)
         with source.open(source_name) as opened, open(f"{path}.{uuid.uuid4().hex}", "wb") as part:
             shutil.copyfileobj(opened, part)
         os.replace(part.name, path)
@@ -199,22 +199,22 @@ class Folder(Place):
     def point(self, name: str, theirs: Path) -> None:
         """As the port says, by a symbolic link."""
         with suppress(FileExistsError):
-            os.symlink(theirs, self._made(name))
+            os.symlink(theirs, self._path_to_make(name))
 
     def delete(self, name: str) -> None:
         """As the port says."""
         with suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+            os.unlink(self._path_of(name))
 
     def delete_below(self, folder: str) -> None:
         """As the port says."""
-        shutil.rmtree(self._path(folder), ignore_errors=True)
+        shutil.rmtree(self._path_of(folder), ignore_errors=True)
 
     def prune(self, folder: str) -> None:
         """As the port says."""
         while folder:
             try:
-                os.rmdir(self._path(folder))
+                os.rmdir(self._path_of(folder))
             except OSError:
                 return
             folder = folder.rpartition("/")[0]
@@ -222,19 +222,19 @@ class Folder(Place):
     def sync(self, *names: str) -> None:
         """As the port says."""
         for name in names:
-            _sync(self._path(name))
+            _sync_path(self._path_of(name))
 
     def sync_new(self, names: Collection[str]) -> None:
         """As the port says."""
         if len(names) >= SYNC_ALL_FROM:
             os.sync()
             return
-        self.sync(*names, *{folder for name in names for folder in _folders(name)})
+        self.sync(*names, *{folder for name in names for folder in _folders_above(name)})
 
     @contextmanager
     def lock(self, name: str, what: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """As the port says: a lock file of the kernel, which frees it when this process dies."""
-        path = self._made(name)
+        path = self._path_to_make(name)
         lock = FileLock(path)
         try:
             lock.acquire(timeout=seconds)
@@ -253,7 +253,7 @@ class Folder(Place):
     def hold(self, name: str) -> LockedMarker:
         """As the port says: the kernel frees it at death. Creates it again if a sweep deleted it in
         between."""
-        path = self._made(name)
+        path = self._path_to_make(name)
         while True:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -266,7 +266,7 @@ class Folder(Place):
         """As the port says."""
         for name in sorted(self.names(folder)):
             try:
-                descriptor = os.open(self._path(f"{folder}/{name}"), os.O_RDWR | os.O_NOFOLLOW)
+                descriptor = os.open(self._path_of(f"{folder}/{name}"), os.O_RDWR | os.O_NOFOLLOW)
             except FileNotFoundError:  # its process has just ended the write
                 continue
             try:
@@ -284,7 +284,7 @@ class Folder(Place):
 
     def _is_known_free(self, name: str) -> bool:
         """Whether the marker was locked through this kernel and this mount, and is not any more."""
-        with suppress(*ABSENT, PermissionError), open(self._path(name), "rb") as opened:
+        with suppress(*ABSENT, PermissionError), open(self._path_of(name), "rb") as opened:
             kernel = _kernel_of(os.fstat(opened.fileno()))
             if kernel and opened.read() == kernel:
                 with suppress(BlockingIOError):
@@ -294,9 +294,9 @@ class Folder(Place):
 
     def refuse_link(self, folder: str) -> None:
         """As the port says."""
-        if os.path.realpath(self._path(folder)) != f"{os.path.realpath(self.path)}/{folder}":
+        if os.path.realpath(self._path_of(folder)) != f"{os.path.realpath(self.path)}/{folder}":
             raise BackfillError(
-                f"the folder {self._path(folder)}",
+                f"the folder {self._path_of(folder)}",
                 f"a link leads out of {self.path}",
                 "What a killed write left was not removed",
                 "No link of this package stands there: find out who made it, and remove it",
@@ -326,19 +326,19 @@ class Folder(Place):
 
     def uri(self, name: str = "") -> str:
         """As the port says: the absolute path."""
-        return self._path(name)
+        return self._path_of(name)
 
     def local(self, name: str = "") -> Path:
         """As the port says."""
-        return Path(self._path(name))
+        return Path(self._path_of(name))
 
     def prepared(self, folder: str) -> Path:
         """As the port says."""
-        os.makedirs(self._path(folder), exist_ok=True)
+        os.makedirs(self._path_of(folder), exist_ok=True)
         return self.local(folder)
 
 
-def _token(status: os.stat_result) -> Token:
+def _token_of(status: os.stat_result) -> Token:
     token = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return Token(token, status.st_size, status.st_mtime)
 
@@ -351,11 +351,11 @@ def _kernel_of(found: os.stat_result) -> bytes:
     return b""
 
 
-def _condition(kind: type[OSError], number: int, path: str) -> OSError:
+def _condition_error(kind: type[OSError], number: int, path: str) -> OSError:
     return kind(number, os.strerror(number), path)
 
 
-def _below(path: str, prefix: str) -> Iterator[str]:
+def _files_below(path: str, prefix: str) -> Iterator[str]:
     try:
         entries = os.scandir(path)
     except ABSENT:
@@ -363,19 +363,19 @@ def _below(path: str, prefix: str) -> Iterator[str]:
     with entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _below(entry.path, f"{prefix}{entry.name}/")
+                yield from _files_below(entry.path, f"{prefix}{entry.name}/")
             elif not entry.is_symlink():
                 yield prefix + entry.name
 
 
-def _folders(name: str) -> Iterator[str]:
+def _folders_above(name: str) -> Iterator[str]:
     """The folders that list a name, up to the place itself ("")."""
     while name:
         name = name.rpartition("/")[0]
         yield name
 
 
-def _sync(path: str) -> None:
+def _sync_path(path: str) -> None:
     """Write a file, or a folder's list of names, to the disk; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -36,14 +36,14 @@ class Process:
         """The living process with that number, None if there is none (or only a zombie)."""
         try:
             found = psutil.Process(pid)
-            return None if found.status() == psutil.STATUS_ZOMBIE else _identified(found)
+            return None if found.status() == psutil.STATUS_ZOMBIE else _process_identity(found)
         except (psutil.Error, OSError):
             return None
 
     @classmethod
     def this(cls) -> "Process":
         """The process that calls this."""
-        return _identified(psutil.Process())
+        return _process_identity(psutil.Process())
 
     def is_alive(self) -> bool:
         """True while this very process runs."""
@@ -74,7 +74,7 @@ class Process:
         return None
 
 
-def _identified(found: psutil.Process) -> Process:
+def _process_identity(found: psutil.Process) -> Process:
     """A process by what the kernel counts; by psutil's creation time on a system without
     `/proc`."""
     try:

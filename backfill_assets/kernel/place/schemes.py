@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from backfill_assets.kernel.core.addresses import ADDRESS, local_root
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.rooms import Room, resolve, rooms
+from backfill_assets.kernel.core.rooms import Room, installed_rooms, resolve_reference
 from backfill_assets.kernel.place.port import Place
 
 # Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
@@ -35,7 +35,7 @@ def place_of_address(address: str, machine: str, folder: str = "", called: str =
 
 @cache
 def _maker_of(scheme: str) -> PlaceMaker:
-    return place_maker(scheme, rooms())
+    return place_maker(scheme, installed_rooms())
 
 
 def place_maker(scheme: str, installed: Iterable[Room]) -> PlaceMaker:
@@ -52,7 +52,7 @@ def place_maker(scheme: str, installed: Iterable[Room]) -> PlaceMaker:
             "Nothing was read or written",
             "Name a folder, or install backfill-assets with its room for object stores (`buckets`)",
         )
-    maker: PlaceMaker = resolve(known[scheme])
+    maker: PlaceMaker = resolve_reference(known[scheme])
     return maker
 
 
@@ -61,15 +61,15 @@ def bucket_of_others(bucket: str, folder: str = "", called: str = "") -> Place:
     return place_of_address(bucket, str(local_root(bucket) / THEIRS), folder, called)
 
 
-def anywhere(filling: Filling) -> Filling:
+def takes_addresses(filling: Filling) -> Filling:
     """A filling of the port whose verbs that read find a name that is a whole address in whatever
     bucket it lies."""
     for name in ANYWHERE:
-        setattr(filling, name, _found_anywhere(getattr(filling, name)))
+        setattr(filling, name, _verb_with_addresses(getattr(filling, name)))
     return filling
 
 
-def _found_anywhere(verb: Callable[..., Any]) -> Callable[..., Any]:
+def _verb_with_addresses(verb: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(verb)
     def call(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
         whole = ADDRESS.fullmatch(name) if ":/" in name else None

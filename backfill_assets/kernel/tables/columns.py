@@ -105,7 +105,7 @@ def column_types(opened: "DeltaTable") -> dict[str, ColumnType | None]:
     return {f.name: type_of_arrow(f.type) for f in pa.schema(opened.schema().to_arrow())}
 
 
-def kinds_of(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | None]:
+def column_types_by_day(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | None]:
     """As `column_types`. A day that files are laid out by is a DATE, also where the schema of an
     adopted table has a STRING: folders name both alike."""
     kinds = column_types(opened)
@@ -115,7 +115,7 @@ def kinds_of(opened: "DeltaTable", day_column: str) -> dict[str, ColumnType | No
     return kinds
 
 
-def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
+def evolve_schema(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     """Add the columns of its contract that a table lacks, give columns the wider types that it has,
     and allow NULL in columns that it no longer requires.
 
@@ -123,7 +123,7 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     or a new one the name of another but for its case. The caller holds the lock.
     """
     present = {field.name: field for field in opened.schema().fields}
-    types = kinds_of(opened, contract.day_column)
+    types = column_types_by_day(opened, contract.day_column)
     wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
     _refuse_other_types(path, contract, {n: kind for n, kind in types.items() if n not in wider})
     absent = [c for c in contract.columns if c.name not in present]
@@ -131,15 +131,15 @@ def evolve(opened: "DeltaTable", path: Place, contract: Contract) -> bool:
     if absent:
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
         fields = delta_schema(replace(c, nullable=True) for c in absent).fields
-        opened.alter.add_columns(fields, commit_properties=_properties(contract, note))
+        opened.alter.add_columns(fields, commit_properties=_commit_properties(contract, note))
     may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
     loosened = sorted(name for name in may_lack & present.keys() if not present[name].nullable)
     for name in loosened:
         opened.alter.drop_column_not_null(
-            name, commit_properties=_properties(contract, f"{name} may be NULL")
+            name, commit_properties=_commit_properties(contract, f"{name} may be NULL")
         )
     if wider:
-        _widen(opened, contract, wider)
+        _widen_types(opened, contract, wider)
     keeps_log = keep_log(opened, contract)
     return keeps_log or bool(absent or loosened or wider)
 
@@ -151,12 +151,12 @@ def keep_log(opened: "DeltaTable", contract: Contract) -> bool:
     present = opened.metadata().configuration
     lost = {name: value for name, value in KEEPS_LOG.items() if present.get(name) != value}
     if lost:
-        noted = _properties(contract, "keeps its log")
+        noted = _commit_properties(contract, "keeps its log")
         opened.alter.set_table_properties(lost, raise_if_not_exists=False, commit_properties=noted)
     return bool(lost)
 
 
-def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:
+def _widen_types(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnType]) -> None:
     """Commit a schema with these types; no file changes, because no row meets the predicate."""
     import pyarrow as pa
 
@@ -179,21 +179,21 @@ def _widen(opened: "DeltaTable", contract: Contract, wider: Mapping[str, ColumnT
         mode="overwrite",
         schema_mode="overwrite",
         predicate="false",
-        commit_properties=_properties(contract, f"widens to {note}"),
+        commit_properties=_commit_properties(contract, f"widens to {note}"),
     )
 
 
 def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
     """Contract with the columns of the table's schema, which files of earlier versions fit. Columns
     of types that contracts do not know are left out."""
-    kinds, columns = kinds_of(opened, contract.day_column), []
+    kinds, columns = column_types_by_day(opened, contract.day_column), []
     for field in opened.schema().fields:
         if (kind := kinds[field.name]) is not None:
             columns.append(Column(field.name, str(kind), "", field.nullable))
     return replace(contract, columns=tuple(columns), key=(), inputs=(), rules=())
 
 
-def _properties(contract: Contract, note: str) -> "CommitProperties":
+def _commit_properties(contract: Contract, note: str) -> "CommitProperties":
     """Commit properties with a receipt of no days, which marks the commit as ours."""
     receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=note)
     return CommitProperties(

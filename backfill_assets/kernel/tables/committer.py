@@ -26,22 +26,22 @@ from backfill_assets.kernel.log.log import (
     FILES,
     LiveFile,
     commit_name,
+    note_head,
     read_commit,
     refuse_torn,
     sync_log,
-    vouch,
 )
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import (
     columns_misfit,
-    evolve,
+    evolve_schema,
     file_statistics,
     footer_in,
     schema_contract,
 )
 from backfill_assets.kernel.tables.data_files import live_files
-from backfill_assets.kernel.tables.staging import Committing, StagedFile, unswept
+from backfill_assets.kernel.tables.staging import Committing, StagedFile, announce_nothing
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -81,7 +81,7 @@ def commit_files(
     receipt: Receipt,
     adds: Sequence[StagedFile],
     removes: Sequence[LiveFile],
-    committing: Committing = unswept,
+    committing: Committing = announce_nothing,
 ) -> int:
     """Add and remove exactly these files in one commit that carries the receipt; returns its
     version. Files have the columns of the contract. Files of a rollback may lack nullable ones;
@@ -92,32 +92,32 @@ def commit_files(
     nothing was written). After any other error the log decides whether the commit happened.
     """
     opened, now_ms = open_table(path), _now_ms()
-    if evolve(opened, path, contract):
+    if evolve_schema(opened, path, contract):
         sync_log(path, opened.version())
         LOGS.head(path)
         opened = open_table(path)
-    actions = _removals(opened, path, contract.partition_column, removes, now_ms)
+    actions = _remove_actions(opened, path, contract.partition_column, removes, now_ms)
     restored = receipt.reason == ROLLBACK
-    actions += _additions(
+    actions += _add_actions(
         path, contract, adds, now_ms, contract.nullable_columns if restored else ()
     )
     days = {str(d) for d in receipt.days}
     others = [f.partition for f in adds if contract.is_by_day and f.partition not in days]
     if others:
-        raise _wrong(
+        raise _invalid_commit_error(
             path, f"a file of {others[0]} is to be added, a day that the receipt does not name"
         )
     are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
-    digests = "" if are_known else _digests(adds)
+    digests = "" if are_known else _joined_digests(adds)
     path.sync_new(
         [f.name for f in adds]
     )  # before the log names them: a power cut must leave no torn file
-    version = _commit(opened, path, receipt, actions, digests, committing)
+    version = _commit_actions(opened, path, receipt, actions, digests, committing)
     LOGS.keep(path, contract.day_column)
     return version
 
 
-def _digests(adds: Sequence[StagedFile]) -> str:
+def _joined_digests(adds: Sequence[StagedFile]) -> str:
     """The digests of new files, joined, by ascending path."""
     return "".join(digest for _, digest in sorted((f.name, f.digest()) for f in adds))
 
@@ -128,17 +128,19 @@ def rewrite_files(
     receipt: Receipt,
     adds: Sequence[StagedFile],
     removes: Sequence[LiveFile],
-    committing: Committing = unswept,
+    committing: Committing = announce_nothing,
 ) -> int:
     """Commit as `commit_files` does, but files that hold the same rows as before: readers of
     changes see none."""
     opened, now_ms = open_table(path), _now_ms()
     by_schema = schema_contract(contract, opened)
-    actions = _removals(opened, path, contract.partition_column, removes, now_ms, change=False)
-    added = _additions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
-    digests = _digests(adds)
+    actions = _remove_actions(
+        opened, path, contract.partition_column, removes, now_ms, change=False
+    )
+    added = _add_actions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
+    digests = _joined_digests(adds)
     path.sync_new([f.name for f in adds])
-    return _commit(opened, path, receipt, [*actions, *added], digests, committing)
+    return _commit_actions(opened, path, receipt, [*actions, *added], digests, committing)
 
 
 def commit_references(
@@ -156,16 +158,16 @@ def commit_references(
     from deltalake.transaction import AddAction
 
     opened, now_ms = open_table(path), _now_ms()
-    if evolve(opened, path, contract):
+    if evolve_schema(opened, path, contract):
         sync_log(path, opened.version())
         LOGS.head(path)
         opened = open_table(path)
     column, change = contract.partition_column, bool(receipt.days)
-    actions = _removals(opened, path, column, removes, now_ms, change=change)
+    actions = _remove_actions(opened, path, column, removes, now_ms, change=change)
     for file in adds:
         values = {column: file.partition} if column else {}
         actions.append(AddAction(file.path, file.size, values, now_ms, change, stats[file.path]))
-    version = _commit(opened, path, receipt, actions)
+    version = _commit_actions(opened, path, receipt, actions)
     LOGS.keep(path, contract.day_column)
     return version
 
@@ -174,13 +176,13 @@ def _now_ms() -> int:
     return int(utc_now().timestamp() * 1000)
 
 
-def commit_receipt(path: Place, receipt: Receipt, committing: Committing = unswept) -> int:
+def commit_receipt(path: Place, receipt: Receipt, committing: Committing = announce_nothing) -> int:
     """Commit a receipt alone, without files. Returns its version; raises what `commit_files`
     raises."""
-    return _commit(open_table(path), path, receipt, [], committing=committing)
+    return _commit_actions(open_table(path), path, receipt, [], committing=committing)
 
 
-def unless_moved(path: Place, since: int, then: Committing = unswept) -> Committing:
+def newer_writes_check(path: Place, since: int, then: Committing = announce_nothing) -> Committing:
     """What a commit calls before it is tried that was decided at version `since` (-1: before the
     first): it raises Conflict where another one wrote days after it. Others take no lock, and one
     in a store may have been lost."""
@@ -188,19 +190,19 @@ def unless_moved(path: Place, since: int, then: Committing = unswept) -> Committ
     def committing(version: int) -> None:
         for other in (read_commit(path, v) for v in range(max(since, 0) + 1, version)):
             if other.receipt is None or other.receipt.days:
-                raise stale(path, f"version {other.version} wrote days meanwhile")
+                raise stale_commit_error(path, f"version {other.version} wrote days meanwhile")
         then(version)
 
     return committing
 
 
-def _commit(
+def _commit_actions(
     opened: "DeltaTable",
     path: Place,
     receipt: Receipt,
     actions: list[Any],
     digests: str = "",
-    committing: Committing = unswept,
+    committing: Committing = announce_nothing,
 ) -> int:
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
 
@@ -209,8 +211,8 @@ def _commit(
     newest, digest = LOGS.read(path, before)
     if (
         newest.receipt is not None and newest.receipt.write_id == receipt.write_id
-    ):  # of older ones: see `landed`
-        raise _wrong(path, f"its log holds the write {receipt.write_id} already")
+    ):  # of older ones: see `committed_version`
+        raise _invalid_commit_error(path, f"its log holds the write {receipt.write_id} already")
     told = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
     properties = CommitProperties(
         custom_metadata={**told, **({FILES: digests} if digests else {})},
@@ -232,19 +234,21 @@ def _commit(
         )
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
-    version = landed(path, lambda: LOGS.find_write(path, receipt.write_id, before), before, failed)
+    version = committed_version(
+        path, lambda: LOGS.find_write(path, receipt.write_id, before), before, failed
+    )
     sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
-        _checkpoint(opened, path, version)
+        _write_checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        vouch(
+        note_head(
             path, version, LOGS.read(path, version)[1] if path.is_store else ""
         )  # there it was just read
     LOGS.leave(path, opened)
     return version
 
 
-def landed(
+def committed_version(
     path: Place, find: Callable[[], int | None], before: int, failed: Exception | None
 ) -> int:
     """The version of a commit that was tried behind version `before`, as `find` finds it in the
@@ -260,13 +264,13 @@ def landed(
             "Run `backfill-assets doctor`, then run again",
         )
     if not path.exists(commit_name(before + 1)):
-        raise refused_by_store(path, failed) from failed
+        raise store_refusal_error(path, failed) from failed
     if (version := find()) is not None:  # a request without answer came late
         return version
-    raise stale(path, str(failed)[:200]) from failed
+    raise stale_commit_error(path, str(failed)[:200]) from failed
 
 
-def refused_by_store(path: Place, failed: Exception) -> Exception:
+def store_refusal_error(path: Place, failed: Exception) -> Exception:
     """The error of a commit that was not done: of a store, which met another one (409) or gave no
     answer, one that is taken again; else `failed` itself."""
     from deltalake.exceptions import DeltaError
@@ -281,7 +285,7 @@ def refused_by_store(path: Place, failed: Exception) -> Exception:
     )
 
 
-def stale(path: Place, why: str) -> Conflict:
+def stale_commit_error(path: Place, why: str) -> Conflict:
     """The error of a commit that was made for an older version of the table."""
     return Conflict(
         f"the table {path.name}",
@@ -291,7 +295,7 @@ def stale(path: Place, why: str) -> Conflict:
     )
 
 
-def _checkpoint(opened: "DeltaTable", path: Place, version: int) -> None:
+def _write_checkpoint(opened: "DeltaTable", path: Place, version: int) -> None:
     """Write all live files to a checkpoint after a commit: it makes opening quicker, and a failure
     costs only time."""
     from deltalake.exceptions import DeltaError
@@ -302,7 +306,7 @@ def _checkpoint(opened: "DeltaTable", path: Place, version: int) -> None:
         sync_log(path, version)
 
 
-def _removals(
+def _remove_actions(
     opened: "DeltaTable",
     path: Place,
     column: str,
@@ -316,7 +320,7 @@ def _removals(
     live = {f.path: f for f in live_files(opened, column)} if removes else {}
     for file in removes:
         if live.get(file.path) != file:
-            raise stale(
+            raise stale_commit_error(
                 path, f"{file.path} is to be removed and is no file of version {opened.version()}"
             )
     return [
@@ -325,7 +329,7 @@ def _removals(
     ]
 
 
-def _additions(
+def _add_actions(
     path: Place,
     contract: Contract,
     adds: Sequence[StagedFile],
@@ -339,16 +343,18 @@ def _additions(
     column, actions = contract.partition_column, list[Any]()
     for file in adds:
         if column and file.partition is None:
-            raise _wrong(path, f"{file.name} has no value of {column}")
-        stats = _checked(path, contract, file, may_lack)
+            raise _invalid_commit_error(path, f"{file.name} has no value of {column}")
+        stats = _checked_statistics(path, contract, file, may_lack)
         values = {column: file.partition} if column else {}
         actions.append(AddAction(file.name, file.size, values, now_ms, change, stats))
     if len({a.path for a in actions}) != len(actions):
-        raise _wrong(path, "a file is to be added twice")
+        raise _invalid_commit_error(path, "a file is to be added twice")
     return actions
 
 
-def _checked(place: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]) -> str:
+def _checked_statistics(
+    place: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]
+) -> str:
     """The file's statistics; raises BackfillError if it is not whole or not of the contract."""
     import pyarrow as pa
 
@@ -357,20 +363,20 @@ def _checked(place: Place, contract: Contract, file: StagedFile, may_lack: Colle
     except BackfillError:  # of a store that does not answer now
         raise
     except (OSError, pa.ArrowInvalid) as error:
-        raise _wrong(place, f"{file.name} cannot be read: {error}") from error
+        raise _invalid_commit_error(place, f"{file.name} cannot be read: {error}") from error
     if misfit := columns_misfit(footer.schema, contract, may_lack):
-        raise _wrong(place, f"the columns of {file.name} are {misfit}")
+        raise _invalid_commit_error(place, f"the columns of {file.name} are {misfit}")
     stats = file_statistics(footer)
     nulls = json.loads(stats)["nullCount"]
     for column in contract.required_columns:
         if nulls.get(column):
-            raise _wrong(
+            raise _invalid_commit_error(
                 place, f"{file.name} has {nulls[column]} NULL(s) in {column}, which may have none"
             )
     return stats
 
 
-def _wrong(path: Place, culprit: str) -> BackfillError:
+def _invalid_commit_error(path: Place, culprit: str) -> BackfillError:
     return BackfillError(
         f"the table {path.name}", culprit, "Nothing was written", "Keep the message and report it"
     )

@@ -22,7 +22,7 @@ from backfill_assets.kernel.log.file_names import OTHERS, file_fault, is_adopted
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.tables.columns import kinds_of
+from backfill_assets.kernel.tables.columns import column_types_by_day
 from backfill_assets.kernel.tables.folder import LakeFolder
 
 DAY = r"\d{4}-\d\d-\d\d"
@@ -59,7 +59,9 @@ def _value_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def files_of(lake: LakeFolder, contract: Contract, version: int | None = None) -> list[LiveFile]:
+def files_of_version(
+    lake: LakeFolder, contract: Contract, version: int | None = None
+) -> list[LiveFile]:
     """The data files of a version of a table (None: the newest)."""
     return live_files(
         LOGS.opened(lake.table_place(contract.name), version), contract.partition_column
@@ -81,7 +83,9 @@ def folder_of(address: str) -> str:
     return address.rsplit("/", 2)[-2]
 
 
-def _altered(table: Place, candidates: Iterable[LiveFile]) -> list[tuple[LiveFile, int | None]]:
+def _altered_files(
+    table: Place, candidates: Iterable[LiveFile]
+) -> list[tuple[LiveFile, int | None]]:
     """Data files whose size is not the log's, each with its size now (None: it is gone). Raises
     Altered for one that is none of the table's."""
     of_path = {f.path: f for f in candidates}
@@ -110,16 +114,16 @@ def _is_of_others(path: str) -> bool:
 
 def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFile]:
     """Data files that are gone, or have another size than the log says."""
-    return [f for f, _ in _altered(table, candidates)]
+    return [f for f, _ in _altered_files(table, candidates)]
 
 
-def damaged(
+def find_damaged_files(
     lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
 ) -> list[LiveFile]:
     """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
     Arrow cannot read."""
     path = lake.table_place(contract.name)
-    live = files_of_days(files_of(lake, contract), contract, days)
+    live = files_of_days(files_of_version(lake, contract), contract, days)
     lost = gone_or_altered(path, live)
     if not decoded:
         return lost
@@ -127,13 +131,13 @@ def damaged(
     return lost + [f for f in whole if not _is_readable(path.local(f.path))]
 
 
-def whole_files(
+def undamaged_files(
     lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
 ) -> list[str]:
     """Paths of the data files of days (None: all), without those that one partition has in common
     with a lost one."""
     table, left = lake.table_place(contract.name), {f.partition for f in lost}
-    live = files_of_days(files_of(lake, contract), contract, days)
+    live = files_of_days(files_of_version(lake, contract), contract, days)
     return [str(table.local(f.path)) for f in live if f.partition not in left]
 
 
@@ -147,25 +151,27 @@ def _is_readable(file: Path) -> bool:
     return True
 
 
-def refuse_altered(table: Place, candidates: Iterable[LiveFile]) -> None:
+def refuse_altered_files(table: Place, candidates: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files is gone, or has another size than the log says."""
-    if altered := _altered(table, candidates):
-        culprit, way_out = _in_words(table, altered)
+    if altered := _altered_files(table, candidates):
+        culprit, way_out = _altered_in_words(table, altered)
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
 
 
 def refuse_altered_version(
     lake: LakeFolder, contract: Contract, version: int | None = None
 ) -> None:
-    """Raise Altered as `refuse_altered` for the files of a version of a table (None: the newest);
-    nothing where there is no table, or where its log cannot be opened."""
+    """Raise Altered as `refuse_altered_files` for the files of a version of a table (None: the
+    newest); nothing where there is no table, or where its log cannot be opened."""
     place = lake.table_place(contract.name)
     with suppress(DeltaError):
         if (seen := version or LOGS.head(place)) >= 0:
-            refuse_altered(place, files_of(lake, contract, seen))
+            refuse_altered_files(place, files_of_version(lake, contract, seen))
 
 
-def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> tuple[str, str]:
+def _altered_in_words(
+    table: Place, altered: Sequence[tuple[LiveFile, int | None]]
+) -> tuple[str, str]:
     """Culprit and remedy for these files, as sentences without their full stops."""
     file, size = altered[0]
     state = f"was altered: it has {size} bytes, the log says {file.size}"
@@ -187,7 +193,7 @@ def _in_words(table: Place, altered: Sequence[tuple[LiveFile, int | None]]) -> t
     return culprit, f"{fix}: `backfill-assets backfill --force {span}`"
 
 
-def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
+def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str]:
     """Type of each column of the newest version as contracts write it (another engine's word for
     other types); of the day that files are laid out by as `kinds_of` has it.
 
@@ -200,14 +206,14 @@ def columns(lake: LakeFolder, table: str, day_column: str = "") -> dict[str, str
         opened = LOGS.opened(path, newest)
     except DeltaError:
         return {}
-    kinds = kinds_of(opened, day_column)
+    kinds = column_types_by_day(opened, day_column)
     return {f.name: str(kinds[f.name] or f.type) for f in opened.schema().fields}
 
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
     sizes, newest = Counter[date](), LOGS.head(lake.table_place(contract.name))
-    for file in files_of(lake, contract, newest) if newest >= 0 else []:
+    for file in files_of_version(lake, contract, newest) if newest >= 0 else []:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size
     return dict(sizes)
@@ -233,7 +239,7 @@ def plain_files(
     give its rows: the table is not laid out by its day, or another program gave it what our tables
     do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
     opened = LOGS.opened(table, version)
-    kinds, laid_out = kinds_of(opened, day_column), opened.metadata().partition_columns
+    kinds, laid_out = column_types_by_day(opened, day_column), opened.metadata().partition_columns
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
     is_by_day, needs_log = laid_out == [day_column], opened.protocol().min_reader_version
     if (laid_out and not is_by_day) or needs_log > PLAIN_READER or len(columns) < len(kinds):
@@ -242,7 +248,7 @@ def plain_files(
     if is_by_day and days is not None:
         day_texts = {str(day) for day in days}
         chosen = [f for f in chosen if f.partition in day_texts]
-    refuse_altered(table, chosen)
+    refuse_altered_files(table, chosen)
     paths = [str((path_of or table.local)(f.path)) for f in chosen]
     for file, path in zip(chosen, paths, strict=True):
         in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path

@@ -28,9 +28,9 @@ from backfill_assets.kernel.log.log_bounds import log_fault
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name
 from backfill_assets.kernel.tables.data_files import folder_of
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.staging import begin
+from backfill_assets.kernel.tables.staging import begin_staging
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -44,7 +44,7 @@ FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 
 @contextlib.contextmanager
-def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
+def duckdb_cursor(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
     """A cursor of this process's engine, in UTC, which spills below the lake's folder and never
     fetches an extension.
 
@@ -53,7 +53,7 @@ def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
     """
     import duckdb
 
-    with _kept_engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
+    with _shared_engine(str(lake.root / SPILL), os.getpid()).cursor() as engine:
         engine.execute("SET TimeZone = 'UTC'")
         try:
             yield engine
@@ -68,10 +68,10 @@ def connection(lake: LakeFolder) -> "Iterator[DuckDBPyConnection]":
 
 
 @lru_cache(maxsize=2)
-def _kept_engine(spill: str, _process: int) -> "DuckDBPyConnection":
+def _shared_engine(spill: str, _process: int) -> "DuckDBPyConnection":
     """Kept, because starting one costs more than the audit of a day; it keeps no data of files.
     Closed before the interpreter ends: DuckDB's binding otherwise lists leaks on stderr."""
-    atexit.register(_kept_engine.cache_clear)
+    atexit.register(_shared_engine.cache_clear)
     return _opened_engine(spill)
 
 
@@ -98,7 +98,7 @@ def _opened_engine(spill: str) -> "DuckDBPyConnection":
     return duckdb.connect(config=config)
 
 
-def selection(files: Sequence[str], contract: Contract) -> str:
+def rows_query(files: Sequence[str], contract: Contract) -> str:
     """A query for the contract's columns, in its types, of all rows of these files.
 
     The partition column comes from the names of the folders, as in Delta's layout; NULL is their
@@ -108,7 +108,7 @@ def selection(files: Sequence[str], contract: Contract) -> str:
     return _rows_of_files(files, _declared_types(contract), _columns_of_folders(contract))
 
 
-def selections(
+def side_queries(
     engine: "DuckDBPyConnection", contract: Contract, *sides: Sequence[str]
 ) -> list[tuple[str, dict[str, str]]]:
     """For each of two sets of files of a table, a query for the columns that any of its files has,
@@ -117,7 +117,8 @@ def selections(
     declared, types_by_file = _declared_types(contract), list[dict[str, str]]()
     for files in sides:
         listed = (
-            f"[{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false"
+            f"[{', '.join(map(sql_literal, files))}], union_by_name = true, hive_partitioning = "
+            "false"
         )
         found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
         kinds = {name: kind for name, kind, *_ in found}
@@ -143,27 +144,28 @@ def _columns_of_folders(contract: Contract) -> list[str]:
 
 
 def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
-    """`selection` for columns by their names and types, of files whose folders hold the columns
+    """`rows_query` for columns by their names and types, of files whose folders hold the columns
     `laid_out`."""
-    columns = [(quoted(name), kind) for name, kind in types.items()]
+    columns = [(quoted_name(name), kind) for name, kind in types.items()]
     nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
     if not files:
         return nothing
     layout = "hive_partitioning = false"
     if laid_out:
-        named = ", ".join(f"{quoted(c)}: VARCHAR" for c in laid_out)
+        named = ", ".join(f"{quoted_name(c)}: VARCHAR" for c in laid_out)
         layout = f"hive_partitioning = true, hive_types = {{{named}}}"
     cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
     # The least and greatest number that a file names say nothing of NaN: without `can_have_nan`
     # DuckDB denies it.
     of_files = (
-        f"[{', '.join(map(literal, files))}], union_by_name = true, can_have_nan = true, {layout}"
+        f"[{', '.join(map(sql_literal, files))}], union_by_name = true, can_have_nan = true, "
+        f"{layout}"
     )
     rows = f"SELECT * FROM read_parquet({of_files})"
     return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
 
 
-def literal(text: str) -> str:
+def sql_literal(text: str) -> str:
     """A text as DuckDB's SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -212,7 +214,7 @@ def file_batches(
 
 
 @contextlib.contextmanager
-def materialized(
+def materialized_rows(
     lake: LakeFolder,
     files: Sequence[str],
     contract: Contract,
@@ -227,16 +229,16 @@ def materialized(
     """
     batches = list(file_batches(files, contract))
     if len(batches) <= 1 and not (kept and batches):
-        yield narrow(selection(files, contract))
+        yield narrow(rows_query(files, contract))
         return
-    staged = begin(lake, contract)
+    staged = begin_staging(lake, contract)
     try:
         copies = list[str]()
-        with connection(lake) as engine:
+        with duckdb_cursor(lake) as engine:
             for number, batch in enumerate(batches):
-                copies.append(literal(str(staged.folder / f"{number}.parquet")))
+                copies.append(sql_literal(str(staged.folder / f"{number}.parquet")))
                 engine.execute(
-                    f"COPY ({narrow(selection(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
+                    f"COPY ({narrow(rows_query(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
                 )
         yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
     finally:
@@ -248,7 +250,7 @@ def is_delta(folder: Place) -> bool:
     return bool(folder.names(LOG))
 
 
-def not_delta(folder: Place) -> tuple[str, str]:
+def why_not_delta(folder: Place) -> tuple[str, str]:
     """What lies at a place without a Delta table, and a way out, as parts of an error."""
     if any(name.endswith(".metadata.json") for name in folder.names("metadata")):
         culprit = f"an Iceberg table lies in {folder}, and no reader of it exists for this Spark"

@@ -65,26 +65,26 @@ _TEXTS = {
 }
 
 
-def quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A column's name as DuckDB quotes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_list(names: Iterable[str]) -> str:
     """Columns' names as a list in SQL."""
-    return ", ".join(map(quoted, names))
+    return ", ".join(map(quoted_name, names))
 
 
 def on_days(column: str, days: Iterable[date]) -> str:
     """The condition that a row's day is one of these."""
     listed = ", ".join(f"DATE '{d}'" for d in days)
-    return f"{quoted(column)} IN ({listed})"
+    return f"{quoted_name(column)} IN ({listed})"
 
 
 def row_hash(columns: Iterable[Column]) -> str:
     """The expression of the MD5 (hex) of a row's canonical text. The order of `columns` does not
     matter."""
-    cells = (_cell(quoted(c.name), c.kind) for c in sorted(columns, key=lambda c: c.name))
+    cells = (_cell_text(quoted_name(c.name), c.kind) for c in sorted(columns, key=lambda c: c.name))
     return f"md5(concat_ws('|', {', '.join(cells)}))"
 
 
@@ -94,12 +94,12 @@ def part_hashes(contract: Contract, parts: Sets) -> dict[str, str]:
     return {f"__part_{i}": row_hash(map(contract.column, c)) for i, c in enumerate(parts.values())}
 
 
-def _cell(value: str, kind: ColumnType) -> str:
+def _cell_text(value: str, kind: ColumnType) -> str:
     """The expression of the text of a value, NULL included."""
     if kind.element is not None:
         text = (
             f"concat('[', array_to_string(list_transform({value}, lambda e: "
-            f"{_cell('e', kind.element)}), ','), ']')"
+            f"{_cell_text('e', kind.element)}), ','), ']')"
         )
     else:
         text = _TEXTS.get(kind.kind, "cast({0} as varchar)").format(value)
@@ -108,7 +108,7 @@ def _cell(value: str, kind: ColumnType) -> str:
     return f"CASE WHEN {value} IS NULL THEN '-' ELSE {text} END"
 
 
-def pieces(hashed: str) -> list[str]:
+def hash_pieces(hashed: str) -> list[str]:
     """The expressions of the two whole numbers (0 .. 2^60 - 1) that stand for a row, of its hash's
     name."""
     digits = PIECE_BITS // BITS_PER_DIGIT
@@ -123,17 +123,17 @@ def fingerprint_text(sums: Sequence[int]) -> str:
     return ".".join(f"{s:X}" for s in sums) if any(sums) else EMPTY_FINGERPRINT
 
 
-def bucket(column: Column) -> str:
+def number_bucket(column: Column) -> str:
     """The bucket of a number (`kernel.core.profiles`): its whole part's length in bits, negative
     below 0; NULL of NULL."""
-    n = _whole(column)
+    n = _whole_number(column)
     below = f"WHEN {n} < 0 THEN -1 - length(bin(-({n} + 1)))"  # the least number has no opposite
     return f"CASE WHEN {n} = 0 THEN 0 WHEN {n} > 0 THEN length(bin({n})) {below} END"
 
 
-def _whole(column: Column) -> str:
+def _whole_number(column: Column) -> str:
     """The number without its fraction, as a whole number of 64 bits; NULL of NaN."""
-    n, kind = quoted(column.name), column.kind.kind
+    n, kind = quoted_name(column.name), column.kind.kind
     if kind == "DOUBLE":  # NULL is named: an engine's `isnan` says no of it
         n = (
             f"trunc(CASE WHEN {n} IS NOT NULL AND NOT isnan({n}) "
@@ -144,18 +144,18 @@ def _whole(column: Column) -> str:
     return f"CAST({n} AS BIGINT)"
 
 
-def comparable(column: Column) -> str:
+def grouping_key(column: Column) -> str:
     """A column as a key of groups: engines differ on -0.0, which has the text of 0.0, and on
     NaN."""
-    kind, value = column.kind, quoted(column.name)
+    kind, value = column.kind, quoted_name(column.name)
     is_plain = kind.kind != "DOUBLE" and kind.element is None
-    return value if is_plain else _cell(value, kind)
+    return value if is_plain else _cell_text(value, kind)
 
 
-def distinct(column: str, row_hash: str) -> str:
+def approximate_distinct(column: str, row_hash: str) -> str:
     """Return the expression of the approximate number of texts among a sixteenth of the rows,
     chosen by their hash."""
-    return f"approx_count_distinct({quoted(column)}) FILTER (WHERE {row_hash} < '1')"
+    return f"approx_count_distinct({quoted_name(column)}) FILTER (WHERE {row_hash} < '1')"
 
 
 def frequent_texts(
@@ -163,8 +163,8 @@ def frequent_texts(
 ) -> dict[str, Found]:
     """Return, per column and day, the rows of each frequent text and of the others as `REST`; days
     with too few rows to say anything are left out, and rows without a day. `counted`: per column
-    and day, the rows that are not NULL and their `distinct` texts. `by_text` gives the query of
-    day, column (its place in `counted`), text and rows (`n`) of columns on some days.
+    and day, the rows that are not NULL and their `approximate_distinct` texts. `by_text` gives the
+    query of day, column (its place in `counted`), text and rows (`n`) of columns on some days.
     """
     most, columns = 2 * VALUES_KEPT, [*counted]
     frequent: dict[str, Found] = {
@@ -178,7 +178,7 @@ def frequent_texts(
     if not any(few.values()):
         return frequent
     wanted = {c: {*days} for c, days in few.items()}
-    for day, which, text, n in engine.execute(_ranked(by_text(few))).fetchall():
+    for day, which, text, n in engine.execute(_ranked_texts(by_text(few))).fetchall():
         if day in wanted[columns[which]]:
             frequent[columns[which]].setdefault(day, {})[REST if text is None else text] = int(n)
     return frequent
@@ -186,16 +186,16 @@ def frequent_texts(
 
 def texts_of_rows(rows: str, day_column: str, few: Few) -> str:
     """The rows per day, column (its place in `few`) and text, from one reading of the files."""
-    day, places = quoted(day_column), [i for i, days in enumerate(few.values()) if days]
+    day, places = quoted_name(day_column), [i for i, days in enumerate(few.values()) if days]
     some = {d for days in few.values() for d in days}
     # The column's text on the days that are read, else NULL.
     of_days = {
-        c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted(c)} END"
+        c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted_name(c)} END"
         for c, d in few.items()
         if len(d) < len(some)
     }
     texts = ", ".join(
-        f"{of_days.get(c, quoted(c))} AS c{i}" for i, c in enumerate(few) if i in places
+        f"{of_days.get(c, quoted_name(c))} AS c{i}" for i, c in enumerate(few) if i in places
     )
     which = " ".join(f"WHEN grouping(c{i}) = 0 THEN {i}" for i in places)
     return (
@@ -208,7 +208,7 @@ def texts_of_rows(rows: str, day_column: str, few: Few) -> str:
     )
 
 
-def _ranked(by_text: str) -> str:
+def _ranked_texts(by_text: str) -> str:
     """The rows per day, column and frequent text, of the others together with NULL as their
     text."""
     named = (

@@ -12,7 +12,7 @@ from typing import Self
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of, bucket_address
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets.kernel.core.ownership import remove_rights
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.port import LOCKS, RUNS, Place
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.table_places import ASSETS, SNAPSHOTS
@@ -98,7 +98,7 @@ class LakeFolder:
     def table_place(self, name: str) -> Place:
         """The place of a Delta table, for this room only; `name` comes from a contract."""
         if self.address_of_adopted(name):
-            return prefix_at(self.address_of_adopted(name), name)
+            return bucket_prefix_at(self.address_of_adopted(name), name)
         return (self.place if self.writes(name) else self.shared_place).at(f"{TABLES}/{name}")
 
     def address_of_adopted(self, name: str) -> str:

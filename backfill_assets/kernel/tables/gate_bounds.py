@@ -13,16 +13,18 @@ from backfill_assets.kernel.core.write_mode import OnBadDays
 from backfill_assets.kernel.tables.sections import Section, Text
 
 
-def _bound(example: float, why: str = "", **limits: Any) -> Any:
+def _bound_field(example: float, why: str = "", **limits: Any) -> Any:
     return Field(default=None, examples=[example], description=why, **limits)
 
 
 class ColumnGate(Section):
     """Bounds for one column of a day. None: no bound, and a large drift warns."""
 
-    max_null_share: float | None = _bound(0.1, "of the day's rows", ge=0, le=1)
-    max_null_jump: float | None = _bound(0.05, "above the median of the 28 days before", ge=0, le=1)
-    max_drift: float | None = _bound(
+    max_null_share: float | None = _bound_field(0.1, "of the day's rows", ge=0, le=1)
+    max_null_jump: float | None = _bound_field(
+        0.05, "above the median of the 28 days before", ge=0, le=1
+    )
+    max_drift: float | None = _bound_field(
         0.25, "population stability index against the 28 days before", gt=0
     )
     broken: Literal["warn", "refuse"] = Field(default="refuse", description="warn | refuse")
@@ -31,16 +33,16 @@ class ColumnGate(Section):
 class TableGate(Section):
     """Bounds for the rows of a day, and for its `columns`. None: no bound."""
 
-    min_rows: int | None = _bound(1, ge=0)
-    max_rows: int | None = _bound(1_000_000, ge=0)
-    max_relative_change: float | None = _bound(
+    min_rows: int | None = _bound_field(1, ge=0)
+    max_rows: int | None = _bound_field(1_000_000, ge=0)
+    max_relative_change: float | None = _bound_field(
         0.5, "of the median of the 28 days before: half to one and a half", gt=0
     )
-    max_absolute_change: int | None = _bound(1000, ge=0)
+    max_absolute_change: int | None = _bound_field(1000, ge=0)
     empty: Literal["warn", "allow", "refuse"] = Field(
         default="warn", description="a day without rows: warn | allow | refuse"
     )
-    max_key_share: float | None = _bound(
+    max_key_share: float | None = _bound_field(
         0.5,
         "of the rows may have one key by which tables group or join it (guide: Skew)",
         gt=0,
@@ -57,7 +59,7 @@ class TableGate(Section):
     columns: dict[str, ColumnGate] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _least_before_most(self) -> "TableGate":
+    def _refuse_crossed_bounds(self) -> "TableGate":
         if (
             self.min_rows is not None
             and self.max_rows is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import address_of, bucket_address, local_root
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
-from backfill_assets.kernel.core.texts import scrub
+from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import LOCKS, Place
@@ -49,7 +49,7 @@ def open_lake(root: Path | str, is_further: bool = False, proposed: Path | None 
     the lake's own folders. A `is_further` lake, opened beside that of the process, never adds
     users: files may hold rows of both.
     """
-    lake = look_at(root, proposed)
+    lake = read_lake(root, proposed)
     before = os.umask(umask := lake.settings.access.umask)
     if is_further:
         os.umask(umask | before)
@@ -57,7 +57,7 @@ def open_lake(root: Path | str, is_further: bool = False, proposed: Path | None 
     return lake
 
 
-def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
+def read_lake(root: Path | str, proposed: Path | None = None) -> Lake:
     """The lake at `root` as `open_lake` gives it; neither this process nor any folder is changed,
     but for this machine's copies of the own files of a lake in a bucket."""
     root = local_root(root)
@@ -67,14 +67,14 @@ def look_at(root: Path | str, proposed: Path | None = None) -> Lake:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_unreachable(root, settings)
         if proposed is None:
-            fetch_own(root, settings)
+            fetch_own_files(root, settings)
     if not (candidate := candidate_facts(root)):
         return Lake(root, settings)
     return Lake(root, settings, shared=root.parent.parent, own=frozenset(candidate["tables"]))
 
 
 @contextlib.contextmanager
-def access_of(lake: Lake) -> Iterator[None]:
+def restricted_access(lake: Lake) -> Iterator[None]:
     """Within, only the users that `[access]` names can read files that this process writes; then
     its umask is as it was."""
     before = os.umask(lake.settings.access.umask)
@@ -115,7 +115,7 @@ FROZEN = re.compile(
 CODE = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
 
 
-def fetch_own(root: Path, settings: LakeSettings) -> None:
+def fetch_own_files(root: Path, settings: LakeSettings) -> None:
     """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look
     at, and the files that its pipeline may reach; those that are gone from the bucket are deleted
     here."""
@@ -128,13 +128,13 @@ def fetch_own(root: Path, settings: LakeSettings) -> None:
     }:
         wanted |= {*place.below(folder)}
     for name in wanted:
-        if (content := place.read(name)) != _known(here, name):
+        if (content := place.read(name)) != _local_content(here, name):
             here.write(name, content)
     for name in {*_own_files(here, {TABLES})} - wanted:
         here.delete(name)
 
 
-def fetched(root: Path, name: str) -> Path:
+def fetched_path(root: Path, name: str) -> Path:
     """The path of a file that people keep in a lake, on this machine with its content of now; it
     need not exist."""
     if bucket_address(root) and (place := place_at(root)).exists(name):
@@ -142,7 +142,7 @@ def fetched(root: Path, name: str) -> Path:
     return root / name
 
 
-def _known(here: Folder, name: str) -> bytes | None:
+def _local_content(here: Folder, name: str) -> bytes | None:
     return here.read(name) if here.token(name) is not None else None
 
 
@@ -162,7 +162,7 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     if here := sorted(
         name for name, table in settings.tables.items() if Path(table.external).is_absolute()
     ):
-        raise _refused(
+        raise _bucket_setting_error(
             root,
             f"[tables.{here[0]}] external = {settings.tables[here[0]].external!r} lies in a "
             "folder, which other "
@@ -170,14 +170,15 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
             "Name its address in a bucket, or keep this lake in a folder",
         )
     if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
-        raise _refused(
+        raise _bucket_setting_error(
             root,
-            f"[spark] engine = {scrub(settings.spark.engine)!r} computes on machines that reach "
+            f"[spark] engine = {scrub_secrets(settings.spark.engine)!r} computes on machines that "
+            "reach "
             "lakes in S3 only",
             'Set engine = "embedded", or keep this lake at s3://… or in a folder that all of them '
             "see",
         )
 
 
-def _refused(root: Path, culprit: str, fix: str) -> SettingsError:
+def _bucket_setting_error(root: Path, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"{address_of(root)}/{FILE_NAME}", culprit, "Nothing was done", fix)

@@ -10,21 +10,21 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name, footer_in
-from backfill_assets.kernel.tables.data_files import files_of, refuse_altered
+from backfill_assets.kernel.tables.data_files import files_of_version, refuse_altered_files
 from backfill_assets.kernel.tables.embedded import (
-    connection,
+    duckdb_cursor,
     explaining_unreadable,
-    literal,
-    selection,
+    rows_query,
+    sql_literal,
 )
-from backfill_assets.kernel.tables.fingerprints import on_days, quoted, quoted_list
+from backfill_assets.kernel.tables.fingerprints import on_days, quoted_list, quoted_name
 from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.staging import Staged, StagedFile, filling
+from backfill_assets.kernel.tables.staging import Staged, StagedFile, fill_staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
 
     The caller owns the staging. Raises what DuckDB raises, after dropping the files.
     """
-    with filling(lake, contract) as staged:
+    with fill_staging(lake, contract) as staged:
         _copy_query(lake, contract, query, staged)
         staged.files = staged.found(contract.partition_column)
     return staged
@@ -55,7 +55,7 @@ def fill_by_batches(
     staging. They stream, from a folder `below` it where one is named, which is deleted. Raises
     ContractBroken where a value cannot become one of its column's type."""
     cast = ", ".join(
-        f"CAST({quoted(c.name)} AS {duckdb_name(c.kind)}) AS {quoted(c.name)}"
+        f"CAST({quoted_name(c.name)} AS {duckdb_name(c.kind)}) AS {quoted_name(c.name)}"
         for c in contract.columns
     )
     with explaining_unreadable(contract):
@@ -65,10 +65,10 @@ def fill_by_batches(
     staged.files = staged.found(contract.partition_column)
 
 
-def part_files(lake: LakeFolder, contract: Contract, staged: Staged, below: str) -> None:
+def lay_out_files(lake: LakeFolder, contract: Contract, staged: Staged, below: str) -> None:
     """Make the rows of the Parquet files in a folder `below` a staging its only files, laid out by
     the partition column; deletes the folder. Raises ContractBroken if they cannot be read back."""
-    listed = ", ".join(literal(f.path) for f in staged.found("", below))
+    listed = ", ".join(sql_literal(f.path) for f in staged.found("", below))
     with explaining_unreadable(contract):
         rows = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
         _copy_query(lake, contract, rows, staged)
@@ -86,10 +86,10 @@ def _copy_query(
     """Write the rows of a query, which may be of `GIVEN`, to the folder of a staging, whose files
     they are not yet (`Staged.found`)."""
     column = contract.partition_column
-    layout = f", PARTITION_BY ({quoted(column)}), OVERWRITE_OR_IGNORE" if column else ""
+    layout = f", PARTITION_BY ({quoted_name(column)}), OVERWRITE_OR_IGNORE" if column else ""
     names = quoted_list(contract.column_names)
-    target = literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
-    with connection(lake) as engine:
+    target = sql_literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
+    with duckdb_cursor(lake) as engine:
         if given is not None:
             engine.register(GIVEN, given)
         engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
@@ -117,7 +117,7 @@ def merge_days(
     for value in sorted(v for v in touched if v is not None):
         name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
         live_part = _rows_of_value(table, contract, replaced, value)
-        new = selection([f.path for f in staged.files if f.partition == value], contract)
+        new = rows_query([f.path for f in staged.files if f.partition == value], contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there
         # twice.
         kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
@@ -131,16 +131,16 @@ def _values_on(
     lake: LakeFolder, contract: Contract, live: Sequence[LiveFile], of_days: str
 ) -> set[str | None]:
     """The partition values of the rows in these files that are of some days."""
-    table, column = lake.table_place(contract.name), quoted(contract.partition_column)
-    rows = selection([str(table.local(f.path)) for f in live], contract)
-    with connection(lake) as engine:
+    table, column = lake.table_place(contract.name), quoted_name(contract.partition_column)
+    rows = rows_query([str(table.local(f.path)) for f in live], contract)
+    with duckdb_cursor(lake) as engine:
         found = engine.execute(f"SELECT DISTINCT {column} FROM ({rows}) WHERE {of_days}").fetchall()
     return {value for (value,) in found}
 
 
 def _rows_of_value(table: Place, contract: Contract, live: Sequence[LiveFile], value: str) -> str:
     """A query for the rows of the files with this partition value."""
-    return selection([str(table.local(f.path)) for f in live if f.partition == value], contract)
+    return rows_query([str(table.local(f.path)) for f in live if f.partition == value], contract)
 
 
 def _refuse_older_days(
@@ -153,15 +153,16 @@ def _refuse_older_days(
     older = [str(table.local(f)) for f in live if not names <= {*footer_in(table, f).schema.names}]
     if not older:
         return
-    with connection(lake) as engine:
-        rows, day_column = selection(older, contract), quoted(contract.day_column)
+    with duckdb_cursor(lake) as engine:
+        rows, day_column = rows_query(older, contract), quoted_name(contract.day_column)
         found = engine.execute(
             f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})"
         ).fetchall()
     if others := sorted(day for (day,) in found):
         raise ContractBroken(
             f"the table {contract.name}",
-            f"{ranges(others)} lie in the same files, and were made without columns of today's "
+            f"{ranges_text(others)} lie in the same files, and were made without columns of "
+            "today's "
             "contract",
             "Nothing was written",
             "Make them and the days of this run in one run: `backfill-assets backfill --tables "
@@ -169,7 +170,7 @@ def _refuse_older_days(
         )
 
 
-def keep_rows(
+def add_standing_rows(
     lake: LakeFolder, contract: Contract, staged: Staged, version: int, days: Iterable[date]
 ) -> dict[date, int]:
     """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file
@@ -179,16 +180,16 @@ def keep_rows(
     means that the table does not exist. NULL in a key is a value like any other.
     """
     table = lake.table_place(contract.name)
-    live = files_of(lake, contract, version) if version >= 0 else []
-    refuse_altered(table, live)
-    keys = map(quoted, contract.key)
+    live = files_of_version(lake, contract, version) if version >= 0 else []
+    refuse_altered_files(table, live)
+    keys = map(quoted_name, contract.key)
     same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in keys)
     with_rows, kept = {f.partition for f in live}, dict[date, int]()
     for day in days:
         value = str(day)
         if value not in with_rows:
             continue
-        comes = selection([f.path for f in staged.files if f.partition == value], contract)
+        comes = rows_query([f.path for f in staged.files if f.partition == value], contract)
         lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
         name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
         stands = _rows_of_value(table, contract, live, value)
@@ -205,8 +206,8 @@ def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> i
     table, (folder, _, file) = lake.table_place(contract.name), name.rpartition("/")
     columns = quoted_list(n for n in contract.column_names if n != contract.partition_column)
     ordered = f"SELECT {columns} FROM ({rows}) ORDER BY {quoted_list(contract.key)}"
-    target = literal(str(table.prepared(folder) / file))
-    with connection(lake) as engine:
+    target = sql_literal(str(table.prepared(folder) / file))
+    with duckdb_cursor(lake) as engine:
         copy = f"COPY ({ordered}) TO {target} (FORMAT parquet, COMPRESSION zstd)"
         (written,) = engine.execute(copy).fetchone() or (0,)
     if not written:

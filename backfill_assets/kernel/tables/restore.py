@@ -18,14 +18,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import contiguous
+from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError, Superseded
 from backfill_assets.kernel.core.plans import (
     NO_DIGEST,
     RELEASE,
     ROLLBACK,
     TO_VERSION,
-    target_of,
+    restored_version,
     targets_text,
 )
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
@@ -33,15 +33,15 @@ from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.adopted import JUDGE
-from backfill_assets.kernel.log.log import Commit, LiveFile, commits
+from backfill_assets.kernel.log.log import Commit, LiveFile, read_commits
 from backfill_assets.kernel.log.log_state import LOGS, states_at
 from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.columns import columns_misfit, footer_in, schema_contract
 from backfill_assets.kernel.tables.committer import (
     commit_files,
     commit_receipt,
+    newer_writes_check,
     open_table,
-    unless_moved,
 )
 from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_altered, live_files
 from backfill_assets.kernel.tables.home import Lake
@@ -107,7 +107,7 @@ class PreparedRestore:
             sum(s.entry.rows for s in self.now.values()),
             sum(e.rows for e in self.entries.values()),
         )
-        days = ", ".join(map(str, contiguous(self.entries)))
+        days = ", ".join(map(str, contiguous_ranges(self.entries)))
         versions = ", ".join(map(str, sorted(set(self.targets.values()))))
         files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
         done = "" if self.version is None else f", by version {self.version}"
@@ -133,13 +133,13 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
             else "its files hold several days each"
         )
         why = f"others write it, in {contract.external}" if contract.external else why
-        raise _refusal(
+        raise _restore_error(
             contract, why, "Put back the tables that are made from it, or correct what landed"
         )
     now = LOGS.state(path, contract.day_column)
     _refuse_newer_writes(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
-    _refuse_unknown(wanted, states_then)
+    _refuse_unknown_versions(wanted, states_then)
     latest = {
         d: r for d, at in wanted.targets.items() if (r := states_then[at].latest.get(d)) is not None
     }
@@ -150,7 +150,7 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     entries = {d: e for d, e in entries.items() if d in now.foreign or now.latest[d].entry != e}
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _file_changes(path, contract, targets)
-    names = _columns_of(path, schema_contract(contract, open_table(path)), adds)
+    names = _checked_columns(path, schema_contract(contract, open_table(path)), adds)
     absent = tuple(
         c for c in contract.column_names if adds and c not in {*names, contract.partition_column}
     )
@@ -170,10 +170,15 @@ def restore_partitions(lake: Lake, wanted: RestoreRequest, provenance: Provenanc
             return None
         path = lake.table_place(wanted.contract.name)
         by_schema = schema_contract(wanted.contract, open_table(path))
-        receipt = _receipt(prepared, provenance)
+        receipt = _restore_receipt(prepared, provenance)
         adds = [StagedFile(path, f.path, f.partition) for f in prepared.adds]
         return commit_files(
-            path, by_schema, receipt, adds, prepared.removes, unless_moved(path, prepared.base)
+            path,
+            by_schema,
+            receipt,
+            adds,
+            prepared.removes,
+            newer_writes_check(path, prepared.base),
         )
 
 
@@ -197,17 +202,19 @@ def release_partitions(
                 f"another program wrote {foreign[0]} after it was put back: its receipt is of "
                 "other rows"
             )
-            raise _refusal(
+            raise _restore_error(
                 contract, culprit, "Put it back once more with `--over-newer`, then release it"
             )
-        history = list(commits(path)) if held else []
+        history = list(read_commits(path)) if held else []
         groups: dict[int, list[date]] = defaultdict(list)
         for day in held:
-            groups[_origin(history, day, view.latest[day].version)].append(day)
+            groups[_original_version(history, day, view.latest[day].version)].append(day)
         base, done = view.version, list[int]()
         for at in sorted(groups):
             base = commit_receipt(
-                path, _released(history, at, groups[at], provenance), unless_moved(path, base)
+                path,
+                _release_receipt(history, at, groups[at], provenance),
+                newer_writes_check(path, base),
             )
             done.append(base)
         return done
@@ -235,12 +242,12 @@ def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
         )
 
 
-def _refuse_unknown(wanted: RestoreRequest, views: Mapping[int, TableView]) -> None:
+def _refuse_unknown_versions(wanted: RestoreRequest, views: Mapping[int, TableView]) -> None:
     """Raise if a version does not exist, or if a foreign commit had changed a day at that
     version."""
     for day, at in sorted(wanted.targets.items()):
         if at not in views:
-            raise _refusal(
+            raise _restore_error(
                 wanted.contract,
                 f"it has no version {at}",
                 "Name one that `backfill-assets show` lists",
@@ -250,7 +257,7 @@ def _refuse_unknown(wanted: RestoreRequest, views: Mapping[int, TableView]) -> N
                 f"at version {at} the rows of {day} were another program's, and no receipt names "
                 "them"
             )
-            raise _refusal(wanted.contract, culprit, "Name a version before that")
+            raise _restore_error(wanted.contract, culprit, "Name a version before that")
 
 
 def _file_changes(
@@ -262,28 +269,30 @@ def _file_changes(
         return (), ()
     wanted: set[LiveFile] = set()
     for at in {v for v in targets.values() if v >= 0}:
-        wanted |= _files(
+        wanted |= _files_of_days(
             LOGS.opened(path, at), contract, [d for d, version in targets.items() if version == at]
         )
-    live = _files(open_table(path), contract, targets)
+    live = _files_of_days(open_table(path), contract, targets)
     return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
 
 
-def _files(table: "DeltaTable", contract: Contract, days: Collection[date]) -> set[LiveFile]:
+def _files_of_days(
+    table: "DeltaTable", contract: Contract, days: Collection[date]
+) -> set[LiveFile]:
     """The data files that hold these days."""
     return {*files_of_days(live_files(table, contract.partition_column), contract, days)}
 
 
-def files_held(
+def files_of_held_days(
     lake: Lake, contract: Contract, days: Collection[date]
 ) -> tuple[list[LiveFile], list[LiveFile]]:
     """The data files that hold these days now, and which of them are gone or altered."""
     path = lake.table_place(contract.name)
-    held = sorted(_files(open_table(path), contract, days), key=BY_PATH)
+    held = sorted(_files_of_days(open_table(path), contract, days), key=BY_PATH)
     return held, gone_or_altered(path, held)
 
 
-def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
+def _checked_columns(path: Place, contract: Contract, files: Sequence[LiveFile]) -> frozenset[str]:
     """The names of all columns of these files. Raises if one is gone, altered, or does not fit
     `contract`, which has the columns of the table's schema; it may lack columns that may be NULL,
     and have narrower types."""
@@ -296,7 +305,7 @@ def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> f
             f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first "
             f"{shown}"
         )
-        raise _refusal(
+        raise _restore_error(
             contract,
             culprit,
             f"{fix}; `[retention] rollback_days` says how long files are to be kept",
@@ -311,7 +320,7 @@ def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> f
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
-            raise _refusal(
+            raise _restore_error(
                 contract,
                 f"the columns of {file.path}, which {file.partition} held, are {misfit}",
                 fix,
@@ -319,11 +328,11 @@ def _columns_of(path: Place, contract: Contract, files: Sequence[LiveFile]) -> f
     return names
 
 
-def _refusal(contract: Contract, culprit: str, fix: str) -> BackfillError:
+def _restore_error(contract: Contract, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the table {contract.name}", culprit, "Nothing was put back", fix)
 
 
-def _receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
+def _restore_receipt(prepared: PreparedRestore, provenance: Provenance) -> Receipt:
     """The receipt of a restore; it has code, settings and parameters if all days agree in them."""
     origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
     code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
@@ -354,14 +363,14 @@ def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Prove
     )
 
 
-def _origin(history: Sequence[Commit], day: date, version: int) -> int:
+def _original_version(history: Sequence[Commit], day: date, version: int) -> int:
     """The version of the write whose content `day` holds since its hold at `version`; -1 if it was
     never made."""
     while True:
         receipt = _receipt_at(history, version)
         if receipt is None or receipt.reason == JUDGE or receipt.days[day].built is not Built.HELD:
             return version
-        target = target_of(receipt, day)
+        target = restored_version(receipt, day)
         if target is None:
             culprit = (
                 f"the receipt of version {version} holds {day} and does not say to which version "
@@ -383,7 +392,7 @@ def _receipt_at(history: Sequence[Commit], version: int) -> Receipt | None:
     ].receipt  # that of an adopted table does not begin with 0
 
 
-def _released(
+def _release_receipt(
     history: Sequence[Commit], origin: int, days: Sequence[date], provenance: Provenance
 ) -> Receipt:
     """Receipt of the write `origin` repeated for these days; for days never written, one that makes

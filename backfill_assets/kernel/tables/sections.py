@@ -78,7 +78,7 @@ class SourceSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _files_or_a_table(cls, body: Any) -> Any:
+    def _read_table_as_files(cls, body: Any) -> Any:
         if not isinstance(body, dict) or "table" not in body:
             if isinstance(body, dict) and body.get("format") == "delta":
                 raise ValueError(
@@ -95,7 +95,7 @@ class SourceSettings(Section):
         return {**body, **as_files}
 
     @model_validator(mode="after")
-    def _of_such_files(self) -> Self:
+    def _refuse_misfit_options(self) -> Self:
         if self.first_version and self.table is None:
             raise ValueError("first_version is of a table")
         if self.table and (
@@ -130,7 +130,7 @@ class DeliveredSettings(Section):
     sources: Mapping[str, SourceSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _named_in_one_way(self) -> Self:
+    def _refuse_two_namings(self) -> Self:
         if self.assets_only and self.delivered:
             raise ValueError(
                 "a lake with assets_only = true loads no files: leave it out, or [source]"
@@ -210,7 +210,7 @@ class FeatureColumnSettings(Section):
 
     @field_validator("name")
     @classmethod
-    def _a_free_name(cls, value: str) -> str:
+    def _refuse_taken_name(cls, value: str) -> str:
         if not NAME.fullmatch(value):
             raise ValueError("a name has letters, digits and _, a letter first")
         if value.lower() in TAKEN:
@@ -218,7 +218,7 @@ class FeatureColumnSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _of_something(self) -> Self:
+    def _refuse_missing_column(self) -> Self:
         if self.of is None and self.agg not in ("count", "days_since_last"):
             raise ValueError(
                 f"{self.name}: {self.agg} needs `of`: a column of the payload, or Spark SQL over "
@@ -254,7 +254,7 @@ class FeatureSettings(Section):
         }
 
     @model_validator(mode="after")
-    def _windows_in_order_and_names_once(self) -> Self:
+    def _refuse_crossed_windows(self) -> Self:
         if self.windows_days[0] > self.windows_days[1]:
             raise ValueError(
                 "windows_days: the short window comes first and may not exceed the long one"
@@ -308,7 +308,7 @@ class SparkSettings(Section):
     session: str | None = Field(default=None, pattern=r"^[\w.]+:[A-Za-z_]\w*$")
 
     @model_validator(mode="after")
-    def _session_of_their_own(self) -> Self:
+    def _refuse_session_mismatch(self) -> Self:
         if (self.engine == THEIRS) is (self.session is None):
             raise ValueError('engine = "session" and session = "MODULE:FUNCTION" stand together')
         if self.session and self.confs:
@@ -319,7 +319,7 @@ class SparkSettings(Section):
 
     @field_validator("engine")
     @classmethod
-    def _known_engine(cls, value: str) -> str:
+    def _refuse_unknown_engine(cls, value: str) -> str:
         elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
         if value not in (*OWN_SERVERS, THEIRS) and not elsewhere:
             own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, THEIRS))
@@ -330,7 +330,7 @@ class SparkSettings(Section):
         return value
 
 
-def refuse_newer(lake: str, body: Mapping[str, Any]) -> None:
+def refuse_newer_format(lake: str, body: Mapping[str, Any]) -> None:
     """Raise SettingsError if the file says that the lake has a format of a later release."""
     number = body.get("lake_format")
     if isinstance(number, int) and number > LAKE_FORMAT:

@@ -18,10 +18,15 @@ from pydantic import Field, ValidationError, create_model, field_validator, mode
 
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.ownership import refuse_foreign
+from backfill_assets.kernel.core.ownership import refuse_foreign_lake
 from backfill_assets.kernel.core.payload import entity_misfit
-from backfill_assets.kernel.core.rooms import Room, added, resolve, rooms
-from backfill_assets.kernel.core.texts import reason, shown_setting
+from backfill_assets.kernel.core.rooms import (
+    Room,
+    added_by_rooms,
+    installed_rooms,
+    resolve_reference,
+)
+from backfill_assets.kernel.core.texts import refusal_reason, shown_setting
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.sections import (
@@ -35,7 +40,7 @@ from backfill_assets.kernel.tables.sections import (
     SparkSettings,
     TableSettings,
     Text,
-    refuse_newer,
+    refuse_newer_format,
 )
 
 FILE_NAME = "lake.toml"
@@ -64,7 +69,7 @@ class LabelSettings(Section):
     source: str | None = None
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
+    def _refuse_two_labels(self) -> Self:
         if self.label is not None and (both := sorted({"measure", "rule"} & self.model_fields_set)):
             raise ValueError(
                 f"{' and '.join(both)} has no effect beside `label`: leave one of them out"
@@ -95,7 +100,7 @@ class LatenessSettings(Section):
     attempts: int = Field(default=3, ge=1, le=100)
 
     @model_validator(mode="after")
-    def _window_where_needed(self) -> Self:
+    def _require_window(self) -> Self:
         if self.beyond != "apply" and self.window_days is None:
             raise ValueError('beyond = "quarantine" needs window_days: how late is too late')
         if self.beyond == "apply" and self.window_days is not None:
@@ -144,14 +149,14 @@ class LakeSettings(DeliveredSettings):
 
     @field_validator("start_date", mode="before")
     @classmethod
-    def _a_day(cls, value: object) -> object:
+    def _parse_start_date(cls, value: object) -> object:
         if isinstance(value, datetime):
             raise ValueError("start_date is a day, without a time")
         return value
 
     @field_validator("as_of", mode="before")
     @classmethod
-    def _an_instant(cls, value: object) -> object:
+    def _parse_instant(cls, value: object) -> object:
         if isinstance(value, int | float):
             raise ValueError("as_of is a time such as 2015-04-01T00:00:00Z, not a number")
         return value
@@ -162,7 +167,7 @@ class LakeSettings(DeliveredSettings):
         return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
     @model_validator(mode="after")
-    def _sources_that_are_there(self) -> Self:
+    def _refuse_unknown_sources(self) -> Self:
         chosen = {"features": self.features.source, "labels": self.labels.source}
         payloads = {
             s: p for s, name in chosen.items() if (p := self.payload_of(s, name)) is not None
@@ -199,13 +204,13 @@ class LakeSettings(DeliveredSettings):
 @cache
 def lake_model() -> type[LakeSettings]:
     """Return the model of all of `lake.toml` in this installation."""
-    return model_with(rooms())
+    return model_with(installed_rooms())
 
 
 def model_with(present: Iterable[Room]) -> type[LakeSettings]:
     """Make a model of the kernel's sections and those of these rooms (`Room.settings`). A section
     of a room that is left out is an unknown one."""
-    of_rooms = [resolve(room.settings) for room in present if room.settings]
+    of_rooms = [resolve_reference(room.settings) for room in present if room.settings]
     return create_model("LakeSettings", __base__=(*of_rooms, LakeSettings))
 
 
@@ -217,7 +222,7 @@ def is_lake(folder: Path) -> bool:
 def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeSettings:
     """The settings of a lake. Raises SettingsError for another user's lake, and naming every bad
     value."""
-    refuse_foreign(lake)
+    refuse_foreign_lake(lake)
     path = f"{address_of(lake)}/{FILE_NAME}"
     try:
         body: dict[str, Any] = tomllib.loads(place_at(lake).read(FILE_NAME).decode("utf-8-sig"))
@@ -232,25 +237,25 @@ def load_settings(lake: Path, environ: Mapping[str, str] | None = None) -> LakeS
         raise SettingsError(
             path, f"it is not TOML ({error})", "Nothing was done", "Correct the file"
         ) from None
-    refuse_newer(address_of(lake), body)
-    variables = _overlay(path, body, os.environ if environ is None else environ)
+    refuse_newer_format(address_of(lake), body)
+    variables = _apply_environment(path, body, os.environ if environ is None else environ)
     try:
-        return lake_model().model_validate(_completed(lake, body))
+        return lake_model().model_validate(_completed_by_rooms(lake, body))
     except ValidationError as error:
-        refusals = "; ".join(_explained(e, variables) for e in error.errors())
+        refusals = "; ".join(_explained_refusal(e, variables) for e in error.errors())
         fix = "Correct these values (`backfill-assets init` writes a commented example)"
         raise SettingsError(path, refusals, "Nothing was done", fix) from None
 
 
-def _completed(lake: Path, body: dict[str, Any]) -> dict[str, Any]:
+def _completed_by_rooms(lake: Path, body: dict[str, Any]) -> dict[str, Any]:
     """The settings with what rooms know beside the file, such as tables that assets declared."""
-    completing: tuple[SettingsCompleter, ...] = added("completes_settings")
+    completing: tuple[SettingsCompleter, ...] = added_by_rooms("completes_settings")
     for complete in completing:
         body = complete(lake, body)
     return body
 
 
-def _overlay(
+def _apply_environment(
     path: str, body: dict[str, Any], environ: Mapping[str, str]
 ) -> dict[tuple[str, ...], str]:
     """Put the environment's values over the file's; return the variable of each overridden key."""
@@ -277,17 +282,17 @@ def _overlay(
     return variables
 
 
-def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
+def _explained_refusal(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
     """One refusal of pydantic in a line: the key, the variable it came from, why, and the value."""
     keys = tuple(str(k) for k in error["loc"])
     if not keys:  # about several keys, which the text names
-        return reason(error)
+        return refusal_reason(error)
     source = next(
         (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None
     )
     where = ".".join(keys) + (f" (from ${source})" if source else "")
     if error["type"] == "extra_forbidden":
-        why = GONE.get(".".join(keys)) or f"there is no such setting{_suggestion(keys)}"
+        why = GONE.get(".".join(keys)) or f"there is no such setting{_similar_key(keys)}"
         return f"{where}: {why}"
     text = shown_setting(keys[-1], value := error.get("input"))
     given = (
@@ -295,10 +300,10 @@ def _explained(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
         if error["type"] == "missing"
         else f", got {json.dumps(text) if isinstance(value, str) else text}"
     )
-    return f"{where}: {reason(error)}{given}"
+    return f"{where}: {refusal_reason(error)}{given}"
 
 
-def _suggestion(keys: tuple[str, ...]) -> str:
+def _similar_key(keys: tuple[str, ...]) -> str:
     """Suggest the known key most like a mistyped one, as a question; empty if none is alike."""
     model: Any = lake_model()
     for key in keys[:-1]:

@@ -26,7 +26,11 @@ from backfill_assets.kernel.place.port import (
     WriteHold,
 )
 from backfill_assets.kernel.tables.columns import arrow_type
-from backfill_assets.kernel.tables.data_files import files_of, files_of_days, refuse_altered
+from backfill_assets.kernel.tables.data_files import (
+    files_of_days,
+    files_of_version,
+    refuse_altered_files,
+)
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.table_places import table_at
 
@@ -36,7 +40,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how Spark and DuckDB name the folder 
 Committing = Callable[[int], None]  # is told the version that is tried next (`Staged.committing`)
 
 
-def unswept(_version: int) -> None:
+def announce_nothing(_version: int) -> None:
     """Of a commit whose files nobody sweeps."""
 
 
@@ -122,7 +126,10 @@ class Staged:
                     name
                 )  # Hadoop's own checksum of a file, which no other writer updates
             elif last.endswith(".parquet") and not last.startswith(("_", ".")):
-                value, listed = _value(folder, column) if column else None, of_store.get(name)
+                value, listed = (
+                    _partition_value(folder, column) if column else None,
+                    of_store.get(name),
+                )
                 staged.append(
                     StagedFile(self.table, name, value, listed=listed.size if listed else None)
                 )
@@ -140,31 +147,33 @@ class Staged:
                 raise
 
     def drop(self) -> None:
-        """Delete every file, unless a commit was tried (`sweep` then asks the log); give up the
-        hold. Idempotent."""
+        """Delete every file, unless a commit was tried (`sweep_writes` then asks the log); give up
+        the hold. Idempotent."""
         if self._give_up is not None and not self.tried:
             self.table.delete_below(self.name)
-            self._unmark()
-        self._release(is_deleted=not self.tried)
+            self._delete_marker()
+        self._release_hold(is_deleted=not self.tried)
 
     def keep(self, published: Collection[str]) -> None:
         """Delete every file that is not published, and give up the hold. Idempotent."""
         if self._give_up is not None:
             if not self.table.is_store or any(f.name not in published for f in self.files):
-                _keep(self.table, self.name, published)  # to a store only published files were sent
-            self._unmark()
-        self._release(is_deleted=True)
+                _delete_unpublished(
+                    self.table, self.name, published
+                )  # to a store only published files were sent
+            self._delete_marker()
+        self._release_hold(is_deleted=True)
 
-    def _unmark(self) -> None:
-        self.lake.delete(f"{markers(self.table.name)}/{self.write_id}")
+    def _delete_marker(self) -> None:
+        self.lake.delete(f"{marker_folder(self.table.name)}/{self.write_id}")
 
-    def _release(self, *, is_deleted: bool) -> None:
+    def _release_hold(self, *, is_deleted: bool) -> None:
         give_up, self._give_up = self._give_up, None
         if give_up is not None:
             give_up(is_deleted)
 
 
-def _keep(table: Place, folder: str, published: Collection[str]) -> None:
+def _delete_unpublished(table: Place, folder: str, published: Collection[str]) -> None:
     """Delete the data files of a write's folder that are not published."""
     if not published:
         table.delete_below(folder)
@@ -174,19 +183,20 @@ def _keep(table: Place, folder: str, published: Collection[str]) -> None:
             table.delete(name)
 
 
-def begin(lake: LakeFolder, contract: Contract) -> Staged:
+def begin_staging(lake: LakeFolder, contract: Contract) -> Staged:
     """An empty staging for one write of a table, marked as this process's."""
     write_id = uuid.uuid4().hex
-    give_up = lake.place.hold(f"{markers(contract.name)}/{write_id}")
+    give_up = lake.place.hold(f"{marker_folder(contract.name)}/{write_id}")
     staged = Staged(write_id, lake.place, lake.table_place(contract.name), (), give_up)
     staged.table.prepared(staged.name)
     return staged
 
 
 @contextmanager
-def filling(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
-    """As `begin`; dropped if the block fails or is stopped. Afterwards the caller owns it."""
-    staged = begin(lake, contract)
+def fill_staging(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
+    """As `begin_staging`; dropped if the block fails or is stopped. Afterwards the caller owns
+    it."""
+    staged = begin_staging(lake, contract)
     try:
         yield staged
     except BaseException:
@@ -203,7 +213,7 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with filling(lake, contract) as staged:
+    with fill_staging(lake, contract) as staged:
         columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
         table = pa.table(
             {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
@@ -220,9 +230,9 @@ def stage_links(
     days, by further names: no byte is copied where the file system has hard links. Raises Altered
     if a file is gone or altered."""
     source = other.table_place(contract.name)
-    live = files_of_days(files_of(other, contract, version), contract, days)
-    refuse_altered(source, live)
-    with filling(lake, contract) as staged:
+    live = files_of_days(files_of_version(other, contract, version), contract, days)
+    refuse_altered_files(source, live)
+    with fill_staging(lake, contract) as staged:
         links = []
         for number, file in enumerate(live):
             name = (
@@ -234,36 +244,38 @@ def stage_links(
     return staged
 
 
-def markers(table: str) -> str:
+def marker_folder(table: str) -> str:
     """The name in a lake of the folder with the markers of a table's writes while they are
     staged."""
     return f"{STAGING}/{table}"
 
 
-def writing(lake: Place) -> list[str]:
+def tables_being_written(lake: Place) -> list[str]:
     """The tables of a lake of which a living process stages a write."""
     tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
     return [
         t
         for t in tables
-        if {n for n in lake.names(markers(t)) if n[0] != "."} - {*_abandoned(lake, t)}
+        if {n for n in lake.names(marker_folder(t)) if n[0] != "."} - {*_abandoned_writes(lake, t)}
     ]
 
 
-def _abandoned(lake: Place, table: str) -> Iterator[str]:
+def _abandoned_writes(lake: Place, table: str) -> Iterator[str]:
     """The ids of the writes of a table that no living process stages or commits."""
     log = table_at(lake, table)
-    return lake.abandoned(markers(table), lambda _write, version: log.exists(commit_name(version)))
+    return lake.abandoned(
+        marker_folder(table), lambda _write, version: log.exists(commit_name(version))
+    )
 
 
-def _value(folder: str, column: str) -> str | None:
+def _partition_value(folder: str, column: str) -> str | None:
     name, _, value = folder.partition("=")
     if name != column:
         raise ValueError(f"the folder {folder} is not one of the column {column}")
     return None if value == NO_VALUE else unquote(value)
 
 
-def sweep(lake: LakeFolder, table: str, own: str = "") -> int:
+def sweep_writes(lake: LakeFolder, table: str, own: str = "") -> int:
     """Remove the never published files of killed processes; returns the number of their writes.
     `own`: the id of the caller's write, without others of which nothing is looked at.
 
@@ -271,14 +283,14 @@ def sweep(lake: LakeFolder, table: str, own: str = "") -> int:
     the lake's.
     """
     swept, place = 0, lake.table_place(table)
-    lake.place.refuse_link(markers(table))
-    if {*lake.place.names(markers(table))} <= {own}:
+    lake.place.refuse_link(marker_folder(table))
+    if {*lake.place.names(marker_folder(table))} <= {own}:
         return 0
-    for write_id in _abandoned(lake.place, table):
+    for write_id in _abandoned_writes(lake.place, table):
         folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
         place.refuse_link(folder)
         changes = file_changes(place, version) if version is not None else ()
-        _keep(place, folder, {c.path for c in changes if c.is_added})
-        lake.place.delete(f"{markers(table)}/{write_id}")
+        _delete_unpublished(place, folder, {c.path for c in changes if c.is_added})
+        lake.place.delete(f"{marker_folder(table)}/{write_id}")
         swept += version is None
     return swept

@@ -23,26 +23,31 @@ from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.log import Commit, LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.port import Place, table_lock
-from backfill_assets.kernel.tables.columns import KEEPS_LOG, delta_schema, kinds_of, rows_of_files
+from backfill_assets.kernel.tables.columns import (
+    KEEPS_LOG,
+    column_types_by_day,
+    delta_schema,
+    rows_of_files,
+)
 from backfill_assets.kernel.tables.committer import (
     CHECKPOINT_EVERY,
     commit_files,
-    refused_by_store,
-    stale,
-    unless_moved,
+    newer_writes_check,
+    stale_commit_error,
+    store_refusal_error,
 )
 from backfill_assets.kernel.tables.data_files import (
-    files_of,
     files_of_days,
+    files_of_version,
     gone_or_altered,
     live_files,
-    refuse_altered,
+    refuse_altered_files,
 )
 from backfill_assets.kernel.tables.embedded import delta_rows
-from backfill_assets.kernel.tables.fingerprints import quoted
+from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import TABLES, LakeFolder
 from backfill_assets.kernel.tables.query_files import merge_days
-from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, unswept
+from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile, announce_nothing
 from backfill_assets.kernel.tables.table_places import table_at
 
 if TYPE_CHECKING:
@@ -91,7 +96,7 @@ class TableStore:
     def newest_commits(self, table: str) -> Iterator[Commit]:
         """The commits of a table, newest first, each read when it is wanted."""
         place = self.lake.table_place(table)
-        return (log.read_commit(place, v) for v in reversed(log.versions(place)))
+        return (log.read_commit(place, v) for v in reversed(log.commit_versions(place)))
 
     def kept(self, table: str, name: str, read: Callable[[], T], version: int | None = None) -> T:
         """The result of `read`; the same object again while the commits up to `version` (None: all)
@@ -130,10 +135,13 @@ class TableStore:
         altered: bool = False,
     ) -> list[StagedFile]:
         """The files of `data_files`, none of them fetched from a bucket."""
-        table, live = self.lake.table_place(contract.name), files_of(self.lake, contract, version)
+        table, live = (
+            self.lake.table_place(contract.name),
+            files_of_version(self.lake, contract, version),
+        )
         wanted = files_of_days(live, contract, days)
         if not altered:
-            refuse_altered(table, wanted)
+            refuse_altered_files(table, wanted)
         return [StagedFile(table, f.path, f.partition, listed=f.size) for f in wanted]
 
     def rows(
@@ -153,7 +161,7 @@ class TableStore:
         try:
             if path.is_store and where == "true" and not pinned.metadata().partition_columns:
                 return rows_of_files(path, [f.path for f in live_files(pinned, "")], names)
-            query = f"SELECT {', '.join(map(quoted, names))} FROM t WHERE {where}"
+            query = f"SELECT {', '.join(map(quoted_name, names))} FROM t WHERE {where}"
             batches = list(self.query(query, {"t": (table, pinned.version())}))
         except Exception as error:
             if gone := gone_or_altered(path, live_files(pinned, "")):
@@ -176,7 +184,7 @@ class TableStore:
         narrower, and the table's id in Delta's log: another one after its folder was moved away and
         it was made again."""
         opened = LOGS.opened(self.lake.table_place(contract.name), version)
-        kinds = kinds_of(opened, contract.day_column)
+        kinds = column_types_by_day(opened, contract.day_column)
         return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(
             opened.metadata().id
         )
@@ -245,8 +253,8 @@ class TableStore:
         if staged is not None and staged.tried and since is not None:
             staged.committing(since + 1)  # first of all: its files may be swept since the last try
         self._ensure_table(contract, since)
-        adds, removes = self._files(contract, staged, days, since)
-        return self._commit(
+        adds, removes = self._changed_files(contract, staged, days, since)
+        return self._commit_changes(
             contract,
             staged,
             replace(receipt, bytes=sum(f.size for f in adds)),
@@ -257,7 +265,7 @@ class TableStore:
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
         self._ensure_table(contract, -1)
-        return self._commit(contract, staged, receipt, (staged.files, ()))
+        return self._commit_changes(contract, staged, receipt, (staged.files, ()))
 
     def _ensure_table(self, contract: Contract, known: int | None) -> None:
         self.lake.refuse_shared(contract.name)
@@ -265,7 +273,7 @@ class TableStore:
         if known is None or known < 0:
             ensure_table(self.lake, contract)
 
-    def _commit(
+    def _commit_changes(
         self,
         contract: Contract,
         staged: Staged | None,
@@ -275,9 +283,9 @@ class TableStore:
     ) -> int:
         """Add and remove the files, unless another commit wrote days after version `since`."""
         table, (adds, removes) = self.lake.table_place(contract.name), files
-        committing: Committing = staged.committing if staged is not None else unswept
+        committing: Committing = staged.committing if staged is not None else announce_nothing
         if since is not None:
-            committing = unless_moved(table, since, committing)
+            committing = newer_writes_check(table, since, committing)
         if staged is not None:
             staged.tried = True  # first of all: an exception may come at any moment from here on
         version = commit_files(table, contract, receipt, adds, removes, committing)
@@ -285,14 +293,14 @@ class TableStore:
             staged.keep({f.name for f in adds})
         return version
 
-    def _files(
+    def _changed_files(
         self, contract: Contract, staged: Staged | None, days: Collection[date], since: int | None
     ) -> tuple[Sequence[StagedFile], Sequence[LiveFile]]:
         """The files to add and to remove so that these days are replaced. In a store one look
         (`since`) is enough: if the table moved on, the commit is refused."""
         if not days:
             return (), ()
-        live = files_of(
+        live = files_of_version(
             self.lake, contract, since if self.lake.place.is_store and since != -1 else None
         )
         if not contract.is_by_day:
@@ -308,7 +316,7 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     if LOGS.head(table) >= 0:
         return
     if table.is_store and table_at(lake.place, contract.name) != table:
-        raise stale(table, "it was adopted, and lies elsewhere")
+        raise stale_commit_error(table, "it was adopted, and lies elsewhere")
     try:
         DeltaTable.create(
             table.uri(),
@@ -329,15 +337,15 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
             },
         )
     except Exception as error:  # the log decides whether it exists
-        if not log.versions(table):
-            raise refused_by_store(table, error) from error
+        if not log.commit_versions(table):
+            raise store_refusal_error(table, error) from error
     lake.place.sync_new([f"{TABLES}/{contract.name}/{log.commit_name(0)}"])
 
 
 def _own_files(table: Place) -> list[str]:
     """Data files that our commits added and that no commit of ours removed."""
     added: dict[str, None] = {}
-    for commit in log.commits(table):
+    for commit in log.read_commits(table):
         for change in log.file_changes(table, commit.version):
             if commit.receipt is not None or not change.moves_rows:
                 added.pop(change.path, None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.port import Place
 
 ASSETS, TABLES = ".assets", "tables"
@@ -25,7 +25,7 @@ def table_at(lake: Place, table: str) -> Place:
     """The place of a table of a lake (no candidate's) as it is now, adopted in a bucket or not; by
     a listing."""
     address = adopted_places(lake.names(ASSETS)).get(table)
-    return prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
+    return bucket_prefix_at(address, table) if address else lake.at(f"{TABLES}/{table}")
 
 
 def adopted_places(names: Iterable[str]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def adopted_places(names: Iterable[str]) -> dict[str, str]:
     return {table: f"{scheme}://{'/'.join(rest)}" for table, scheme, *rest in parts}
 
 
-def home_of(root: Path) -> Path:
+def base_lake_folder(root: Path) -> Path:
     """The lake's folder; for a candidate's folder, the folder of its base lake."""
     return root.parent.parent if candidate_facts(root) else root
 

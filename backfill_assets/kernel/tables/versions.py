@@ -21,20 +21,20 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, named
+from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.kernel.core.records import IF_OTHER, json_of, record_of
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.log.run_markers import (
     Life,
-    forget,
-    forget_over,
+    drop_marker,
+    drop_old_markers,
     life_of,
     live_runs,
     lives_of,
-    mark,
-    markers,
+    mark_run,
+    markers_by_run,
     process_of,
 )
 from backfill_assets.kernel.place.port import RUNS, SHOWN_SECONDS, AlreadyThere, Place
@@ -47,7 +47,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedSwitch:
     """A publication or rollback of several tables between its first and its last commit, running or
     stopped."""
 
@@ -91,17 +91,17 @@ class LakeVersion:
     at: datetime  # aware
     by: str  # the user
     why: str  # what left the tables together
-    unfinished: tuple[Unfinished, ...]
+    unfinished: tuple[UnfinishedSwitch, ...]
     held: HeldBack = field(default=HeldBack(), metadata=IF_OTHER)
 
 
-def newest(lake: Lake) -> LakeVersion | None:
+def newest_version(lake: Lake) -> LakeVersion | None:
     """The newest lake version; None for a lake without entries."""
-    numbers = entries(lake.place)
-    return _entry(lake.place, numbers[-1]) if numbers else None
+    numbers = entry_numbers(lake.place)
+    return _read_entry(lake.place, numbers[-1]) if numbers else None
 
 
-def entries(lake: Place) -> list[int]:
+def entry_numbers(lake: Place) -> list[int]:
     """The numbers of the kept entries of a lake, ascending."""
     stems = (name.removesuffix(".json") for name in lake.names(VERSIONS))
     return sorted(int(stem) for stem in stems if stem.isdigit())
@@ -112,7 +112,7 @@ def entry_name(number: int) -> str:
     return f"{VERSIONS}/{number:020d}.json"
 
 
-def _entry(lake: Place, number: int) -> LakeVersion:
+def _read_entry(lake: Place, number: int) -> LakeVersion:
     try:
         return record_of(LakeVersion, {**lake.read_json(entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
@@ -127,9 +127,9 @@ def _entry(lake: Place, number: int) -> LakeVersion:
 def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
     """The lake version with that number, or the newest by that instant (aware); None for an instant
     before the first entry. Raises BackfillError for an unknown number."""
-    numbers = entries(lake.place)
+    numbers = entry_numbers(lake.place)
     if isinstance(at, datetime):
-        found = (_entry(lake.place, number) for number in reversed(numbers))
+        found = (_read_entry(lake.place, number) for number in reversed(numbers))
         return next((entry for entry in found if entry.at <= at), None)
     if at not in numbers:
         kept = f"it keeps {numbers[0]} to {numbers[-1]}" if numbers else "it has none yet"
@@ -139,13 +139,13 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
             "Nothing was read",
             "Name one of these, or an instant such as 2024-03-31T12:00:00Z",
         )
-    return _entry(lake.place, at)
+    return _read_entry(lake.place, at)
 
 
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
     """The version of each table that readers see (None: they see the heads), now or `at` an instant
     or a number; of a candidate its own tables by its own log, all others by the lake's."""
-    own = newest(lake) if at is None else find_version(lake, at)
+    own = newest_version(lake) if at is None else find_version(lake, at)
     then = (
         own.at if own is not None and isinstance(at, int) else at
     )  # each log has numbers of its own
@@ -156,17 +156,17 @@ def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int
         {}
         if own is None
         else own.held.then
-        if at is None and own.held.runs and not waits_for(lake)
+        if at is None and own.held.runs and not awaited_runs(lake)
         else own.tables
     )
     return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(tables)
 
 
-def waits_for(lake: Lake) -> dict[str, str]:
+def awaited_runs(lake: Lake) -> dict[str, str]:
     """The runs whose end readers wait for now, by their ids: since when (ISO text). Empty as soon
     as all of them ended, or have shown no sign of life for their time, also before the lake has a
     further entry."""
-    entry, known = newest(lake), markers(lake.place)
+    entry, known = newest_version(lake), markers_by_run(lake.place)
     runs = entry.held.runs if entry is not None else {}
     lives = lives_of(lake.place, [known[run] for run in runs if run in known])
     return {run: at for run, at in runs.items() if lives.get(known.get(run, "")) is Life.LIVES}
@@ -177,7 +177,11 @@ def why_readers_wait(lake: Lake) -> str:
     ends it; "" where they see all of it. A reader of a candidate also waits for runs of the lake
     beside it."""
     read = [lake] if lake.base_lake is None else [lake, lake.base_lake]
-    runs = [_told(each, run, since) for each in read for run, since in waits_for(each).items()]
+    runs = [
+        _run_in_words(each, run, since)
+        for each in read
+        for run, since in awaited_runs(each).items()
+    ]
     if not runs:
         return ""
     return (
@@ -188,40 +192,44 @@ def why_readers_wait(lake: Lake) -> str:
     )
 
 
-def _told(lake: Lake, run: str, since: str) -> str:
-    process = process_of(lake.place, markers(lake.place).get(run, ""))
+def _run_in_words(lake: Lake, run: str, since: str) -> str:
+    process = process_of(lake.place, markers_by_run(lake.place).get(run, ""))
     where = f" on {process.host}" if process is not None and process.host else ""
     return f"the run {run[:8]}{where} since {since}"
 
 
-def unfinished(lake: Lake) -> tuple[Unfinished, ...]:
+def unfinished_switches(lake: Lake) -> tuple[UnfinishedSwitch, ...]:
     """The publications and rollbacks of several tables that run, or were stopped after their first
     commit."""
-    entry = newest(lake)
-    standing = _standing(lake, entry) if entry is not None else ()
-    return tuple(_as_it_is(lake, u) for u in standing)
+    entry = newest_version(lake)
+    standing = _standing_switches(lake, entry) if entry is not None else ()
+    return tuple(_without_stopped_process(lake, u) for u in standing)
 
 
-def _as_it_is(lake: Lake, work: Unfinished) -> Unfinished:
+def _without_stopped_process(lake: Lake, work: UnfinishedSwitch) -> UnfinishedSwitch:
     """The switch without its process where that stopped."""
-    return replace(work, process={}) if _life_of(lake, work) in (Life.GONE, Life.LAPSED) else work
+    return (
+        replace(work, process={}) if _switch_life(lake, work) in (Life.GONE, Life.LAPSED) else work
+    )
 
 
-def _standing(lake: Lake, entry: LakeVersion) -> tuple[Unfinished, ...]:
+def _standing_switches(lake: Lake, entry: LakeVersion) -> tuple[UnfinishedSwitch, ...]:
     """The switches of an entry without those that certainly ended before their first commit: one
     that only shows no sign of life may be paused, and readers must see none of what it commits when
     it goes on."""
     return tuple(
-        u for u in entry.unfinished if _life_of(lake, u) is not Life.GONE or _has_committed(lake, u)
+        u
+        for u in entry.unfinished
+        if _switch_life(lake, u) is not Life.GONE or _has_committed(lake, u)
     )
 
 
-def _life_of(lake: Lake, work: Unfinished) -> Life | None:
+def _switch_life(lake: Lake, work: UnfinishedSwitch) -> Life | None:
     """What can be said of the process of a switch; None: nothing, where one of an earlier release
     does it elsewhere."""
     process, marker = (
         record_of(PlacedProcess, work.process) if work.process else None,
-        _marker_of(work.id),
+        _switch_marker(work.id),
     )
     if process is not None and process_of(lake.place, marker) == process:
         return life_of(lake.place, marker)
@@ -233,19 +241,19 @@ def _life_of(lake: Lake, work: Unfinished) -> Life | None:
 def forget_silent_markers(lake: Lake, seconds: float) -> None:
     """Drop markers of runs and switches that do not live and showed nothing for so many seconds;
     not that of a switch which stands, of which only its marker says that it was stopped."""
-    entry = newest(lake)
-    forget_over(
+    entry = newest_version(lake)
+    drop_old_markers(
         lake.place,
         seconds,
-        {_marker_of(u.id) for u in (entry.unfinished if entry is not None else ())},
+        {_switch_marker(u.id) for u in (entry.unfinished if entry is not None else ())},
     )
 
 
-def _marker_of(work_id: str) -> str:
+def _switch_marker(work_id: str) -> str:
     return f"{RUNS}/switches/{digest_of([work_id])}"
 
 
-def _has_committed(lake: Lake, work: Unfinished) -> bool:
+def _has_committed(lake: Lake, work: UnfinishedSwitch) -> bool:
     commits = (
         c for name, version in work.tables.items() for c in _commits_after(lake, name, version)[1]
     )
@@ -255,7 +263,7 @@ def _has_committed(lake: Lake, work: Unfinished) -> bool:
     )
 
 
-def record(
+def record_versions(
     lake: Lake, contracts: Iterable[Contract], why: str, run_id: str = "", by: str = ""
 ) -> LakeVersion:
     """Let readers see what the tables hold now, as far as it stands together; gives the newest lake
@@ -269,12 +277,12 @@ def record(
 
     def moved(before: LakeVersion) -> LakeVersion:
         """The same entry with the tables of now."""
-        return _moved(lake, known, before, run_id)
+        return _entry_of_now(lake, known, before, run_id)
 
-    return _append(lake, moved, why, by)
+    return _append_entry(lake, moved, why, by)
 
 
-def _moved(
+def _entry_of_now(
     lake: Lake, contracts: Collection[Contract], before: LakeVersion, run_id: str = ""
 ) -> LakeVersion:
     """The same entry with the tables of now, and what readers see after the end of the runs that
@@ -301,7 +309,7 @@ def _tables_now(
     """The tables of an entry that follows `before` while these runs are at work, and which of the
     runs hold commits back. What one publication or rollback wrote is taken of all its tables or of
     none: of none of the plans `split`."""
-    pinned = {t: v for work in _standing(lake, before) for t, v in work.tables.items()}
+    pinned = {t: v for work in _standing_switches(lake, before) for t, v in work.tables.items()}
     tables, waiting, left = (
         dict(before.tables),
         dict[str, range](),
@@ -315,11 +323,11 @@ def _tables_now(
         receipt = commit.receipt
         return receipt is not None and (
             receipt.run_id in running
-            or _switch(commit) in split
+            or _switch_plan(commit) in split
             or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
         )
 
-    for name in _names(lake, contracts):
+    for name in _written_tables(lake, contracts):
         version, commits = _commits_after(lake, name, tables.get(name, NEVER_MADE))
         head = commits[-1].version if commits else version
         stop = next((c.version for c in commits if name in pinned or waits(c)), head + 1)
@@ -327,7 +335,7 @@ def _tables_now(
         if stop <= head:
             waiting[name] = range(tables[name] + 1, head + 1)
             later = [c for c in commits if c.version >= stop]
-            left |= {_switch(c) for c in later} - {""}
+            left |= {_switch_plan(c) for c in later} - {""}
             held |= running & {c.receipt.run_id for c in later if c.receipt is not None}
     return (
         (tables, held)
@@ -336,7 +344,7 @@ def _tables_now(
     )
 
 
-def _switch(commit: Commit) -> str:
+def _switch_plan(commit: Commit) -> str:
     """The plan of a publication or rollback that made the commit; empty for any other commit."""
     receipt = commit.receipt
     return (
@@ -346,14 +354,15 @@ def _switch(commit: Commit) -> str:
     )
 
 
-def _names(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
+def _written_tables(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
     """The tables and ledgers that the lake writes, each after what it is made from."""
     for contract in contracts:
         if lake.writes(contract.name):
             yield contract.name
         if contract.is_landed and lake.shared is None:
             yield from (
-                named(ledger, contract.source) for ledger in (QUARANTINE, TOO_LATE, ARRIVALS)
+                source_table_name(ledger, contract.source)
+                for ledger in (QUARANTINE, TOO_LATE, ARRIVALS)
             )
 
 
@@ -365,14 +374,14 @@ def _commits_after(lake: Lake, table: str, version: int) -> tuple[int, list[Comm
     return version, list(lake.store.commits(table, version))
 
 
-def _append(
+def _append_entry(
     lake: Lake, change: Callable[[LakeVersion], LakeVersion], why: str, by: str = ""
 ) -> LakeVersion:
     """Write the entry that follows the newest one, unless `change` makes none of it; another writer
     may come first."""
     while True:
-        before = newest(lake) or LakeVersion(0, {}, EPOCH, by, why, ())
-        standing = replace(before, unfinished=_standing(lake, before))
+        before = newest_version(lake) or LakeVersion(0, {}, EPOCH, by, why, ())
+        standing = replace(before, unfinished=_standing_switches(lake, before))
         after = change(standing)
         if (after.tables, after.unfinished, after.held) == (
             before.tables,
@@ -395,8 +404,8 @@ def _append(
 
 
 @contextmanager
-def switching(
-    lake: Lake, contracts: Iterable[Contract], switched: Collection[str], work: Unfinished
+def switch_tables(
+    lake: Lake, contracts: Iterable[Contract], switched: Collection[str], work: UnfinishedSwitch
 ) -> Iterator[None]:
     """Keep readers at the versions that they see of the `switched` tables until the block ends,
     then let them see all tables of the lake (`contracts`).
@@ -411,15 +420,15 @@ def switching(
     def begun(before: LakeVersion) -> LakeVersion:
         """The entry in which the switch is unfinished; an earlier try of it keeps what readers
         see."""
-        earlier, others = _parted(before, work.id)
-        running = [u for u in earlier if u.process != this and _life_of(lake, u) is Life.LIVES]
+        earlier, others = _split_by_id(before, work.id)
+        running = [u for u in earlier if u.process != this and _switch_life(lake, u) is Life.LIVES]
         if hindering := [
             *running,
             *(u for u in others if not u.tables.keys().isdisjoint(switched)),
         ]:
             raise BackfillError(
                 f"the lake {lake.place}",
-                str(_as_it_is(lake, hindering[0])),
+                str(_without_stopped_process(lake, hindering[0])),
                 "Nothing was written",
                 "Then do it again",
             )
@@ -430,36 +439,36 @@ def switching(
 
     def ended(before: LakeVersion) -> LakeVersion:
         """The entry without the switch, and with the tables of now."""
-        without = replace(before, unfinished=_parted(before, work.id)[1])
-        return _moved(lake, known, without)
+        without = replace(before, unfinished=_split_by_id(before, work.id)[1])
+        return _entry_of_now(lake, known, without)
 
     def stopped(before: LakeVersion) -> LakeVersion:
         """The entry that says that no process goes on with the switch."""
-        earlier, others = _parted(before, work.id)
+        earlier, others = _split_by_id(before, work.id)
         return replace(before, unfinished=(*others, *(replace(u, process={}) for u in earlier)))
 
-    record(lake, known, f"before {work.what}")
-    began = _parted(_append(lake, begun, f"{work.what} begins"), work.id)[0][0]
-    mark(lake.place, _marker_of(work.id))
+    record_versions(lake, known, f"before {work.what}")
+    began = _split_by_id(_append_entry(lake, begun, f"{work.what} begins"), work.id)[0][0]
+    mark_run(lake.place, _switch_marker(work.id))
     try:
         yield
     except BaseException:
         committed = _has_committed(lake, began)
-        _append(
+        _append_entry(
             lake,
             stopped if committed else ended,
             f"{work.what} {'stopped' if committed else 'wrote nothing'}",
         )
         raise
     else:
-        _append(lake, ended, work.what)
+        _append_entry(lake, ended, work.what)
     finally:
-        forget(lake.place, _marker_of(work.id))
+        drop_marker(lake.place, _switch_marker(work.id))
 
 
-def _parted(
+def _split_by_id(
     entry: LakeVersion, work_id: str
-) -> tuple[tuple[Unfinished, ...], tuple[Unfinished, ...]]:
+) -> tuple[tuple[UnfinishedSwitch, ...], tuple[UnfinishedSwitch, ...]]:
     """The unfinished switch of that id (or none), and the others."""
     return (
         tuple(u for u in entry.unfinished if u.id == work_id),

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.rooms import added
+from backfill_assets.kernel.core.rooms import added_by_rooms
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
@@ -41,13 +41,13 @@ def read_view(
     ours (`kernel.write.replace`).
     """
     known, pinned = tuple(contracts), versions or {}
-    read = {c.name: _view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
+    read = {c.name: _table_view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
     tables = {c.name: read[c.name] for c in known}
     landed = {
         c.source: c.name for c in reversed(known) if c.is_landed
     }  # the first of a source is the one
     delivered = {
-        table: _delivered(lake, source, tables, pinned)
+        table: _deliveries_of_source(lake, source, tables, pinned)
         for source, table in (landed or {"": ""}).items()
     }
     settings = lake.settings
@@ -59,7 +59,7 @@ def read_view(
     )
 
 
-def renewed(
+def refreshed_view(
     lake: Lake, contracts: Iterable[Contract], view: LakeView, moved: Collection[str]
 ) -> LakeView:
     """`view` with the tables `moved` at their heads, of a landed one with its ledgers; the other
@@ -70,13 +70,13 @@ def renewed(
     """
     tables, delivered = {**view.tables}, {**view.delivered}
     for contract in (c for c in contracts if c.name in moved):
-        tables[contract.name] = _view(lake, contract.name, contract.day_column, {})
+        tables[contract.name] = _table_view(lake, contract.name, contract.day_column, {})
         if contract.name in delivered:
-            delivered[contract.name] = _delivered(lake, contract.source, tables, {})
+            delivered[contract.name] = _deliveries_of_source(lake, contract.source, tables, {})
     return replace(view, tables=tables, delivered=delivered)
 
 
-def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) -> TableView:
+def _table_view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) -> TableView:
     """The view of a table at its pinned version, which a table that was made anew since may not
     have reached."""
     newest = lake.store.view(table, day_column)
@@ -84,13 +84,13 @@ def _view(lake: Lake, table: str, day_column: str, pinned: Mapping[str, int]) ->
     return newest if version >= newest.version else lake.store.view(table, day_column, version)
 
 
-def _delivered(
+def _deliveries_of_source(
     lake: Lake, source: str, tables: dict[str, TableView], pinned: Mapping[str, int]
 ) -> Deliveries:
     """Deliveries of a source; adds its ledgers to `tables`."""
-    (deliveries_of,) = added("deliveries")
+    (deliveries_of,) = added_by_rooms("deliveries")
     ask: DeliveriesOf = deliveries_of
-    delivered, ledgers = ask(lake, source, lambda table, day: _view(lake, table, day, pinned))
+    delivered, ledgers = ask(lake, source, lambda table, day: _table_view(lake, table, day, pinned))
     tables.update(ledgers)
     return delivered
 

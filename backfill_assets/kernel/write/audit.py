@@ -3,7 +3,7 @@ JVM.
 
 Not here: judging the figures (`kernel.write.gates`) and the text of a fingerprint (`fingerprints`).
 An embedded columnar engine (DuckDB) reads Parquet in pieces and spills what does not fit. Rules are
-written once, in Spark SQL; the queries once, in DuckDB's (`Counter`), whoever runs them.
+written once, in Spark SQL; the queries once, in DuckDB's (`RowAudit`), whoever runs them.
 """
 
 from collections import defaultdict
@@ -18,33 +18,33 @@ from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import DayProfile, key_name
 from backfill_assets.kernel.core.readings import Sets
-from backfill_assets.kernel.core.texts import shortened
+from backfill_assets.kernel.core.texts import shortened_text
 from backfill_assets.kernel.tables.columns import read_footer, type_of_arrow
-from backfill_assets.kernel.tables.data_files import damaged, whole_files
+from backfill_assets.kernel.tables.data_files import find_damaged_files, undamaged_files
 from backfill_assets.kernel.tables.embedded import (
-    connection,
+    duckdb_cursor,
     explaining_unreadable,
     file_batches,
-    selection,
+    rows_query,
 )
 from backfill_assets.kernel.tables.fingerprints import (
     PIECES,
     Counted,
     Found,
-    bucket,
-    distinct,
+    approximate_distinct,
     fingerprint_text,
     frequent_texts,
+    hash_pieces,
+    number_bucket,
     part_hashes,
-    pieces,
-    quoted,
     quoted_list,
+    quoted_name,
     row_hash,
     texts_of_rows,
 )
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.gates import NOT_NULL, UNIQUE_KEY, check_of
-from backfill_assets.kernel.write.rules import breaking, breaking_groups
+from backfill_assets.kernel.write.gates import NOT_NULL, UNIQUE_KEY, check_name
+from backfill_assets.kernel.write.rules import breaking_conditions, group_breaking_conditions
 
 T = TypeVar("T")
 Profiles = Mapping[date | None, DayProfile]
@@ -54,7 +54,7 @@ ROW = "__row"  # the hash of a row
 SAMPLE_KEY_CHARS = 200
 
 
-def audit(
+def audit_files(
     lake: Lake, files: Sequence[str], contract: Contract, parts: Sets | None = None
 ) -> Profiles:
     """Profile every day that occurs in the files (None: rows whose day is NULL), with the
@@ -63,7 +63,7 @@ def audit(
     """
     profiles: dict[date | None, DayProfile] = {}
     for batch in file_batches(files, contract):  # no two of them hold the same day
-        profiles |= _audit_files(lake, batch, contract, parts or {})
+        profiles |= _audit_batch(lake, batch, contract, parts or {})
     return profiles
 
 
@@ -73,7 +73,7 @@ def _on_day(by_name: Mapping[str, Mapping[date | None, T]], day: date | None) ->
 
 
 @dataclass(frozen=True)
-class Counter:
+class RowAudit:
     """Queries over the rows of some files of a table, and who runs them."""
 
     fetched: Callable[[str], list[tuple[Any, ...]]]  # the rows of a query in DuckDB's SQL
@@ -93,9 +93,9 @@ class Counter:
     def day_figures(self, more: Mapping[str, str]) -> Figures:
         """Per day (None: rows without one) its figures by their names, with those of `more`
         aggregates of one's own."""
-        aggregates = {**_aggregates(self.contract, self.parts, self.described), **more}
+        aggregates = {**_day_aggregates(self.contract, self.parts, self.described), **more}
         figures = ", ".join(f"{text} AS figure_{i}" for i, text in enumerate(aggregates.values()))
-        day = quoted(self.contract.day_column)
+        day = quoted_name(self.contract.day_column)
         found = self.fetched(f"SELECT {day}, {figures} FROM ({self.hashed}) GROUP BY 1")
         return {on: dict(zip(aggregates, cells, strict=True)) for on, *cells in found}
 
@@ -112,13 +112,15 @@ class Counter:
     def profiles(self, figures: Figures, texts: Mapping[str, Found]) -> Profiles:
         """The profile of each day, as receipts keep it, from its figures and the rows of frequent
         texts by column. Here the groups are counted, each by a narrow query."""
-        repeated = self._per_day(self._repeated_keys()) if self.contract.key else {}
-        broken = {name: self._per_day(query) for name, query in self._broken_groups().items()}
-        most = {key_name(k): self._per_day(self._frequent_key(k)) for k in self.contract.read_by}
+        repeated = self._count_per_day(self._repeated_keys()) if self.contract.key else {}
+        broken = {name: self._count_per_day(query) for name, query in self._broken_groups().items()}
+        most = {
+            key_name(k): self._count_per_day(self._frequent_key(k)) for k in self.contract.read_by
+        }
         profiles: dict[date | None, DayProfile] = {}
         for day, of_day in figures.items():
             groups = _on_day(broken, day)
-            profile = _profile(of_day, self.contract, self.parts, repeated.get(day, 0), groups)
+            profile = _day_profile(of_day, self.contract, self.parts, repeated.get(day, 0), groups)
             profiles[day] = replace(
                 profile,
                 histograms={**profile.histograms, **_on_day(texts, day)},
@@ -126,35 +128,40 @@ class Counter:
             )
         return profiles
 
-    def _per_day(self, query: str) -> dict[date | None, int]:
+    def _count_per_day(self, query: str) -> dict[date | None, int]:
         return {day: int(n) for day, n in self.fetched(query)}
 
-    def _groups(self, columns: Iterable[str], having: str, n: str, where: str = "true") -> str:
+    def _groups_query(
+        self, columns: Iterable[str], having: str, n: str, where: str = "true"
+    ) -> str:
         """Query of the day `d` and the number `n` of each group of a day's rows which has something
         in common."""
         day = self.contract.day_column
         by = (self.as_key(self.contract.column(c)) for c in dict.fromkeys((day, *columns)))
         return (
-            f"SELECT {quoted(day)} AS d, {n} AS n FROM ({self.rows}) WHERE {where} "
+            f"SELECT {quoted_name(day)} AS d, {n} AS n FROM ({self.rows}) WHERE {where} "
             f"GROUP BY {', '.join(by)} HAVING {having}"
         )
 
     def _repeated_keys(self) -> str:
         """Query of the rows per day beyond the first of each key."""
-        groups = self._groups(self.contract.key, "count(*) > 1", "count(*) - 1")
+        groups = self._groups_query(self.contract.key, "count(*) > 1", "count(*) - 1")
         return f"SELECT d, CAST(sum(n) AS BIGINT) FROM ({groups}) GROUP BY 1"
 
     def _frequent_key(self, key: Sequence[str]) -> str:
         """Query of the rows per day of the most frequent key without a NULL."""
-        known = " AND ".join(f"{quoted(c)} IS NOT NULL" for c in key)
-        return f"SELECT d, max(n) FROM ({self._groups(key, 'true', 'count(*)', known)}) GROUP BY 1"
+        known = " AND ".join(f"{quoted_name(c)} IS NOT NULL" for c in key)
+        return (
+            f"SELECT d, max(n) FROM ({self._groups_query(key, 'true', 'count(*)', known)}) GROUP "
+            "BY 1"
+        )
 
     def _broken_groups(self) -> dict[str, str]:
         """Per rule of groups the query that counts the groups which break it, per day."""
-        queries, conditions = {}, breaking_groups(self.contract)
+        queries, conditions = {}, group_breaking_conditions(self.contract)
         for rule in self.contract.group_rules:
             _, condition = conditions[rule.name]
-            groups = self._groups(rule.per, condition, "1")
+            groups = self._groups_query(rule.per, condition, "1")
             queries[rule.name] = f"SELECT d, count(*) FROM ({groups}) GROUP BY 1"
         return queries
 
@@ -164,17 +171,17 @@ def described_columns(lake: Lake, contract: Contract) -> list[str]:
     return [c for c in contract.text_columns if c not in lake.settings.features.entity]
 
 
-def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
-    rows, measured = selection(files, contract), map(contract.column, contract.measured_columns)
-    histograms = {f"histogram {c.name}": f"histogram({bucket(c)})" for c in measured}
-    with explaining_unreadable(contract), connection(lake) as engine:
-        counter = Counter(
+def _audit_batch(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
+    rows, measured = rows_query(files, contract), map(contract.column, contract.measured_columns)
+    histograms = {f"histogram {c.name}": f"histogram({number_bucket(c)})" for c in measured}
+    with explaining_unreadable(contract), duckdb_cursor(lake) as engine:
+        counter = RowAudit(
             lambda query: engine.execute(query).fetchall(),
             rows,
             contract,
             parts,
             described_columns(lake, contract),
-            as_key=lambda column: quoted(column.name),
+            as_key=lambda column: quoted_name(column.name),
         )
         figures = counter.day_figures(histograms)
         by_text = partial(texts_of_rows, rows, contract.day_column)
@@ -182,27 +189,27 @@ def _audit_files(lake: Lake, files: Sequence[str], contract: Contract, parts: Se
         return counter.profiles(figures, texts)
 
 
-def _aggregates(contract: Contract, parts: Sets, described: Collection[str]) -> dict[str, str]:
+def _day_aggregates(contract: Contract, parts: Sets, described: Collection[str]) -> dict[str, str]:
     """The aggregates of a day by their names, over rows with their hashes."""
     figures = {"rows": "count(*)"}
     for hashed in (ROW, *part_hashes(contract, parts)):
-        for number, piece in enumerate(pieces(hashed)):
+        for number, piece in enumerate(hash_pieces(hashed)):
             figures[f"{hashed} {number}"] = f"sum({piece})"
     for name in contract.column_names:
-        figures[f"nulls {name}"] = f"count(*) - count({quoted(name)})"
+        figures[f"nulls {name}"] = f"count(*) - count({quoted_name(name)})"
     for name in contract.summed_columns:
         figures[f"sum {name}"] = f"sum({_exact_number(contract.column(name))})"
-    for rule, condition in breaking(contract).items():
+    for rule, condition in breaking_conditions(contract).items():
         figures[f"breaks {rule}"] = f"count(*) FILTER (WHERE {condition})"
     for name in described:
-        figures[f"distinct {name}"] = distinct(name, ROW)
+        figures[f"distinct {name}"] = approximate_distinct(name, ROW)
     return figures
 
 
 def _exact_number(column: Column) -> str:
     """The column as a number whose sum is exact."""
     wide = f"DECIMAL(38, {column.kind.scale})" if column.kind.scale else "HUGEINT"
-    return f"CAST({quoted(column.name)} AS {wide})"
+    return f"CAST({quoted_name(column.name)} AS {wide})"
 
 
 def _exact_sum(column: Column, total: Any) -> Any:
@@ -210,7 +217,7 @@ def _exact_sum(column: Column, total: Any) -> Any:
     return total or 0 if column.kind.scale else int(total or 0)
 
 
-def _profile(
+def _day_profile(
     figures: Mapping[str, Any],
     contract: Contract,
     parts: Sets,
@@ -251,7 +258,7 @@ def audit_table(
 ) -> Profiles:
     """Profile a table at a version (None: the newest), for all days or `days`; `altered`: accept
     files of any size."""
-    profiles = audit(
+    profiles = audit_files(
         lake, lake.store.data_files(contract, version, days, altered=altered), contract
     )
     return profiles if days is None else {d: p for d, p in profiles.items() if d in set(days)}
@@ -263,9 +270,9 @@ def audit_readable(
     """Profiles of days of a table (None: all) without damaged files, and the other days (of a table
     that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find
     damaged ones."""
-    damaged_files = damaged(lake, contract, days, decoded)
+    damaged_files = find_damaged_files(lake, contract, days, decoded)
     try:
-        profiles = audit(lake, whole_files(lake, contract, days, damaged_files), contract)
+        profiles = audit_files(lake, undamaged_files(lake, contract, days, damaged_files), contract)
     except (BackfillError, OSError):
         if decoded:
             raise
@@ -284,7 +291,7 @@ def audit_as_written(
     days_by_kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
     for day in days:
         if files := lake.store.data_files(contract, None, [day]):
-            written = as_written(contract, files[0])
+            written = contract_of_file(contract, files[0])
             kinds = tuple((c.name, c.type) for c in written.columns)
             written_by_kinds[kinds] = written
             days_by_kinds[kinds].append(day)
@@ -295,7 +302,7 @@ def audit_as_written(
     return profiles
 
 
-def as_written(contract: Contract, file: str) -> Contract:
+def contract_of_file(contract: Contract, file: str) -> Contract:
     """The contract of the columns that a data file of the table has, in a wider type where the
     contract has one, by which no canonical text differs. It judges no row."""
     laid_out_by = contract.partition_column
@@ -316,9 +323,9 @@ def count_rows(
     """The rows of these files per day and value of the columns: the day, the values, then how
     many."""
     by, counted = quoted_list((contract.day_column, *columns)), list[tuple[Any, ...]]()
-    with connection(lake) as engine:
+    with duckdb_cursor(lake) as engine:
         for batch in file_batches(files, contract):
-            query = f"SELECT {by}, count(*) FROM ({selection(batch, contract)}) GROUP BY ALL"
+            query = f"SELECT {by}, count(*) FROM ({rows_query(batch, contract)}) GROUP BY ALL"
             counted += engine.execute(query).fetchall()
     return counted
 
@@ -331,15 +338,15 @@ def sample_keys(
     cut, and of an entity only the first eight digits of its MD5 are shown, because they go into
     events and alerts."""
     names = dict.fromkeys(contract.key or (contract.day_column,))
-    rows = selection(files, contract)
+    rows = rows_query(files, contract)
     on_day = "NULL" if day is None else f"DATE '{day.isoformat()}'"
-    where = f"{quoted(contract.day_column)} IS NOT DISTINCT FROM {on_day}"
+    where = f"{quoted_name(contract.day_column)} IS NOT DISTINCT FROM {on_day}"
     if failing := _failing_conditions(contract, rows, check):
         where += f" AND ({' OR '.join(failing)})"
     keys, having = quoted_list(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = []
-    for name in map(quoted, names):
-        names_entity = name in map(quoted, lake.settings.features.entity)
+    for name in map(quoted_name, names):
+        names_entity = name in map(quoted_name, lake.settings.features.entity)
         shown = f"left(md5(CAST({name} AS VARCHAR)), 8)" if names_entity else name
         packed.append(f"{name} := {shown}")
     as_json = f"CAST(to_json(struct_pack({', '.join(packed)})) AS VARCHAR)"
@@ -347,18 +354,20 @@ def sample_keys(
         f"SELECT left({as_json}, {SAMPLE_KEY_CHARS + 1}) FROM (SELECT {keys} FROM ({rows}) "
         f"WHERE {where} GROUP BY {keys} {having}) ORDER BY 1 LIMIT {SAMPLE_KEYS}"
     )
-    with connection(lake) as engine:
-        return [shortened(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()]
+    with duckdb_cursor(lake) as engine:
+        return [
+            shortened_text(row[0], SAMPLE_KEY_CHARS) for row in engine.execute(query).fetchall()
+        ]
 
 
 def _failing_conditions(contract: Contract, rows: str, check: str) -> list[str]:
     """Conditions, one of which holds of each row because of which a check fails; none where any
     row may be shown. `rows`: the query of all rows."""
     if check == NOT_NULL:
-        return [f"{quoted(c)} IS NULL" for c in contract.required_columns]
-    rules = tuple(rule for rule in contract.rules if check_of(rule) == check)
+        return [f"{quoted_name(c)} IS NULL" for c in contract.required_columns]
+    rules = tuple(rule for rule in contract.rules if check_name(rule) == check)
     judged = replace(contract, rules=rules)
-    failing = [*breaking(judged).values()]
-    for by, breaks in breaking_groups(judged).values():
+    failing = [*breaking_conditions(judged).values()]
+    for by, breaks in group_breaking_conditions(judged).values():
         failing.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
     return failing

@@ -27,7 +27,7 @@ from backfill_assets.kernel.core.profiles import (
     counted_most,
     counted_nulls,
 )
-from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of
+from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import SPREAD, DayEntry, Provenance
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import TableView
@@ -36,9 +36,9 @@ from backfill_assets.kernel.tables.embedded import AT_ONCE
 from backfill_assets.kernel.tables.fingerprints import on_days
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
 from backfill_assets.kernel.write.code import LIBRARIES, installed_versions
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Pipeline, Table, refuse_moved_code
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.kernel.write.session import Answer, Auditor, DuckDBAuditor, Meter, Session
 
 # The tag of a receipt: Python and the libraries that computed and wrote its days.
@@ -47,7 +47,7 @@ Facts = dict[date, dict[str, Any]]
 
 
 @cache
-def _versions() -> str:
+def _library_versions() -> str:
     """Versions of Python and of the installed libraries, which do not change while a process
     runs."""
     versions = {"python": platform.python_version(), **installed_versions(LIBRARIES)}
@@ -94,7 +94,7 @@ class RebuildRequest:
     """Days of a table to rebuild."""
 
     lake_session: Session
-    known: Known  # the lake as the run knows it; of `given` rows, as their inputs were read
+    known: KnownStates  # the lake as the run knows it; of `given` rows, as their inputs were read
     table: Table
     days: DayRange
     provenance: Provenance  # for the receipt
@@ -106,7 +106,9 @@ class RebuildRequest:
     given: ReturnedRows | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, work: Work, lake_session: Session, known: Known, run_id: str, **more: Any) -> Self:
+    def of(
+        cls, work: Work, lake_session: Session, known: KnownStates, run_id: str, **more: Any
+    ) -> Self:
         """The request for the first table of some work, in a run; `more`: fields that the work does
         not name. Raises BackfillError for an unknown write mode, and SettingsError for another word
         about bad days."""
@@ -139,7 +141,7 @@ class RebuildRequest:
         Raises BackfillError where the table's code changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
-        made_by = {ENGINE: self.engine, VERSIONS: _versions()}
+        made_by = {ENGINE: self.engine, VERSIONS: _library_versions()}
         tags = {
             **(self.provenance.tags or {}),
             **made_by,
@@ -161,7 +163,7 @@ def state_tags(contract: Contract, states: States) -> dict[str, str]:
     """Tags of a receipt whose days are made, or made current, in this state: parameters, choices
     against skew, the sources' frontiers."""
     tags = {}
-    if parameters := parameters_of(contract, states.view).to_json():
+    if parameters := todays_parameters(contract, states.view).to_json():
         tags[PARAMETERS] = parameters
     if contract.spread:
         tags[SPREAD] = contract.spread
@@ -171,7 +173,7 @@ def state_tags(contract: Contract, states: States) -> dict[str, str]:
 class Commits(Protocol):
     """How the days of a candidate are published."""
 
-    def __call__(self, kept_back: Collection[date] = ()) -> Published:
+    def __call__(self, kept_back: Collection[date] = ()) -> WriteResult:
         """Publish the days that are not kept back, in at most one commit per table."""
         ...
 
@@ -217,7 +219,7 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
     before = states.view.table(name)
     entries = {d: before.latest[d].entry for d in settled}
     profiles: dict[date | None, DayProfile] = dict.fromkeys(request.days, DayProfile())
-    profiles |= {day: as_profile(entry) for day, entry in entries.items()}
+    profiles |= {day: profile_of_entry(entry) for day, entry in entries.items()}
     return Candidate(
         chunk=request.days,
         settled=settled,
@@ -226,12 +228,12 @@ def settled_candidate(request: RebuildRequest, states: States) -> Candidate:
         before=before,
         frontier=states.frontier(name),
         staged=None,
-        commit=lambda _=(): Published(before.version, ""),
+        commit=lambda _=(): WriteResult(before.version, ""),
         release=lambda: None,
     )
 
 
-def as_profile(entry: DayEntry) -> DayProfile:
+def profile_of_entry(entry: DayEntry) -> DayProfile:
     """The profile of a day as far as its receipt keeps it: without `duplicates` and `sums`, which
     gates judge by files only, at writes and after chunks."""
     return DayProfile(
@@ -260,7 +262,9 @@ def day_facts(
         return facts
     if table.facts is not None:
         auditor = _auditor_of(lake_session, table, staged.files)
-        _add(facts, auditor.answers(table.contract, table.facts, staged.files, at_once=at_once))
+        _add_figures(
+            facts, auditor.answers(table.contract, table.facts, staged.files, at_once=at_once)
+        )
     view = states.view.table(table.name)
     changed = _days_with_other_rows(view, profiles)
     if table.revisions is None or not changed:
@@ -274,7 +278,7 @@ def day_facts(
     found = auditor.answers(
         table.contract, table.revisions, published, staged.files, where=of_days, at_once=at_once
     )
-    _add(facts, found)
+    _add_figures(facts, found)
     return facts
 
 
@@ -299,7 +303,7 @@ def _auditor_of(session: Session, table: Table, files: Sequence[StagedFile]) -> 
     return DuckDBAuditor(session.lake)
 
 
-def _add(facts: Facts, found: Iterable[Answer]) -> None:
+def _add_figures(facts: Facts, found: Iterable[Answer]) -> None:
     """Add the numbers of queries to `facts`. The first column is the day; further names are the
     keys."""
     for (_, *names), rows in found:

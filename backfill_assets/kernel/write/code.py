@@ -82,24 +82,26 @@ def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
     kind, _, rest = name.partition(":")
     if kind == "env":
         if rest not in os.environ:
-            raise _no_input(name, f"the environment has no variable {rest}", "Set it")
+            raise _missing_input_error(name, f"the environment has no variable {rest}", "Set it")
         return (f"{name} {sha256(os.environ[rest].encode()).hexdigest()}",)
     if kind == "package":
         try:
             return (f"{name} {version(rest)}",)
         except PackageNotFoundError:
-            return _sources_of(name, rest)
+            return _package_sources(name, rest)
     try:
         return (replace(SourceFile.read(folder / name), named_input=name),)
     except OSError as error:
-        raise _no_input(name, f"{folder / name}: {error.strerror}", "Put the file there") from None
+        raise _missing_input_error(
+            name, f"{folder / name}: {error.strerror}", "Put the file there"
+        ) from None
 
 
-def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
+def _package_sources(name: str, package: str) -> tuple[SourceFile, ...]:
     """The Python files of a package without a version, with their content at the first call."""
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
-        raise _no_input(name, f"no package {package} is installed", "Install it")
+        raise _missing_input_error(name, f"no package {package} is installed", "Install it")
     module_globals = vars(sys.modules[package]) if package in sys.modules else {}
     if FILES_OF_PACKAGE not in module_globals:
         folder = Path(spec.origin).parent
@@ -114,7 +116,7 @@ def _sources_of(name: str, package: str) -> tuple[SourceFile, ...]:
     return sources
 
 
-def _no_input(name: str, culprit: str, fix: str) -> SettingsError:
+def _missing_input_error(name: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(
         f"the code input {name!r}",
         culprit,
@@ -133,17 +135,17 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 @cache
-def package_at_first() -> dict[str, str]:
+def first_package_version() -> dict[str, str]:
     """The version of this package when the process made its first pipeline; transforms are imported
     later."""
     return installed_versions((DISTRIBUTION,))
 
 
-def refuse_moved(table: str, sources: Iterable[SourceFile]) -> None:
+def refuse_moved_files(table: str, sources: Iterable[SourceFile]) -> None:
     """Raise BackfillError if one of these files, or this package's version, changed since it was
     loaded."""
     moved = [str(s.path) for s in sources if s.has_moved]
-    if installed_versions((DISTRIBUTION,)) != package_at_first():
+    if installed_versions((DISTRIBUTION,)) != first_package_version():
         moved.append(f"the installed package {DISTRIBUTION}")
     if moved:
         changed = f"{', '.join(moved[:3])} changed after this process had loaded it"

@@ -14,20 +14,20 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import DayRange, contiguous, covering
-from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, covering_ranges
+from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.errors import (
     OTHER_ROWS_AGAIN,
     OTHER_ROWS_ALONE,
     ContractBroken,
 )
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.kernel.write.session import Session
@@ -45,14 +45,14 @@ ROWS_OF_A_PLAN = 100_000  # read and made: so many rows cost no more than a furt
 def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
     """Plan the rows of the days `todo`; Spark has not run it."""
     table, contract, wanted = request.table, request.table.contract, frozenset(todo)
-    spans, frontier = _spans(states.view, contract, todo), states.frontier(table.name)
+    spans, frontier = _spans_to_compute(states.view, contract, todo), states.frontier(table.name)
     request.lake_session.expect(input_rows(states.view, contract, todo))
     frames = []
     for span in spans:
         chosen = wanted.intersection(span)
         chunk = Chunk(span, frontier, None if len(chosen) == len(span) else chosen)
-        frame = _transformed(request.lake_session, states, table, chunk)
-        frames.append(_of_its_span(frame, contract, span, spans))
+        frame = _transformed_frame(request.lake_session, states, table, chunk)
+        frames.append(_within_span(frame, contract, span, spans))
     rows = reduce(lambda one, other: one.unionByName(other), frames)
     left_out = {day for span in spans for day in span} - wanted
     left_out |= {day for day in wanted if _stays_empty(states, table, day)}
@@ -66,16 +66,16 @@ def _stays_empty(states: States, table: Table, day: date) -> bool:
     return table.drops_incomplete and bool(states.absent(table.name, day))
 
 
-def _spans(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
+def _spans_to_compute(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:
     """Ranges to compute apart: one where the table and its inputs have few rows on its days, by
     their receipts. Days whose input is deliveries form one, however far apart they are: most of
     them would read the same deliveries."""
-    (whole,) = covering(todo, 1)
+    (whole,) = covering_ranges(todo, 1)
     if all(wanted.kind is InputKind.ARRIVALS for wanted in contract.inputs):
         return [whole]
     names = {contract.name, *(wanted.table for wanted in contract.inputs)}
     rows = sum(_rows_on(view.table(name), whole) for name in names)
-    return [whole] if rows < ROWS_OF_A_PLAN else covering(todo, MOST_SPANS)
+    return [whole] if rows < ROWS_OF_A_PLAN else covering_ranges(todo, MOST_SPANS)
 
 
 def _rows_on(view: TableView, days: Iterable[date]) -> int:
@@ -92,7 +92,7 @@ def days_read(view: LakeView, wanted: Input, days: Iterable[date]) -> set[date]:
             read.update(arrival for arrival, _ in arrivals.get(day, ()))
         return read
     for day in days:
-        read.update(days_of(wanted, day, view))
+        read.update(input_days_of(wanted, day, view))
     return read
 
 
@@ -101,7 +101,7 @@ def input_rows(view: LakeView, contract: Contract, todo: Iterable[date]) -> int:
     return sum(_rows_on(view.table(i.table), days_read(view, i, todo)) for i in contract.inputs)
 
 
-def _of_its_span(
+def _within_span(
     frame: "DataFrame", contract: Contract, span: DayRange, spans: Sequence[DayRange]
 ) -> "DataFrame":
     """Rows computed for `span`. A row on another day of the chunk loses its day, and is refused
@@ -125,7 +125,9 @@ def _without_days(frame: "DataFrame", contract: Contract, days: Collection[date]
     return frame.where(day.isNull() | ~day.isin(sorted(days)))
 
 
-def _transformed(lake_session: Session, states: States, table: Table, chunk: Chunk) -> "DataFrame":
+def _transformed_frame(
+    lake_session: Session, states: States, table: Table, chunk: Chunk
+) -> "DataFrame":
     frames = {i.table: _input_frame(lake_session, states, i, chunk) for i in table.contract.inputs}
     return lake_session.transformed_frame(table, frames, chunk, states.contracts)
 
@@ -138,7 +140,7 @@ def _input_frame(lake_session: Session, states: States, wanted: Input, chunk: Ch
     if wanted.kind is InputKind.ARRIVALS:
         days = _arrival_days(view, wanted, chunk)
     else:
-        needed = contiguous(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
+        needed = contiguous_ranges(days_read(view, wanted, (chunk.days.start, chunk.days.last)))
         days = DayRange(needed[0].start, needed[-1].end)
     read = lake_session.read(wanted.table, version_read(view, wanted), upstream.day_column, days)
     frame = _with_columns(read, upstream)
@@ -193,7 +195,7 @@ def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) ->
         return request.lake_session.write(contract, frame, len(todo))
 
 
-def refuse_dependent(
+def refuse_dependent_days(
     request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]
 ) -> None:
     """Compute the middle one of these days again, alone, from input rows in another order and other
@@ -211,7 +213,7 @@ def refuse_dependent(
         return
     if table.contract.is_by_day and {f.partition for f in staged.files} - asked:
         return
-    if _has_passed(states, table.name, staged, len(days)):
+    if _has_passed_before(states, table.name, staged, len(days)):
         return
     day, lake, contract = days[len(days) // 2], request.lake_session.lake, table.contract
     reordered = replace(request, lake_session=request.lake_session.reordered())
@@ -219,7 +221,7 @@ def refuse_dependent(
         alone = stage_days(reordered, states, [day])
         try:
             sides = _files_of_day(contract, staged, day), _files_of_day(contract, alone, day)
-            one, other = (_content_of(lake, contract, files, day) for files in sides)
+            one, other = (_day_content(lake, contract, files, day) for files in sides)
             if one != other:
                 changes = _changes_in_words(lake, contract, sides, day)
                 raise _dependence_error(table.name, day, len(days), changes)
@@ -232,18 +234,18 @@ def _files_of_day(contract: Contract, staged: Staged, day: date) -> list[str]:
     return [f.path for f in staged.files if not contract.is_by_day or f.partition == str(day)]
 
 
-def _content_of(
+def _day_content(
     lake: Lake, contract: Contract, files: Sequence[str], day: date
 ) -> tuple[int, str, int]:
     """Rows, fingerprint and scheme of a day in these files."""
-    return audit(lake, files, contract).get(day, DayProfile()).content
+    return audit_files(lake, files, contract).get(day, DayProfile()).content
 
 
 def _changes_in_words(
     lake: Lake, contract: Contract, sides: Sequence[Sequence[str]], day: date
 ) -> str:
     """How the rows of a day in two sets of files differ, as far as a room can say it."""
-    say = offered("day_changes")
+    say = offered_function("day_changes")
     return "by their fingerprints" if say is None else str(say(lake, contract, *sides, day))
 
 
@@ -260,7 +262,7 @@ def _dependence_error(table: str, day: date, days: int, changes: str) -> Contrac
     )
 
 
-def _has_passed(states: States, table: str, staged: Staged, days: int) -> bool:
+def _has_passed_before(states: States, table: str, staged: Staged, days: int) -> bool:
     """Whether today's code made a present day before, and, for a write of several days that is not
     small, several present days by one write."""
     codes, writes = states.codes[table], Counter[int]()

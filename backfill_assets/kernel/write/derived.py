@@ -12,14 +12,14 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from backfill_assets.kernel.core.commands import making
+from backfill_assets.kernel.core.commands import making_advice
 from backfill_assets.kernel.core.contracts import Contract, Input, InputKind
-from backfill_assets.kernel.core.days import DayRange, ranges
-from backfill_assets.kernel.core.digests import days_of
+from backfill_assets.kernel.core.days import DayRange, ranges_text
+from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
-from backfill_assets.kernel.core.frontier import is_lowered
-from backfill_assets.kernel.core.profiles import DayProfile, kept_counts
-from backfill_assets.kernel.core.readings import columns_of, lacking_columns, rows_read
+from backfill_assets.kernel.core.frontier import is_as_of_lowered
+from backfill_assets.kernel.core.profiles import DayProfile, receipt_counts
+from backfill_assets.kernel.core.readings import column_sets_read, contract_columns, lacking_columns
 from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.staging import Staged
@@ -34,18 +34,18 @@ from backfill_assets.kernel.write.candidate import (
 )
 from backfill_assets.kernel.write.computing import (
     days_read,
-    refuse_dependent,
+    refuse_dependent_days,
     stage_days,
     version_read,
 )
-from backfill_assets.kernel.write.judging import never_made, without_refused
-from backfill_assets.kernel.write.replace import Published, Write, refuse_held_days, replace_days
+from backfill_assets.kernel.write.judging import never_made_in_words, split_refused_days
+from backfill_assets.kernel.write.replace import Write, WriteResult, refuse_held_days, replace_days
 from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 SHOWN_KEYS = 3
 
 
-def build(request: RebuildRequest) -> Candidate:
+def build_candidate(request: RebuildRequest) -> Candidate:
     """The candidate of a table that is made from other tables. Nothing is written.
 
     Raises InputMissing, DaysHeld, SettingsError, ContractBroken, EngineLost, and BackfillError for
@@ -58,27 +58,27 @@ def build(request: RebuildRequest) -> Candidate:
         refuse_merge(contract)
     with phase("states"):
         states = request.known.states
-    refuse = partial(_refuse, states, contract, settled_days(request, states))
-    request, unready = without_refused(request, refuse)
+    refuse = partial(_refuse_days, states, contract, settled_days(request, states))
+    request, unready = split_refused_days(request, refuse)
     settled = replace(settled_candidate(request, states), unready=unready)
     todo = [d for d in request.days if d not in settled.settled]
     if not todo:
         return settled
     staged = stage_days(request, states, todo)
     try:
-        refuse_dependent(request, states, staged, todo)
+        refuse_dependent_days(request, states, staged, todo)
         with phase("merge"):
-            kept = _add_kept_rows(request, states, staged, todo) if is_merge else {}
-        return _computed(request, states, settled, staged, kept)
+            kept = _add_standing_rows(request, states, staged, todo) if is_merge else {}
+        return _computed_candidate(request, states, settled, staged, kept)
     except BaseException:
         staged.drop()
         raise
 
 
-def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:
+def profile_staged(request: RebuildRequest, staged: Staged) -> Mapping[date | None, DayProfile]:
     """Audit the staged files: the profile of every day in them."""
     with request.phases.phase("audit"):
-        parts = rows_read(request.pipeline.contracts, request.table.name)
+        parts = column_sets_read(request.pipeline.contracts, request.table.name)
         contract = request.table.contract
         auditor = request.lake_session.auditor(contract, staged.files)
         return auditor.profiles(contract, staged, parts)
@@ -86,9 +86,10 @@ def profiled(request: RebuildRequest, staged: Staged) -> Mapping[date | None, Da
 
 def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> None:
     """Raise where a day is held, `as_of` was lowered, a ledger of the inputs was changed by another
-    program, or a day does not exist in an input table (`_never_made`); names what to do first."""
+    program, or a day does not exist in an input table (`_missing_input_days`); names what to do
+    first."""
     refuse_held_days(contract, states.view.table(contract.name), days)
-    refuse_lowered(states, contract)
+    refuse_lowered_dates(states, contract)
     lacking: dict[str, list[date]] = {}
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
@@ -98,11 +99,11 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
         elif wanted.kind is InputKind.FILES:
             absent = []
         else:
-            absent = _never_made(states, contract, wanted, days)
+            absent = _missing_input_days(states, contract, wanted, days)
         if absent:
             lacking[wanted.table] = absent
     if lacking:
-        raise _lacking_inputs(states, contract, lacking)
+        raise _lacking_inputs_error(states, contract, lacking)
 
 
 def _refuse_doubted_ledger(states: States, contract: Contract, wanted: Input) -> None:
@@ -113,14 +114,14 @@ def _refuse_doubted_ledger(states: States, contract: Contract, wanted: Input) ->
         return
     raise InputMissing(
         f"the table {contract.name}",
-        f"another program changed the ledger {source.ledger_name} of {ranges(doubted)}, which "
+        f"another program changed the ledger {source.ledger_name} of {ranges_text(doubted)}, which "
         "says what days are made from",
         "Nothing was written",
         f"Load these days again, which writes it anew: `{load_command(source.table, doubted)}`",
     )
 
 
-def _lacking_inputs(
+def _lacking_inputs_error(
     states: States, contract: Contract, lacking: Mapping[str, Collection[date]]
 ) -> InputMissing:
     """The error about input days that were never made, by table."""
@@ -128,31 +129,33 @@ def _lacking_inputs(
     if any(above.external for above in inputs.values()):
         fix = "`backfill-assets scan` looks whether others have written them"
     elif contract.made_by:
-        first = [making(inputs[name], days, can_run=False) for name, days in lacking.items()]
+        first = [making_advice(inputs[name], days, can_run=False) for name, days in lacking.items()]
         fix = f"First {' and '.join(first)}"
     else:
         command = load_command(",".join(lacking), set[date]().union(*lacking.values()))
         fix = f"Materialize them first: `{command}`"
     error = InputMissing(
-        f"the table {contract.name}", never_made(lacking), "Nothing was written", fix
+        f"the table {contract.name}", never_made_in_words(lacking), "Nothing was written", fix
     )
     error.lacking = lacking
     return error
 
 
-def _never_made(states: States, contract: Contract, wanted: Input, days: DayRange) -> list[date]:
+def _missing_input_days(
+    states: States, contract: Contract, wanted: Input, days: DayRange
+) -> list[date]:
     """The input days that must exist and do not: for a table of ours each day itself, for rows that
     a step returned all days that it loaded. A step makes the days of its own table after one
     another."""
     needed, own = set[date](), {*days} if wanted.table == contract.name else set()
     loads_all = contract.made_by and not states.contracts[wanted.table].external
     for day in days:
-        window = days_of(wanted, day, states.view)
+        window = input_days_of(wanted, day, states.view)
         needed |= {*window} if loads_all else {day} & {*window}
     return sorted(needed - own - states.view.table(wanted.table).latest.keys())
 
 
-def _refuse(
+def _refuse_days(
     states: States, contract: Contract, up_to_date: Collection[date], wanted_days: DayRange
 ) -> None:
     """Raise as `refuse_unbuildable`, and where deliveries for a day were loaded without a column
@@ -188,21 +191,22 @@ def _refuse_undelivered(
         return
     raise InputMissing(
         f"the table {contract.name}",
-        f"{wanted.table} {ranges(without)} was loaded without {', '.join(sorted(required))}, "
+        f"{wanted.table} {ranges_text(without)} was loaded without {', '.join(sorted(required))}, "
         "which is never NULL",
         "Nothing was written",
         f"Load these days again: `{load_command(wanted.table, without)}`",
     )
 
 
-def refuse_lowered(states: States, contract: Contract) -> None:
+def refuse_lowered_dates(states: States, contract: Contract) -> None:
     """Raise SettingsError where `as_of` lies before loaded deliveries of a source of the table,
     because days would lose rows, or where `start_date` lies after written days, which no write
     could change any more."""
     if early := states.before_start():
         raise SettingsError(
             "start_date in lake.toml",
-            f"{states.view.start} lies after {ranges(early)}, of which tables hold rows that no "
+            f"{states.view.start} lies after {ranges_text(early)}, of which tables hold rows that "
+            "no "
             "write could change",
             "Nothing was written",
             f"Lower it to {early[0]} again; to begin later, make a second lake with the later "
@@ -210,7 +214,7 @@ def refuse_lowered(states: States, contract: Contract) -> None:
             "files",
         )
     as_of, sources = states.view.as_of, states.frontiers.sources_of(contract.name)
-    if as_of is not None and any(is_lowered(states.view.source(s)) for s in sources):
+    if as_of is not None and any(is_as_of_lowered(states.view.source(s)) for s in sources):
         raise SettingsError(
             "as_of in lake.toml",
             f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies before what is loaded already",
@@ -252,7 +256,7 @@ def _why_not_mergeable(contract: Contract) -> str:
     return "" if contract.is_by_day else "its files hold several days each"
 
 
-def _add_kept_rows(
+def _add_standing_rows(
     request: RebuildRequest, states: States, staged: Staged, days: Sequence[date]
 ) -> Mapping[date, int]:
     """Add to `staged` the rows of `days` that the new rows lack, and return their number per day.
@@ -262,12 +266,13 @@ def _add_kept_rows(
     """
     contract, made_files = request.table.contract, len(staged.files)
     version = states.view.table(contract.name).version
-    kept = _kept_rows(request.lake_session, contract, staged, version, days)
+    kept = _count_standing_rows(request.lake_session, contract, staged, version, days)
     unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
     if unready:
         raise BackfillError(
             f"the table {contract.name}",
-            f"{ranges(unready)} cannot be merged: its cut has not come, or required input days "
+            f"{ranges_text(unready)} cannot be merged: its cut has not come, or required input "
+            "days "
             "are missing",
             "Nothing was written",
             "Name days without them, or use --write-mode overwrite",
@@ -277,7 +282,8 @@ def _add_kept_rows(
         keys = sample_keys(request.lake_session.lake, files, contract, first, "")
         raise BackfillError(
             f"the table {contract.name}",
-            f"{sum(kept.values())} row(s) that stand on {ranges(kept)} are not among those made "
+            f"{sum(kept.values())} row(s) that stand on {ranges_text(kept)} are not among those "
+            "made "
             "now: a merge would keep what a correction removed or moved; for example on "
             f"{first}: {', '.join(keys[:SHOWN_KEYS])}",
             "Nothing was written",
@@ -287,7 +293,7 @@ def _add_kept_rows(
     return kept
 
 
-def _kept_rows(
+def _count_standing_rows(
     session: Session, contract: Contract, staged: Staged, version: int, days: Sequence[date]
 ) -> dict[date, int]:
     """As `Auditor.keep_rows`, by whoever counts the files of both sides."""
@@ -298,14 +304,14 @@ def _kept_rows(
     return auditor.keep_rows(contract, staged, version, days)
 
 
-def as_merged(entry: DayEntry, kept: int) -> DayEntry:
+def merged_entry(entry: DayEntry, kept: int) -> DayEntry:
     """Entry of a day that keeps `kept` rows; unchanged for 0."""
     if not kept:
         return entry
     return replace(entry, built=Built.MERGED, counts={**entry.counts, KEPT: kept})
 
 
-def _computed(
+def _computed_candidate(
     request: RebuildRequest,
     states: States,
     settled: Candidate,
@@ -314,7 +320,7 @@ def _computed(
 ) -> Candidate:
     """The candidate with the staged rows of the days that are not settled; `kept`: rows per day
     that a merge keeps."""
-    name, profiles = request.table.name, {**settled.profiles, **profiled(request, staged)}
+    name, profiles = request.table.name, {**settled.profiles, **profile_staged(request, staged)}
     entries, absent = dict[date, DayEntry](), dict[date, list[tuple[str, date]]]()
     for day in request.days:
         if day in settled.settled:
@@ -353,11 +359,11 @@ def _entry(
         profile.fingerprint,
         states.digests.of(name, day),
         states.built_as(name, day),
-        kept_counts(profile, contract.nullable_columns),
+        receipt_counts(profile, contract.nullable_columns),
         parts=profile.parts,
-        columns=columns_of(contract, without),
+        columns=contract_columns(contract, without),
     )
-    return as_merged(entry, kept)
+    return merged_entry(entry, kept)
 
 
 def _commit_of(
@@ -384,7 +390,7 @@ def _commit_of(
         now = request.known.read()
         return {d: now.digests.of(request.table.name, d) for d in days}
 
-    def commit(kept_back: Collection[date] = ()) -> Published:
+    def commit(kept_back: Collection[date] = ()) -> WriteResult:
         """Write the days that are not kept back, and delete the staged rows of the others."""
         written = {d: entry for d, entry in entries.items() if d not in kept_back}
         return replace_days(request.lake_session.lake, replace(write, entries=written), digests_now)

@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.profiles import (
     DayProfile,
     Finding,
     Surroundings,
-    drift,
+    histogram_drift,
     is_skewed,
     largest_shift,
 )
@@ -43,7 +43,7 @@ NO_BOUNDS = ColumnGate(broken="warn")
 
 
 @dataclass(frozen=True)
-class Judged:
+class DayToJudge:
     """A day to judge: its table's contract, the profile of its rows, the table's bounds, and its
     context."""
 
@@ -60,7 +60,7 @@ class Gate:
 
     name: str
     description: Callable[[Contract], str]
-    evaluate: Callable[[Judged], Finding]
+    evaluate: Callable[[DayToJudge], Finding]
     blocks: bool = True  # it may stop dependent assets of the run
     names_rows: bool = False  # a finding is about single rows, of which samples can be shown
     applies: Callable[[Contract], bool] = lambda _: True  # the tables that have it
@@ -68,19 +68,22 @@ class Gate:
 
 def gates_of(contract: Contract) -> list[Gate]:
     """The gates of a table, in the order of `GATES`, and one for each of its rules."""
-    return [*(gate for gate in GATES if gate.applies(contract)), *map(_gate_of, contract.rules)]
+    return [*(gate for gate in GATES if gate.applies(contract)), *map(_rule_gate, contract.rules)]
 
 
-def check_of(rule: Rule) -> str:
+def check_name(rule: Rule) -> str:
     """The name of the check that judges a rule: the rule's own, as Dagster can have it; after
     `rule_` where a gate has that name."""
     name = NO_WORD.sub("_", rule.name)
     return f"rule_{name}" if name in {gate.name for gate in GATES} else name
 
 
-def _gate_of(rule: Rule) -> Gate:
+def _rule_gate(rule: Rule) -> Gate:
     return Gate(
-        check_of(rule), lambda _: _rule_in_words(rule), partial(_rule, rule), names_rows=True
+        check_name(rule),
+        lambda _: _rule_in_words(rule),
+        partial(_judge_rule, rule),
+        names_rows=True,
     )
 
 
@@ -89,12 +92,12 @@ def checks_of(contract: Contract) -> Mapping[str, bool]:
     return {gate.name: gate.blocks for gate in gates_of(contract)}
 
 
-def judge(judged: Judged) -> list[Finding]:
+def judge_day(judged: DayToJudge) -> list[Finding]:
     """One finding per gate of the day's table."""
     return [gate.evaluate(judged) for gate in gates_of(judged.contract)]
 
 
-def _row_count(judged: Judged) -> Finding:
+def _judge_row_count(judged: DayToJudge) -> Finding:
     rows, bounds, trailing = judged.found.rows, judged.bounds, judged.around.trailing_rows
     facts: Facts = {"rows": rows}
     usual = None
@@ -142,7 +145,7 @@ def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[st
     return broken
 
 
-def _not_null(judged: Judged) -> Finding:
+def _judge_nulls(judged: DayToJudge) -> Finding:
     nulls = judged.found.nulls
     broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
     message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items())
@@ -151,14 +154,14 @@ def _not_null(judged: Judged) -> Finding:
     return Finding(NOT_NULL, judged.day, not broken, bool(broken), words, facts)
 
 
-def _unique_key(judged: Judged) -> Finding:
+def _judge_key(judged: DayToJudge) -> Finding:
     key, repeats = ", ".join(judged.contract.key), judged.found.duplicates
     message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
     facts: Facts = {"repeats": repeats}
     return Finding(UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, facts)
 
 
-def _profile(judged: Judged) -> Finding:
+def _judge_profile(judged: DayToJudge) -> Finding:
     profile, context = judged.found, judged.around
     warned, refused, beyond, facts = list[str](), list[str](), list[str](), _profile_facts(profile)
     if context.absent:
@@ -227,7 +230,7 @@ def _drift_broken(
     usual, histogram = context.usual_histograms.get(column), profile.histograms.get(column)
     if not usual or not histogram:
         return []
-    drifted, bound = drift(histogram, usual), bounds.max_drift or LARGE_DRIFT
+    drifted, bound = histogram_drift(histogram, usual), bounds.max_drift or LARGE_DRIFT
     facts[f"drift {column}"] = round(drifted.index, 4)
     if not drifted.exceeds(bound):
         return []
@@ -235,16 +238,16 @@ def _drift_broken(
     return [f"the values of {column} drifted: {index}; {largest_shift(histogram, usual)}"]
 
 
-def _rule(rule: Rule, judged: Judged) -> Finding:
+def _judge_rule(rule: Rule, judged: DayToJudge) -> Finding:
     broken, message = judged.found.broken.get(rule.name, 0), f"{rule.name} holds"
     if broken:
         unit = f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
         message = f"{broken} {unit} break {rule.name} ({rule.expression})"
     refuses, facts = broken > 0 and not rule.only_warns, {BROKEN + rule.name: broken}
-    return Finding(check_of(rule), judged.day, not broken, refuses, message, {**facts})
+    return Finding(check_name(rule), judged.day, not broken, refuses, message, {**facts})
 
 
-def _reads(judged: Judged) -> Finding:
+def _judge_reads(judged: DayToJudge) -> Finding:
     failed, reads = judged.around.unanswered, len(judged.contract.consumer_queries)
     message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
     return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
@@ -273,20 +276,25 @@ AS_USUAL = (
     "says."
 )
 GATES = (
-    Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _row_count),
+    Gate(ROW_COUNT, lambda _: WITHIN_BOUNDS, _judge_row_count),
     Gate(
         NOT_NULL,
         lambda _: "No NULL in a required column. Blocks the write.",
-        _not_null,
+        _judge_nulls,
         names_rows=True,
     ),
     Gate(
         UNIQUE_KEY,
         lambda _: ONE_PER_KEY,
-        _unique_key,
+        _judge_key,
         names_rows=True,
         applies=lambda contract: contract.key != (),
     ),
-    Gate(PROFILE, lambda _: AS_USUAL, _profile, blocks=False),
-    Gate(READS, _reads_in_words, _reads, applies=lambda contract: bool(contract.consumer_queries)),
+    Gate(PROFILE, lambda _: AS_USUAL, _judge_profile, blocks=False),
+    Gate(
+        READS,
+        _reads_in_words,
+        _judge_reads,
+        applies=lambda contract: bool(contract.consumer_queries),
+    ),
 )

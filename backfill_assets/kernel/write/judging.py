@@ -13,9 +13,9 @@ from datetime import date, datetime
 from operator import attrgetter, itemgetter
 from typing import TypeVar
 
-from backfill_assets.kernel.core.commands import mending
+from backfill_assets.kernel.core.commands import mending_advice
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.days import DayRange, is_mature, ranges, some_days
+from backfill_assets.kernel.core.days import DayRange, is_mature, ranges_text, some_days
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     ContractBroken,
@@ -38,8 +38,8 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.tables.gate_bounds import GateSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.candidate import RebuildRequest, as_profile
-from backfill_assets.kernel.write.gates import Judged, judge
+from backfill_assets.kernel.write.candidate import RebuildRequest, profile_of_entry
+from backfill_assets.kernel.write.gates import DayToJudge, judge_day
 
 T = TypeVar("T")
 Shares = Mapping[str, float]  # of NULLs, by column
@@ -86,7 +86,7 @@ class QualityContext:
             failed,
         )
         bounds = self.settings.bounds(self.contract.name)
-        return judge(Judged(self.contract, day, profile, bounds, surroundings))
+        return judge_day(DayToJudge(self.contract, day, profile, bounds, surroundings))
 
 
 def quality_context(
@@ -134,7 +134,7 @@ def _null_shares(entry: DayEntry) -> dict[str, float]:
     return {c: nulls / entry.rows for c, nulls in counted_nulls(entry.counts).items()}
 
 
-def judged_by_receipts(
+def judge_by_receipts(
     settings: LakeSettings,
     states: States,
     contract: Contract,
@@ -148,7 +148,7 @@ def judged_by_receipts(
     quality = quality_context(settings, contract, entries, frontier=states.frontier(name))
     for day in days:
         entry = entries[day]
-        profile = (found or {}).get(day) or as_profile(entry)
+        profile = (found or {}).get(day) or profile_of_entry(entry)
         findings[day] = quality.judge(day, profile, entry.built, states.absent(name, day))
     return findings
 
@@ -182,7 +182,7 @@ class KeptBack:
         return self.error is not None
 
 
-def without_refused(
+def split_refused_days(
     request: RebuildRequest, refuse: Refuse
 ) -> tuple[RebuildRequest, Mapping[date, BackfillError]]:
     """The request for the days that `refuse` lets through, and the error of each other day, named
@@ -211,7 +211,7 @@ def _error_of_day(refuse: Refuse, day: date) -> BackfillError | None:
     return None
 
 
-def refusal_of(
+def refusal_error(
     request: RebuildRequest,
     findings: Sequence[Finding],
     unready: Mapping[date, BackfillError],
@@ -226,19 +226,21 @@ def refusal_of(
     """
     contract, refusing = request.table.contract, [f for f in findings if f.refuses]
     culprits = sorted({*(f.day for f in refusing), *unready})
-    parts = _broken_checks(refusing, len(request.days), samples)
-    parts += _not_computed(unready, len(request.days))
+    parts = _broken_checks_in_words(refusing, len(request.days), samples)
+    parts += _uncomputed_in_words(unready, len(request.days))
     if others:
         again = culprits
-        outcome = f"{ranges(culprits)} stayed as they were, the other {others} day(s) were made"
+        outcome = (
+            f"{ranges_text(culprits)} stayed as they were, the other {others} day(s) were made"
+        )
     else:
         again, outcome = [*request.days], "Nothing was written, every day keeps its rows"
         if innocent := sorted({*request.days} - {*culprits}):
-            kept_with = f"kept back with {ranges(culprits)}"
-            parts.append(f"nothing is wrong with {ranges(innocent)}, {kept_with}")
+            kept_with = f"kept back with {ranges_text(culprits)}"
+            parts.append(f"nothing is wrong with {ranges_text(innocent)}, {kept_with}")
     is_known = request.known.states.view.table(contract.name).version >= 0
     can_run = request.lake_session.lake.settings.pipeline.definitions is not None
-    fix = mending(contract, culprits[0], again, is_known=is_known, can_run=can_run)
+    fix = mending_advice(contract, culprits[0], again, is_known=is_known, can_run=can_run)
     return ContractBroken(f"the table {contract.name}", "; ".join(parts), outcome, fix)
 
 
@@ -254,17 +256,17 @@ def causes_by_day(
         if finding.refuses:
             faults[finding.day].append(f"{finding.check} fails: {finding.message}")
     causes = {day: "; ".join(of_day) for day, of_day in faults.items()}
-    innocent = f"nothing is wrong with it; kept back with {ranges(faults)}"
+    innocent = f"nothing is wrong with it; kept back with {ranges_text(faults)}"
     return {day: causes.get(day, innocent) for day in days}
 
 
-def never_made(lacking: Mapping[str, Collection[date]]) -> str:
+def never_made_in_words(lacking: Mapping[str, Collection[date]]) -> str:
     """The culprit of a table that lacks these input days, by table."""
-    tables = " and ".join(f"{name} for {ranges(absent)}" for name, absent in lacking.items())
+    tables = " and ".join(f"{name} for {ranges_text(absent)}" for name, absent in lacking.items())
     return f"it is made from {tables}, which were never made"
 
 
-def _not_computed(unready: Mapping[date, BackfillError], days: int) -> list[str]:
+def _uncomputed_in_words(unready: Mapping[date, BackfillError], days: int) -> list[str]:
     """Why days were not computed: those that lack inputs with all input days that were never made,
     then the others by the first one's cause."""
     lacking, missing = defaultdict[str, set[date]](set), set[date]()
@@ -277,15 +279,17 @@ def _not_computed(unready: Mapping[date, BackfillError], days: int) -> list[str]
     parts = []
     if missing:
         parts.append(
-            f"inputs of {len(missing)} of {days} day(s) are missing, {ranges(missing)}: "
-            f"{never_made(lacking)}"
+            f"inputs of {len(missing)} of {days} day(s) are missing, {ranges_text(missing)}: "
+            f"{never_made_in_words(lacking)}"
         )
     if others:
-        parts.append(f"{ranges(others)}: {unready[min(others)].culprit}")
+        parts.append(f"{ranges_text(others)}: {unready[min(others)].culprit}")
     return parts
 
 
-def _broken_checks(refusing: Sequence[Finding], days: int, samples: Sequence[str]) -> list[str]:
+def _broken_checks_in_words(
+    refusing: Sequence[Finding], days: int, samples: Sequence[str]
+) -> list[str]:
     """Each broken check in words: on how many of the `days` of a request, and its first day's
     figures."""
     by_check, parts = defaultdict[str, list[Finding]](list), []

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.view import read_view, renewed
+from backfill_assets.kernel.tables.view import read_view, refreshed_view
 from backfill_assets.kernel.write.model import Pipeline
 
 
 @dataclass
-class Known:
+class KnownStates:
     """What one command, run or tick knows of a lake: read once, then moved on by its own writes
     alone.
 
@@ -36,21 +36,21 @@ class Known:
             return self.read()
         if not self._moved:
             return self.found
-        view = renewed(self.lake, self.pipeline.contracts, self.found.view, self._moved)
+        view = refreshed_view(self.lake, self.pipeline.contracts, self.found.view, self._moved)
         self._moved.clear()
-        return self._keep(view)
+        return self._keep_states(view)
 
     def read(self) -> States:
         """The states by all logs as they are now, which are known from here on."""
         self._moved.clear()
-        return self._keep(read_view(self.lake, self.pipeline.contracts))
+        return self._keep_states(read_view(self.lake, self.pipeline.contracts))
 
     def wrote(self, table: str) -> None:
         """A write of ours may have moved the table, and the ledgers of a landed one: they are read
         again when the states are next asked for."""
         self._moved.add(table)
 
-    def _keep(self, view: LakeView) -> States:
+    def _keep_states(self, view: LakeView) -> States:
         if self.found is None or self.found.view != view:
             self.found = self.pipeline.states(view)
         return self.found

@@ -19,13 +19,13 @@ from backfill_assets.kernel.core.contracts import Contract, Input, InputKind, ke
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.engines import DeclaredExpression
-from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown
-from backfill_assets.kernel.core.rooms import PACKAGE, rooms
+from backfill_assets.kernel.core.errors import SettingsError, refuse_unknown_names
+from backfill_assets.kernel.core.rooms import PACKAGE, installed_rooms
 from backfill_assets.kernel.core.states import Codes, States
 from backfill_assets.kernel.core.view import LakeView
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
-from backfill_assets.kernel.write.code import SourceFile, package_at_first, refuse_moved
+from backfill_assets.kernel.write.code import SourceFile, first_package_version, refuse_moved_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +103,7 @@ class Table:
     @property
     def brings_code(self) -> bool:
         """Whether code outside this package computes it."""
-        return not self.is_landed and not all(map(_is_own_source, _sources(self)))
+        return not self.is_landed and not all(map(_is_own_source, _code_sources(self)))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Pipeline:
         """The contract of a table that a person named. Raises UnknownName with that
         `consequence`."""
         known = {c.name: c for c in self.contracts}
-        refuse_unknown("table", [name], known, consequence)
+        refuse_unknown_names("table", [name], known, consequence)
         return known[name]
 
     def making(self, name: str, inputs: tuple[Input, ...], unpinned: tuple[str, ...]) -> "Pipeline":
@@ -157,7 +157,7 @@ Read = list[tuple[Table, Collection[str] | None]]
 def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = None) -> Pipeline:
     """Make a pipeline of these tables (upstream first), reading the source of their transforms
     once; `confs` of Spark SQL from `lake.toml` count as settings of every table."""
-    package_at_first()
+    first_package_version()
     ordered = _with_keys(tuple(map(_with_files, tables)))
     by_name, codes = {t.name: t for t in ordered}, {}
     for table in ordered:
@@ -173,8 +173,8 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
             settings.append(further)
         codes[table.name] = Codes(
             _code_digest(read),
-            digest_of(json.loads(json.dumps(settings, default=_typed))),
-            tuple(map(_code_digest, _as_before(read))),
+            digest_of(json.loads(json.dumps(settings, default=_typed_text))),
+            tuple(map(_code_digest, _earlier_reads(read))),
         )
     return Pipeline(ordered, codes)
 
@@ -190,10 +190,10 @@ def _tables_that_count(table: Table, by_name: Mapping[str, Table]) -> Read:
 
 
 def _code_digest(read: Read) -> str:
-    return digest_of([_code(t, columns) for t, columns in read])
+    return digest_of([_code_parts(t, columns) for t, columns in read])
 
 
-def _as_before(read: Read) -> Iterator[Read]:
+def _earlier_reads(read: Read) -> Iterator[Read]:
     """Per earlier version of the code of any table: the tables as that version would read them."""
     for version in dict.fromkeys(v for t, _ in read for v in t.earlier_versions):
         before: Read = []
@@ -204,13 +204,13 @@ def _as_before(read: Read) -> Iterator[Read]:
         yield before
 
 
-def _typed(value: object) -> list[str]:
+def _typed_text(value: object) -> list[str]:
     """Encode a value that JSON lacks (a date), so that it differs from the text with the same
     characters."""
     return [type(value).__name__, str(value)]
 
 
-def confs_of(lake: Lake) -> dict[str, str]:
+def spark_sql_settings(lake: Lake) -> dict[str, str]:
     """The settings of Spark SQL in `lake.toml`, which count as settings of every table."""
     confs = lake.settings.spark.confs
     return {name: value for name, value in confs.items() if name.startswith("spark.sql.")}
@@ -218,7 +218,7 @@ def confs_of(lake: Lake) -> dict[str, str]:
 
 def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
     """The pipeline of a lake. Raises SettingsError for a setting that names an unknown table."""
-    pipeline = make_pipeline(tables, confs_of(lake))
+    pipeline = make_pipeline(tables, spark_sql_settings(lake))
     if reads := lake.settings.gates.reads:
         with_reads = tuple(_with_reads(table, reads) for table in pipeline.tables)
         pipeline = replace(pipeline, tables=with_reads)
@@ -229,10 +229,10 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 def _refuse_unknown_gates(lake: Lake, pipeline: Pipeline) -> None:
     """Raise SettingsError where `[gates.tables]` names what the pipeline does not have."""
     gates, contracts = lake.settings.gates.tables, {c.name: c for c in pipeline.contracts}
-    _refuse_unknown(lake, "[gates.tables]", gates, [*contracts], "the lake has no such table")
+    _refuse_unknown_names(lake, "[gates.tables]", gates, [*contracts], "the lake has no such table")
     keyed = [c.name for c in pipeline.contracts if c.read_by]
     for name, bounds in gates.items():
-        _refuse_unknown(
+        _refuse_unknown_names(
             lake,
             f"[gates.tables.{name}.columns]",
             bounds.columns,
@@ -241,7 +241,7 @@ def _refuse_unknown_gates(lake: Lake, pipeline: Pipeline) -> None:
         )
         if bounds.max_key_share is not None:
             why = "no table groups or joins it by a key (`by` of an input)"
-            _refuse_unknown(lake, "[gates.tables] max_key_share", [name], keyed, why)
+            _refuse_unknown_names(lake, "[gates.tables] max_key_share", [name], keyed, why)
 
 
 def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
@@ -258,7 +258,7 @@ def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
     return replace(pipeline, tables=tables, followers=tuple(followers))
 
 
-def _refuse_unknown(
+def _refuse_unknown_names(
     lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str
 ) -> None:
     if strangers := sorted(set(named) - set(known)):
@@ -274,13 +274,13 @@ def refuse_moved_code(table: Table) -> None:
     """Raise BackfillError if a file of the table's code, or this package's version, changed since
     it was loaded: the rows and the receipt might belong to different code. `table` is one of a
     `Pipeline`."""
-    refuse_moved(table.name, (s for s in table.sources if isinstance(s, SourceFile)))
+    refuse_moved_files(table.name, (s for s in table.sources if isinstance(s, SourceFile)))
 
 
 def source_files(table: Table) -> tuple[Path, ...]:
     """The files with the code of the table; of raw the loader."""
-    modules = (*_loaders(), *table.sources) if table.is_landed else _sources(table)
-    paths = [_path(source) for source in modules if not _is_named_input(source)]
+    modules = (*_loader_modules(), *table.sources) if table.is_landed else _code_sources(table)
+    paths = [_source_path(source) for source in modules if not _is_named_input(source)]
     return tuple(path for path in paths if path.is_file())  # a session's own table has no file
 
 
@@ -289,15 +289,15 @@ def _is_named_input(source: Source) -> bool:
     return isinstance(source, SourceFile) and bool(source.named_input)
 
 
-def _loaders() -> tuple[str, ...]:
+def _loader_modules() -> tuple[str, ...]:
     """The modules that load tables of landed rows."""
-    references = (reference for room in rooms() for reference in room.loaders)
+    references = (reference for room in installed_rooms() for reference in room.loaders)
     return tuple(f"{PACKAGE}.{reference.partition(':')[0]}" for reference in references)
 
 
 def _with_files(table: Table) -> Table:
     """The table with the content of all files of its code outside this package."""
-    files = tuple(s if _is_own_source(s) else _as_file(s) for s in _sources(table))
+    files = tuple(s if _is_own_source(s) else _as_file(s) for s in _code_sources(table))
     if files == table.sources or all(map(_is_own_source, files)):
         return table
     return replace(table, sources=files)
@@ -305,7 +305,7 @@ def _with_files(table: Table) -> Table:
 
 def _as_file(source: Source) -> SourceFile:
     """The file of a source with its content now, or as it was loaded."""
-    return source if isinstance(source, SourceFile) else SourceFile.read(_path(source))
+    return source if isinstance(source, SourceFile) else SourceFile.read(_source_path(source))
 
 
 def _with_keys(tables: tuple[Table, ...]) -> tuple[Table, ...]:
@@ -333,7 +333,7 @@ def _with_reads(table: Table, reads: Iterable[str]) -> Table:
     return replace(table, contract=replace(table.contract, consumer_queries=named))
 
 
-def _sources(table: Table) -> tuple[Source, ...]:
+def _code_sources(table: Table) -> tuple[Source, ...]:
     """The declared sources of a table; without any the module of its transform."""
     if table.sources or table.transform is None:
         return table.sources
@@ -349,21 +349,26 @@ def _is_own_source(source: Source) -> bool:
 def _counted_files(table: Table) -> list[SourceFile]:
     """The files that count by content: all but this package's own, for which a version stands, if
     there is one."""
-    has_version = bool(_version(table))
-    return [_as_file(s) for s in _sources(table) if not (has_version and _is_own_source(s))]
+    has_version = bool(_code_version(table))
+    return [_as_file(s) for s in _code_sources(table) if not (has_version and _is_own_source(s))]
 
 
-def _version(table: Table) -> str:
+def _code_version(table: Table) -> str:
     """The version that stands for the code of this package."""
     loader = LOADER_VERSION if table.is_landed else ""
     return table.code_version or loader
 
 
-def _code(table: Table, read: Collection[str] | None) -> list[object]:
+def _code_parts(table: Table, read: Collection[str] | None) -> list[object]:
     """The parts of the code digest of a table, or of the columns that are read of it."""
     inputs = [_input_parts(wanted) for wanted in table.contract.inputs]
     parts = sorted(s.digest for s in _counted_files(table))
-    return [parts, _version(table), sorted(table.code_inputs), _contract(table, read, inputs)]
+    return [
+        parts,
+        _code_version(table),
+        sorted(table.code_inputs),
+        _contract_digest(table, read, inputs),
+    ]
 
 
 def _input_parts(wanted: Input) -> list[object]:
@@ -372,7 +377,7 @@ def _input_parts(wanted: Input) -> list[object]:
     return [*parts, wanted.mapped] if wanted.mapped else parts
 
 
-def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
+def _contract_digest(table: Table, read: Collection[str] | None, inputs: list[Any]) -> str:
     """The digest of what a contract says of the rows, of the columns that are read of it (None:
     all)."""
     columns = []
@@ -383,7 +388,7 @@ def _contract(table: Table, read: Collection[str] | None, inputs: list[Any]) -> 
     return digest_of([columns, table.contract.day_column, table.contract.key, inputs])
 
 
-def _path(source: Source) -> Path:
+def _source_path(source: Source) -> Path:
     """The file of a source. A module given by name is not imported, because transforms import
     Spark."""
     if isinstance(source, SourceFile):

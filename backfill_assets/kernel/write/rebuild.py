@@ -1,7 +1,7 @@
 """One table's rebuild, steps 12 to 19 of *How it works*: the same for Dagster, the commands and
 tests.
 
-    12  settle    `kernel.write.derived.build`:
+    12  settle    `kernel.write.derived.build_candidate`:
                   days that are right are left; days that cannot be made are refused
     13  compute   `kernel.write.computing.plan_rows`:
                   the table's own pure function over all input days, pinned at the versions of 8
@@ -33,24 +33,24 @@ import stamina
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, some_days
-from backfill_assets.kernel.core.engines import disagreement
+from backfill_assets.kernel.core.engines import rebuild_disagreement
 from backfill_assets.kernel.core.errors import ContractBroken, DaysKeptBack, Superseded
 from backfill_assets.kernel.core.profiles import Finding, with_warning
-from backfill_assets.kernel.core.rooms import added
+from backfill_assets.kernel.core.rooms import added_by_rooms
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import sample_keys
 from backfill_assets.kernel.write.candidate import Candidate, RebuildRequest
-from backfill_assets.kernel.write.derived import build
+from backfill_assets.kernel.write.derived import build_candidate
 from backfill_assets.kernel.write.gates import PROFILE, gates_of
 from backfill_assets.kernel.write.judging import (
     KeptBack,
     causes_by_day,
     quality_context,
-    refusal_of,
+    refusal_error,
 )
 from backfill_assets.kernel.write.model import Table
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 
 SUPERSEDED_ATTEMPTS = 3  # each one reads the newest inputs; more would mean writers that never rest
 
@@ -59,8 +59,8 @@ class Loader(Protocol):
     """How a table of landed rows is loaded (`Room.loaders`; there is one)."""
 
     def __call__(self, request: RebuildRequest) -> Candidate:
-        """The candidate of the asked arrival days, as `kernel.write.derived.build` gives that of
-        any other table."""
+        """The candidate of the asked arrival days, as `kernel.write.derived.build_candidate` gives
+        that of any other table."""
 
 
 class StagedCheck(Protocol):
@@ -100,29 +100,29 @@ class Rebuild:
         """Steps 12 to 16. Raises BackfillError kinds; returns a refusing finding instead of raising
         it."""
         with self.request.lake_session.explaining_losses():
-            return self._prepared()
+            return self._prepare_candidate()
 
-    def _prepared(self) -> list[Finding]:
+    def _prepare_candidate(self) -> list[Finding]:
         self._samples.clear()
         self.kept_back = KeptBack()
-        (load,) = added("loaders")
-        make: Loader = load if self.table.is_landed else build
+        (load,) = added_by_rooms("loaders")
+        make: Loader = load if self.table.is_landed else build_candidate
         self.candidate = make(self.request)
         self._refuse_other_days()
         with self.request.phases.phase("gate"):
-            self.disagreements = self._disagreements()
-            self.findings = self._judge(self.ready.chunk)
+            self.disagreements = self._find_disagreements()
+            self.findings = self._judge_days(self.ready.chunk)
             if self.request.mode.keeps_good_days:
-                self._keep_good()
+                self._keep_good_days()
         return self.findings
 
-    def publish(self) -> Published:
+    def publish(self) -> WriteResult:
         """Steps 18 and 19; where newer inputs overtook the candidate, 8 to 16 again, three times at
         most. Given rows are tried once: only another run of their asset makes newer ones."""
         with self.request.lake_session.explaining_losses():
-            return self._published()
+            return self._publish_candidate()
 
-    def _published(self) -> Published:
+    def _publish_candidate(self) -> WriteResult:
         attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
         for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:
@@ -132,10 +132,10 @@ class Rebuild:
                     if any(f.refuses for f in self.prepare()):
                         raise self.refusal()
                 with self.request.phases.phase("publish"):
-                    return self._commit()
+                    return self._commit_candidate()
         raise AssertionError("unreachable: the retry context returns or raises")
 
-    def _commit(self) -> Published:
+    def _commit_candidate(self) -> WriteResult:
         try:
             return self.ready.commit(self.kept_back.days)
         finally:
@@ -170,7 +170,7 @@ class Rebuild:
 
     def refusal(self) -> ContractBroken:
         """Error for the refusing findings: days, gates, counts, sample keys, the next command."""
-        return self._error(self.findings)
+        return self._refusal_error(self.findings)
 
     def causes(self, written: Collection[date]) -> Mapping[date, str]:
         """Why each other day of the request than those `written` was not, once the rebuild was
@@ -194,12 +194,12 @@ class Rebuild:
             self._samples[place] = sample_keys(lake, staged.paths, contract, finding.day, gate.name)
         return self._samples[place]
 
-    def _error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
+    def _refusal_error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
         refusing = [f for f in findings if f.refuses]
         samples = self.sample_keys(refusing[0]) if refusing else []
-        return refusal_of(self.request, refusing, self.ready.unready, samples, others)
+        return refusal_error(self.request, refusing, self.ready.unready, samples, others)
 
-    def _keep_good(self) -> None:
+    def _keep_good_days(self) -> None:
         """Take the refused days out of the candidate, if others stay. The others are judged again
         as if the request had never named the refused days, whose rows must not count as usual."""
         candidate, refused = self.ready, list[Finding]()
@@ -211,11 +211,11 @@ class Rebuild:
                 return
             refused += [f for f in self.findings if f.day in bad]
             self.candidate = replace(self.ready, chunk=some_days(good))
-            self.findings = self._judge(self.ready.chunk)
+            self.findings = self._judge_days(self.ready.chunk)
         if refused or candidate.unready:
             for finding in {f.check: f for f in reversed(refused) if f.refuses}.values():
                 self.sample_keys(finding)  # the write deletes their rows
-            error = DaysKeptBack(*self._error(refused, len(self.days)).args)
+            error = DaysKeptBack(*self._refusal_error(refused, len(self.days)).args)
             self.kept_back = KeptBack(tuple(refused), candidate.unready, error)
 
     def _refuse_other_days(self) -> None:
@@ -242,7 +242,7 @@ class Rebuild:
             f"Return rows of the asked days only; if those days are meant, {advice}",
         )
 
-    def _judge(self, days: DayRange) -> list[Finding]:
+    def _judge_days(self, days: DayRange) -> list[Finding]:
         """The findings of these days, against each other and the days before."""
         candidate = self.ready
         known = {d: r.entry for d, r in candidate.before.latest.items()}
@@ -269,13 +269,13 @@ class Rebuild:
             return []
         pipeline, days = self.request.pipeline, {*self.days} - candidate.settled
         contracts = (*pipeline.contracts, *pipeline.followers)
-        checks: tuple[StagedCheck, ...] = added("staged_checks")
+        checks: tuple[StagedCheck, ...] = added_by_rooms("staged_checks")
         failed = list[str]()
         for check in checks:
             failed += check(lake, contracts, contract, candidate.staged, days)
         return failed
 
-    def _disagreements(self) -> dict[date, str]:
+    def _find_disagreements(self) -> dict[date, str]:
         """How the rows of days differ from what the same inputs, code and settings gave before."""
         if not self.request.mode.gives_what_inputs_say:
             return {}
@@ -286,6 +286,6 @@ class Rebuild:
             receipt = candidate.before.latest.get(day)
             if receipt is None or day in candidate.settled:
                 continue
-            if text := disagreement(receipt, candidate.entries[day], code, engine):
+            if text := rebuild_disagreement(receipt, candidate.entries[day], code, engine):
                 differences[day] = text
         return differences

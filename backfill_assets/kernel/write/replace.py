@@ -19,22 +19,22 @@ from typing import Protocol
 import stamina
 
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.core.days import ranges
-from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, disagreement
+from backfill_assets.kernel.core.days import ranges_text
+from backfill_assets.kernel.core.engines import ENGINE, IRREPRODUCIBLE, rebuild_disagreement
 from backfill_assets.kernel.core.errors import DaysHeld, Superseded
-from backfill_assets.kernel.core.readings import columns_of, lacking_columns
+from backfill_assets.kernel.core.readings import contract_columns, lacking_columns
 from backfill_assets.kernel.core.receipts import (
     DayEntry,
     Provenance,
     Receipt,
     shared_mapping,
 )
-from backfill_assets.kernel.core.rooms import added
+from backfill_assets.kernel.core.rooms import added_by_rooms
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.core.write_mode import OVERWRITE, WriteMode
 from backfill_assets.kernel.tables.committer import Conflict
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import Staged, sweep
+from backfill_assets.kernel.tables.staging import Staged, sweep_writes
 
 # Each one re-reads the log; a day is fought over by two or three writers at most.
 CONFLICT_ATTEMPTS = 5
@@ -65,7 +65,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Published:
+class WriteResult:
     """The result of a write."""
 
     version: int  # the table's, afterwards
@@ -76,7 +76,7 @@ class Published:
     irreproducible: frozenset[date] = frozenset()
 
 
-def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> WriteResult:
     """Make the table hold `write` for its days, in at most one commit; staged files that it does
     not use are deleted.
 
@@ -89,19 +89,19 @@ def replace_days(lake: Lake, write: Write, digests_now: DigestsNow) -> Published
         return replace_days_locked(lake, write, digests_now)
 
 
-def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> Published:
+def replace_days_locked(lake: Lake, write: Write, digests_now: DigestsNow) -> WriteResult:
     """Do what `replace_days` does; the caller holds the table's lock."""
     table = write.contract.name
-    sweep(lake, table, write.staged.write_id if write.staged is not None else "")
+    sweep_writes(lake, table, write.staged.write_id if write.staged is not None else "")
     for attempt in stamina.retry_context(on=Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None):
         with attempt:
             view = lake.store.view(table, write.contract.day_column)
-            _fence(lake, write, view, digests_now)
-            return _commit(lake, write, view)
+            _refuse_superseded(lake, write, view, digests_now)
+            return _commit_differences(lake, write, view)
     raise AssertionError("unreachable: the retry context returns or raises")
 
 
-def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
+def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -> None:
     """Raise DaysHeld where a day is held, and Superseded where other rows than these would come of
     the newest inputs."""
     refuse_held_days(write.contract, view, write.entries)
@@ -110,7 +110,7 @@ def _fence(lake: Lake, write: Write, view: TableView, digests_now: DigestsNow) -
         if view.latest[day].version > write.base_version:
             rewritten.add(day)
     is_merge, inputs = write.mode.keeps_standing_rows, write.provenance.inputs or {}
-    fences: tuple[Fence, ...] = added("fences")
+    fences: tuple[Fence, ...] = added_by_rooms("fences")
     doubts = [*filter(None, (fence(lake, inputs) for fence in fences))]
     in_question = set() if is_merge else rewritten
     if doubts:
@@ -139,14 +139,14 @@ def refuse_held_days(contract: Contract, view: TableView, days: Iterable[date]) 
         return
     raise DaysHeld(
         f"the table {contract.name}",
-        f"{ranges(held)} put back by a rollback and held",
+        f"{ranges_text(held)} put back by a rollback and held",
         "Nothing was written",
         f"Name days without them, or let them go first: `backfill-assets release {contract.name} "
         f"--from {held[0]} --to {held[-1]}`",
     )
 
 
-def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
+def _differing_days(write: Write, view: TableView) -> tuple[frozenset[date], frozenset[date]]:
     """Days whose rows, or the names of whose columns, differ from the receipts, and days of which
     only inputs, code or settings changed."""
     changed, receipt_only = set(), set()
@@ -163,7 +163,9 @@ def _differences(write: Write, view: TableView) -> tuple[frozenset[date], frozen
 def _has_other_rows(write: Write, before: DayEntry, entry: DayEntry) -> bool:
     """Whether the rows of a day, or the names of their columns, are not what its entry before
     says."""
-    return before.content != entry.content or bool(lacking_columns(before, _columns(write, entry)))
+    return before.content != entry.content or bool(
+        lacking_columns(before, _entry_columns(write, entry))
+    )
 
 
 def _code_of(source: Provenance | DayReceipt) -> tuple[str, str]:
@@ -171,14 +173,14 @@ def _code_of(source: Provenance | DayReceipt) -> tuple[str, str]:
     return source.code_digest, source.settings_digest
 
 
-def _commit(lake: Lake, write: Write, view: TableView) -> Published:
+def _commit_differences(lake: Lake, write: Write, view: TableView) -> WriteResult:
     """Commit the days that differ from the view, if there are any."""
-    changed, receipt_only = _differences(write, view)
+    changed, receipt_only = _differing_days(write, view)
     if not (changed or receipt_only or write.always):
         if write.staged is not None:
             write.staged.drop()
-        return Published(view.version, "")
-    irreproducible = _irreproducible(write, view)
+        return WriteResult(view.version, "")
+    irreproducible = _irreproducible_days(write, view)
     days, with_rows = {}, set[date]()
     for day in sorted(changed | receipt_only):
         before = view.latest.get(day)
@@ -187,14 +189,14 @@ def _commit(lake: Lake, write: Write, view: TableView) -> Published:
         had_rows = day in view.foreign or (before is not None and before.entry.rows > 0)
         if day in changed and (had_rows or write.entries[day].rows):
             with_rows.add(day)
-    receipt = _receipt(write, days, irreproducible)
+    receipt = _write_receipt(write, days, irreproducible)
     version = lake.store.replace_days(
         write.contract, write.staged, with_rows, receipt, view.version
     )
-    return Published(version, receipt.write_id, changed, receipt_only, irreproducible)
+    return WriteResult(version, receipt.write_id, changed, receipt_only, irreproducible)
 
 
-def _columns(write: Write, entry: DayEntry) -> list[Column]:
+def _entry_columns(write: Write, entry: DayEntry) -> list[Column]:
     """The contract's columns that the rows of a day have."""
     return [c for c in write.contract.columns if entry.columns is None or c.name in entry.columns]
 
@@ -203,14 +205,14 @@ def _with_columns(write: Write, day: date, kept: DayReceipt | None) -> DayEntry:
     """The entry of a day with the columns of its files: the written ones, or the files that stay
     (of the receipt `kept`)."""
     entry = write.entries[day]
-    columns = columns_of(write.contract) if entry.columns is None else entry.columns
+    columns = contract_columns(write.contract) if entry.columns is None else entry.columns
     if kept is not None and kept.entry.columns is not None:
         stay = {name: kind for name, kind in kept.entry.columns.items() if name in columns}
         columns = shared_mapping(stay)
     return replace(entry, columns=columns)
 
 
-def _irreproducible(write: Write, view: TableView) -> frozenset[date]:
+def _irreproducible_days(write: Write, view: TableView) -> frozenset[date]:
     """Days that got other rows than before from the same inputs, code and settings; none for a
     merge or a ledger."""
     if not (write.mode.gives_what_inputs_say and write.contract.inputs):
@@ -218,12 +220,12 @@ def _irreproducible(write: Write, view: TableView) -> frozenset[date]:
     code, engine = _code_of(write.provenance), (write.provenance.tags or {}).get(ENGINE, "")
     found = set[date]()
     for day in write.entries.keys() & view.latest.keys():
-        if disagreement(view.latest[day], write.entries[day], code, engine):
+        if rebuild_disagreement(view.latest[day], write.entries[day], code, engine):
             found.add(day)
     return frozenset(found)
 
 
-def _receipt(
+def _write_receipt(
     write: Write, days: Mapping[date, DayEntry], irreproducible: Collection[date]
 ) -> Receipt:
     provenance, tags = write.provenance, dict(write.provenance.tags or {})

@@ -36,16 +36,16 @@ def check_rules(contract: Contract) -> None:
 def check_expression(rule: Rule, owner: str) -> None:
     """Raise BackfillError where no table could have this rule, whatever its columns; `owner` is
     what the error names, such as `the asset orders`."""
-    _parsed(rule, owner)
+    _parsed_expression(rule, owner)
 
 
-def breaking(contract: Contract) -> dict[str, str]:
+def breaking_conditions(contract: Contract) -> dict[str, str]:
     """Per rule of rows the condition under which a row breaks it. Raises BackfillError naming a bad
     rule."""
-    return {rule.name: _broken(contract, rule) for rule in contract.row_rules}
+    return {rule.name: _broken_condition(contract, rule) for rule in contract.row_rules}
 
 
-def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
+def group_breaking_conditions(contract: Contract) -> dict[str, tuple[str, str]]:
     """Per rule of groups the columns that make a group, the day first, and the condition under
     which one breaks it.
 
@@ -54,7 +54,7 @@ def breaking_groups(contract: Contract) -> dict[str, tuple[str, str]]:
     conditions = {}
     for rule in contract.group_rules:
         columns = dict.fromkeys((contract.day_column, *rule.per))
-        conditions[rule.name] = (quoted_list(columns), _broken(contract, rule))
+        conditions[rule.name] = (quoted_list(columns), _broken_condition(contract, rule))
     return conditions
 
 
@@ -97,7 +97,7 @@ def _is_exact(kind: ColumnType) -> bool:
     return kind.kind in ("INT", "BIGINT")
 
 
-def _broken(contract: Contract, rule: Rule) -> str:
+def _broken_condition(contract: Contract, rule: Rule) -> str:
     return f"NOT ({_parsed_rule(contract, rule).sql('duckdb')})"
 
 
@@ -105,18 +105,18 @@ def _parsed_rule(contract: Contract, rule: Rule) -> "exp.Expr":
     from sqlglot import exp
 
     owner = f"the table {contract.name}"
-    parsed = _parsed(rule, owner)
+    parsed = _parsed_expression(rule, owner)
     columns = list(parsed.find_all(exp.Column))
     foreign = sorted({*rule.per, *(c.name for c in columns)} - set(contract.column_names))
     if foreign:
-        raise _bad_rule(rule, owner, f"the table has no column {', '.join(foreign)}")
+        raise _bad_rule_error(rule, owner, f"the table has no column {', '.join(foreign)}")
     single = {c.name for c in columns if c.find_ancestor(exp.AggFunc) is None}
     if rule.per and (several := sorted(single - {contract.day_column, *rule.per})):
-        raise _bad_rule(rule, owner, f"a group has several {', '.join(several)}")
+        raise _bad_rule_error(rule, owner, f"a group has several {', '.join(several)}")
     return parsed
 
 
-def _parsed(rule: Rule, owner: str) -> "exp.Expr":
+def _parsed_expression(rule: Rule, owner: str) -> "exp.Expr":
     """The condition of a rule. Raises BackfillError for what is none, or is not decided by one row
     or group."""
     import sqlglot
@@ -126,18 +126,20 @@ def _parsed(rule: Rule, owner: str) -> "exp.Expr":
     try:
         parsed = sqlglot.parse_one(rule.expression, read="spark")
     except SqlglotError as error:
-        raise _bad_rule(rule, owner, f"it is no expression: {str(error).splitlines()[0]}") from None
+        raise _bad_rule_error(
+            rule, owner, f"it is no expression: {str(error).splitlines()[0]}"
+        ) from None
     if not isinstance(parsed, exp.Condition):
-        raise _bad_rule(rule, owner, "it is not one condition")
+        raise _bad_rule_error(rule, owner, "it is not one condition")
     beyond: tuple[type[exp.Expr], ...] = (exp.Window, exp.Subquery, exp.Select, exp.Rand)
     unit = "group"
     if not rule.per:
         beyond, unit = (*beyond, exp.AggFunc), "row"
     if parsed.find(*beyond) is not None:
-        raise _bad_rule(rule, owner, f"it is not about one {unit}")
+        raise _bad_rule_error(rule, owner, f"it is not about one {unit}")
     for called in parsed.find_all(exp.Func):
         if _is_undecided(called):
-            raise _bad_rule(rule, owner, f"{called.sql('spark')} is not decided by the row")
+            raise _bad_rule_error(rule, owner, f"{called.sql('spark')} is not decided by the row")
     return parsed
 
 
@@ -151,7 +153,7 @@ def _is_undecided(called: "exp.Func") -> bool:
     return name in UNDECIDED or OF_SESSION.fullmatch(name) is not None
 
 
-def _bad_rule(rule: Rule, owner: str, culprit: str) -> BackfillError:
+def _bad_rule_error(rule: Rule, owner: str, culprit: str) -> BackfillError:
     return BackfillError(
         f"the rule {rule.name} of {owner} ({rule.expression})",
         culprit,

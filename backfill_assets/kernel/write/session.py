@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.readings import Sets
-from backfill_assets.kernel.tables.embedded import AT_ONCE, connection, file_batches, selection
+from backfill_assets.kernel.tables.embedded import AT_ONCE, duckdb_cursor, file_batches, rows_query
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.query_files import keep_rows
+from backfill_assets.kernel.tables.query_files import add_standing_rows
 from backfill_assets.kernel.tables.staging import Staged, StagedFile
-from backfill_assets.kernel.write.audit import Profiles, audit, count_rows
+from backfill_assets.kernel.write.audit import Profiles, audit_files, count_rows
 from backfill_assets.kernel.write.model import Chunk, Table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Auditor(Protocol):
         self, contract: Contract, staged: Staged, version: int, days: Sequence[date]
     ) -> dict[date, int]:
         """Upsert: add to the staging the rows of these days at a version whose keys it lacks, and
-        return how many were added, for days that have any (`query_files.keep_rows`)."""
+        return how many were added, for days that have any (`query_files.add_standing_rows`)."""
         ...
 
     def answers(
@@ -176,13 +176,13 @@ class DuckDBAuditor:
 
     def profiles(self, contract: Contract, staged: Staged, parts: Sets) -> Profiles:
         """As the port says."""
-        return audit(self.lake, staged.paths, contract, parts)
+        return audit_files(self.lake, staged.paths, contract, parts)
 
     def keep_rows(
         self, contract: Contract, staged: Staged, version: int, days: Sequence[date]
     ) -> dict[date, int]:
         """As the port says."""
-        return keep_rows(self.lake, contract, staged, version, days)
+        return add_standing_rows(self.lake, contract, staged, version, days)
 
     def answers(
         self,
@@ -196,9 +196,9 @@ class DuckDBAuditor:
         paths = [{f.path for f in side} for side in sides]
         every = [path for side in paths for path in sorted(side)]
         for batch in file_batches(every, contract, at_once):
-            parts = [selection([f for f in batch if f in side], contract) for side in paths]
+            parts = [rows_query([f for f in batch if f in side], contract) for side in paths]
             text = query(*(f"SELECT * FROM ({part}) WHERE {where}" for part in parts))
-            with connection(self.lake) as engine:
+            with duckdb_cursor(self.lake) as engine:
                 found = engine.execute(text)
                 yield [column[0] for column in found.description or ()], found.fetchall()
 

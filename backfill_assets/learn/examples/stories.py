@@ -18,7 +18,13 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from backfill_assets.kernel.core.days import ONE_DAY, midnight
-from backfill_assets.learn.examples.streams import Row, chance_of, csv_text, jsonl_text, moment
+from backfill_assets.learn.examples.streams import (
+    Row,
+    csv_text,
+    jsonl_text,
+    seeded_random,
+    time_text,
+)
 
 FIRST_PAYMENTS = date(2024, 9, 1)
 DAYS_OF_PAYMENTS = 24
@@ -34,54 +40,58 @@ OVERTURNED = "c2"  # of this card the first verdicts were wrong, which the last 
 PAYMENT = ("payment_id", "card", "paid_at", "received_at", "amount")
 
 
-def late_truth() -> dict[str, str]:
+def late_truth_files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
     chance, verdicts, landed = (
-        chance_of("late-truth"),
+        seeded_random("late-truth"),
         defaultdict[date, list[Row]](list),
         dict[str, str](),
     )
     for number in range(DAYS_OF_PAYMENTS):
         day = FIRST_PAYMENTS + ONE_DAY * number
         paid = [
-            _payment(chance, f"p{day:%m%d}-{n}", day)
+            _payment_row(chance, f"p{day:%m%d}-{n}", day)
             for n in range(chance.randint(*PAYMENTS_A_DAY))
         ]
         landed[f"landing/payments/{day}.csv"] = csv_text(PAYMENT, paid)
         judged = next((on for on, through in JUDGED_THROUGH.items() if day <= through), None)
         if judged:
             doubted = [p for p in paid if p["card"] in STOLEN]
-            verdicts[judged] += [_verdict(p, judged, fraud=chance.random() < 0.6) for p in doubted]
+            verdicts[judged] += [
+                _verdict_row(p, judged, fraud=chance.random() < 0.6) for p in doubted
+            ]
     first, *_, last = JUDGED_THROUGH
     wrong = [v for v in verdicts[first] if v["fraud"] and v["card"] == OVERTURNED]
-    verdicts[last] += [{**v, "given_at": moment(_given(last)), "fraud": False} for v in wrong]
+    verdicts[last] += [
+        {**v, "given_at": time_text(_verdict_time(last)), "fraud": False} for v in wrong
+    ]
     return landed | {
         f"later/verdicts/{day}.jsonl": jsonl_text(rows) for day, rows in verdicts.items()
     }
 
 
-def _payment(chance: Random, name: str, day: date) -> Row:
+def _payment_row(chance: Random, name: str, day: date) -> Row:
     at = midnight(day) + timedelta(seconds=chance.randrange(86_000))
     return {
         "payment_id": name,
         "card": chance.choice(CARDS),
-        "paid_at": moment(at),
-        "received_at": moment(at + timedelta(minutes=3)),
+        "paid_at": time_text(at),
+        "received_at": time_text(at + timedelta(minutes=3)),
         "amount": f"{chance.randrange(100, 40_000) / 100:.2f}",
     }
 
 
-def _verdict(payment: Row, judged: date, fraud: bool) -> Row:
+def _verdict_row(payment: Row, judged: date, fraud: bool) -> Row:
     return {
         "payment_id": payment["payment_id"],
         "card": payment["card"],
         "paid_at": payment["paid_at"],
-        "given_at": moment(_given(judged)),
+        "given_at": time_text(_verdict_time(judged)),
         "fraud": fraud,
     }
 
 
-def _given(day: date) -> datetime:
+def _verdict_time(day: date) -> datetime:
     return midnight(day) + timedelta(hours=9)
 
 
@@ -105,25 +115,25 @@ OFFLINE = "gus"  # his shop's till has no network from the 5th on
 OFFLINE_FROM = date(2024, 3, 5)
 
 
-def orders() -> dict[str, str]:
+def orders_files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
-    chance, arrived = chance_of("orders"), defaultdict[date, list[Row]](list)
+    chance, arrived = seeded_random("orders"), defaultdict[date, list[Row]](list)
     for number in range(DAYS_OF_ORDERS):
         day = FIRST_ORDERS + ONE_DAY * number
         for order in range(chance.randint(*ORDERS_A_DAY)):
-            _order(chance, f"{day:%m%d}-{order:02d}", day, arrived)
-    arrived[OF_BAD_ROWS] += _unusable()
+            _add_order(chance, f"{day:%m%d}-{order:02d}", day, arrived)
+    arrived[OF_BAD_ROWS] += _unusable_rows()
     return {
         f"{'later' if day == LATE_DAY else 'landing'}/dt={day}/orders.csv": csv_text(COLUMNS, rows)
         for day, rows in sorted(arrived.items())
     }
 
 
-def _order(chance: Random, name: str, day: date, arrived: defaultdict[date, list[Row]]) -> None:
+def _add_order(chance: Random, name: str, day: date, arrived: defaultdict[date, list[Row]]) -> None:
     """An order, on the day it arrives, and perhaps its correction or its return on a later one."""
     at = midnight(day) + timedelta(minutes=chance.randrange(24 * 60))
     customer, cents = chance.choice(list(CUSTOMERS)), chance.randrange(500, 20_000)
-    order = _ordered(name, at, customer, cents)
+    order = _order_row(name, at, customer, cents)
     late = customer == OFFLINE and day >= OFFLINE_FROM
     comes = LATE_DAY if late else day + ONE_DAY * chance.choice((0, 0, 0, 0, 0, 0, 1, 3))
     drawn = chance.random()
@@ -135,14 +145,14 @@ def _order(chance: Random, name: str, day: date, arrived: defaultdict[date, list
     ):  # the same order once more, with another total: it replaces the first
         arrived[after].append({**order, "total": f"{(cents // 2) / 100:.2f}"})
     elif drawn < 0.2 and after < LATE_DAY:
-        returned = _ordered(f"R{name}", midnight(after) + timedelta(hours=12), customer, cents)
+        returned = _order_row(f"R{name}", midnight(after) + timedelta(hours=12), customer, cents)
         arrived[after].append({**returned, "is_return": "true"})
 
 
-def _ordered(name: str, at: datetime, customer: str, cents: int) -> Row:
+def _order_row(name: str, at: datetime, customer: str, cents: int) -> Row:
     return {
         "order_id": name,
-        "ordered_at": moment(at),
+        "ordered_at": time_text(at),
         "customer_id": customer,
         "country": CUSTOMERS[customer],
         "total": f"{cents / 100:.2f}",
@@ -150,9 +160,9 @@ def _ordered(name: str, at: datetime, customer: str, cents: int) -> Row:
     }
 
 
-def _unusable() -> list[Row]:
+def _unusable_rows() -> list[Row]:
     """Rows that cannot be deliveries: each breaks another promise of `lake.toml`."""
-    good = _ordered("bad-1", midnight(OF_BAD_ROWS), "ada", 1000)
+    good = _order_row("bad-1", midnight(OF_BAD_ROWS), "ada", 1000)
     return [
         {**good, "total": "ten euros"},
         {**good, "order_id": "bad-2", "total": None},
@@ -173,10 +183,10 @@ RESTARTED = datetime.fromisoformat(
 )  # a producer that hung comes back, and sends all again
 
 
-def retried_events() -> dict[str, str]:
+def retried_events_files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
     rows = sorted(
-        _clicks(chance_of("retried-events")),
+        _click_rows(seeded_random("retried-events")),
         key=lambda r: (r["ingested_at"], r["click_id"], r["attempt"]),
     )
     arrived = defaultdict[str, list[Row]](list)
@@ -189,23 +199,23 @@ def retried_events() -> dict[str, str]:
     }
 
 
-def _clicks(chance: Random) -> Iterator[Row]:
+def _click_rows(chance: Random) -> Iterator[Row]:
     for number in range(DAYS_OF_CLICKS):
         day = FIRST_CLICKS + ONE_DAY * number
         for click in range(chance.randint(*CLICKS_A_DAY)):
-            yield from _sent(chance, f"click-{day:%m%d}-{click:02d}", day)
-    tied = _click(TIE, TIED_AT - timedelta(seconds=5), TIED_AT, CLICKING[0])
+            yield from _sent_click_rows(chance, f"click-{day:%m%d}-{click:02d}", day)
+    tied = _click_row(TIE, TIED_AT - timedelta(seconds=5), TIED_AT, CLICKING[0])
     yield {**tied, "page": "/home"}
     yield {**tied, "page": "/basket", "attempt": 2}
 
 
-def _sent(chance: Random, name: str, day: date) -> Iterator[Row]:
+def _sent_click_rows(chance: Random, name: str, day: date) -> Iterator[Row]:
     """A click and its retries: most are the same once more, some know better how long the visitor
     stayed."""
     at = midnight(day) + timedelta(seconds=chance.randrange(86_000))
     ingested = at + timedelta(seconds=chance.randrange(1, 60))
     row = {
-        **_click(name, at, ingested, chance.choice(CLICKING)),
+        **_click_row(name, at, ingested, chance.choice(CLICKING)),
         "page": chance.choice(PAGES),
         "seconds": chance.randint(1, 90),
     }
@@ -213,25 +223,25 @@ def _sent(chance: Random, name: str, day: date) -> Iterator[Row]:
     for attempt in range(2, chance.choice((1, 1, 1, 2, 3)) + 1):
         ingested += timedelta(seconds=chance.choice((2, 30, 40_000)))
         better = chance.random() < 0.4
-        row = {**row, "ingested_at": moment(ingested), "attempt": attempt}
+        row = {**row, "ingested_at": time_text(ingested), "attempt": attempt}
         row["seconds"] = chance.randint(91, 200) if better else row["seconds"]
         if ingested < RESTARTED:
             yield row
     if chance.random() < 0.06:
         yield {
             **row,
-            "ingested_at": moment(RESTARTED),
+            "ingested_at": time_text(RESTARTED),
             "attempt": 9,
             "seconds": chance.randint(201, 300),
         }
 
 
-def _click(name: str, at: datetime, ingested: datetime, user: int) -> Row:
+def _click_row(name: str, at: datetime, ingested: datetime, user: int) -> Row:
     return {
         "click_id": name,
         "user_id": user,
-        "clicked_at": moment(at),
-        "ingested_at": moment(ingested),
+        "clicked_at": time_text(at),
+        "ingested_at": time_text(ingested),
         "attempt": 1,
         "page": "/home",
         "seconds": 10,
@@ -256,26 +266,28 @@ OWL, OWL_SLEEPS = (
 )  # plays in New York late in the evening only, and not on every third day
 
 
-def timezone_bug() -> dict[str, str]:
+def timezone_bug_files() -> dict[str, str]:
     """Return text by path in the lake."""
     arrived = defaultdict[date, list[Row]](list)
-    for number, row in enumerate(_plays(chance_of("timezone-bug"))):
+    for number, row in enumerate(_play_rows(seeded_random("timezone-bug"))):
         day = date.fromisoformat(str(row["received_at"])[:10])
         arrived[day].append({"play_id": f"p{number:04d}", **row})
     return {f"landing/plays-{day}.jsonl": jsonl_text(rows) for day, rows in sorted(arrived.items())}
 
 
-def _plays(chance: Random) -> Iterator[Row]:
+def _play_rows(chance: Random) -> Iterator[Row]:
     for number in range(DAYS_OF_PLAYS):
         day = FIRST_PLAYS + ONE_DAY * number
         yield from (
-            _play(chance, user, zone, day, *at) for user, zone in PLAYING.items() for at in TIMES
+            _play_row(chance, user, zone, day, *at)
+            for user, zone in PLAYING.items()
+            for at in TIMES
         )
         if (number + 1) % OWL_SLEEPS:
-            yield _play(chance, OWL, NEW_YORK, day, *TIMES[-1])
+            yield _play_row(chance, OWL, NEW_YORK, day, *TIMES[-1])
 
 
-def _play(chance: Random, user: str, zone: str, day: date, hour: int, within: int) -> Row:
+def _play_row(chance: Random, user: str, zone: str, day: date, hour: int, within: int) -> Row:
     at = datetime.combine(day, time(hour), ZoneInfo(zone)) + timedelta(
         minutes=chance.randrange(within)
     )
@@ -283,7 +295,7 @@ def _play(chance: Random, user: str, zone: str, day: date, hour: int, within: in
         "user_id": user,
         "local_time": f"{at:%Y-%m-%d %H:%M:%S}",
         "zone": zone,
-        "received_at": moment((at + timedelta(minutes=2)).astimezone(UTC)),
+        "received_at": time_text((at + timedelta(minutes=2)).astimezone(UTC)),
         "minutes": chance.randint(1, 60),
     }
 
@@ -303,14 +315,14 @@ CALIBRATED = datetime.fromisoformat(
 TOO_MUCH, FROM = 1.5, date(2024, 7, 3)
 
 
-def sensor_readings() -> dict[str, str]:
+def sensor_readings_files() -> dict[str, str]:
     """Path in the lake -> text. What lies below `later` has not landed yet: the steps move it."""
-    chance, landed, wrong = chance_of("sensor-readings"), dict[str, str](), list[Row]()
+    chance, landed, wrong = seeded_random("sensor-readings"), dict[str, str](), list[Row]()
     for number in range(DAYS_OF_READINGS):
         day = FIRST_READINGS + ONE_DAY * number
         for plant, machines in PLANTS.items():
             rows = [
-                _reading(chance, plant, machine, day, hour)
+                _reading_row(chance, plant, machine, day, hour)
                 for machine in machines
                 for hour in HOURS
             ]
@@ -318,11 +330,14 @@ def sensor_readings() -> dict[str, str]:
             landed[f"landing/{plant}/{day}.csv"] = csv_text(READING, rows)
     # Read again, rather than measured again: the same machine and time, sent later, so that it
     # replaces what was sent.
-    better = [{**r, "sent_at": moment(CALIBRATED), "celsius": _less(r["celsius"])} for r in wrong]
+    better = [
+        {**r, "sent_at": time_text(CALIBRATED), "celsius": _corrected_celsius(r["celsius"])}
+        for r in wrong
+    ]
     return {**landed, f"later/east/{CALIBRATED:%Y-%m-%d}-calibrated.csv": csv_text(READING, better)}
 
 
-def _reading(chance: Random, plant: str, machine: str, day: date, hour: int) -> Row:
+def _reading_row(chance: Random, plant: str, machine: str, day: date, hour: int) -> Row:
     at = midnight(day) + timedelta(hours=hour, minutes=chance.randrange(50))
     cut_off = (plant, day) == CUT_OFF
     sent = midnight(CONNECTED_AGAIN) + timedelta(hours=1) if cut_off else at + timedelta(minutes=2)
@@ -332,20 +347,20 @@ def _reading(chance: Random, plant: str, machine: str, day: date, hour: int) -> 
     return {
         "plant": plant,
         "machine": machine,
-        "measured_at": moment(at),
-        "sent_at": moment(sent),
+        "measured_at": time_text(at),
+        "sent_at": time_text(sent),
         "celsius": celsius,
     }
 
 
-def _less(celsius: object) -> object:
+def _corrected_celsius(celsius: object) -> object:
     return round(celsius - TOO_MUCH, 2) if isinstance(celsius, float) else celsius
 
 
 STORIES = {  # by the example's name
-    "late-truth": late_truth,
-    "orders": orders,
-    "retried-events": retried_events,
-    "sensor-readings": sensor_readings,
-    "timezone-bug": timezone_bug,
+    "late-truth": late_truth_files,
+    "orders": orders_files,
+    "retried-events": retried_events_files,
+    "sensor-readings": sensor_readings_files,
+    "timezone-bug": timezone_bug_files,
 }

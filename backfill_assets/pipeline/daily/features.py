@@ -12,7 +12,13 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Frames, Table
-from backfill_assets.pipeline.columns import ENTITY, MADE_BY, Aggregates, Declared, declares_nothing
+from backfill_assets.pipeline.columns import (
+    ENTITY,
+    MADE_BY,
+    Aggregates,
+    DeclaredColumn,
+    declares_nothing,
+)
 from backfill_assets.pipeline.daily.staging import staging
 from backfill_assets.pipeline.transforms.aggregation import built_in_columns
 
@@ -26,7 +32,7 @@ HAS_EVENTS = Rule(
 )
 
 
-def windows_of(settings: LakeSettings) -> Aggregates:
+def declared_windows(settings: LakeSettings) -> Aggregates:
     """The columns of features: `[[features.columns]]`, or else the built-in ones. Raises
     SettingsError for a faulty expression, and for a payload that lacks columns of the built-in
     ones."""
@@ -42,7 +48,7 @@ def windows_of(settings: LakeSettings) -> Aggregates:
         _refuse_lacking_columns(settings)
         built = built_in_columns(settings.features.windows_days)
         columns = tuple(
-            Declared(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built
+            DeclaredColumn(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built
         )
     return Aggregates(settings, staging(settings, source).contract, columns, built_in)
 
@@ -52,10 +58,10 @@ def features(windows: Aggregates) -> Table:
     settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.declared import now
+        from backfill_assets.pipeline.transforms.declared import features_now
 
         found, finer = windows.aggregations, settings.by_day_first
-        return now(frames[events], chunk.days, entity, found, by_day_first=finer)
+        return features_now(frames[events], chunk.days, entity, found, by_day_first=finer)
 
     expressions = list[DeclaredExpression]()
     for column in windows.declared:
@@ -75,7 +81,7 @@ def features(windows: Aggregates) -> Table:
 def _features_contract(windows: Aggregates) -> Contract:
     events, section = windows.staging.name, windows.settings.features
     longest = max(c.aggregation.reach.days for c in windows.declared)
-    declared = (c.column(events, nullable=_nullable(c, windows)) for c in windows.declared)
+    declared = (c.column(events, nullable=_is_nullable(c, windows)) for c in windows.declared)
     rules = [rule for column in windows.declared for rule in column.rules]
     read = Input(events, before=longest - 1, columns=windows.columns_read, **section.grouping)
     return Contract(
@@ -102,7 +108,7 @@ def _reaching_settings(windows: Aggregates) -> dict[str, Any]:
     return {"entity": list(windows.entity), "columns": columns}
 
 
-def _nullable(column: Declared, windows: Aggregates) -> bool | None:
+def _is_nullable(column: DeclaredColumn, windows: Aggregates) -> bool | None:
     """None: by the aggregation. Built-in ones count the events of their longest window: none of
     them lacks an event."""
     if not windows.built_in:

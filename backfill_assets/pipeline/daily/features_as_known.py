@@ -30,10 +30,10 @@ def features_as_known(windows: Aggregates, features: Table) -> Table:
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.declared import at_cut
+        from backfill_assets.pipeline.transforms.declared import features_at_cut
 
         finer = settings.by_day_first
-        return at_cut(
+        return features_at_cut(
             frames[events], chunk.days, entity, windows.aggregations, grace, by_day_first=finer
         )
 

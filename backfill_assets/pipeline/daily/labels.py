@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
-from backfill_assets.kernel.core.days import matures_after
+from backfill_assets.kernel.core.days import days_until_mature
 from backfill_assets.kernel.core.engines import DeclaredExpression
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 from backfill_assets.kernel.tables.settings import LakeSettings
@@ -17,11 +17,11 @@ from backfill_assets.pipeline.columns import (
     MADE_BY,
     SEQUENCE,
     Aggregates,
-    Declared,
-    checked,
+    DeclaredColumn,
+    checked_aggregation,
+    declaration_error,
     declares_nothing,
     event_types,
-    refused,
 )
 from backfill_assets.pipeline.daily.staging import staging
 from backfill_assets.pipeline.transforms.aggregation import (
@@ -30,10 +30,10 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Outcome,
     Value,
-    ahead,
-    trailing,
+    ahead_reach,
+    trailing_reach,
 )
-from backfill_assets.pipeline.transforms.queries import flips
+from backfill_assets.pipeline.transforms.queries import label_flips_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,23 +57,27 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
     declared, condition, where, expressions = _declared_condition(settings)
     terms = Aggregates(settings, staging(settings, source).contract, declared, built_in)
     outcome = Outcome(
-        terms.aggregations, condition, matures_after(section.horizon_days, section.maturity_days)
+        terms.aggregations,
+        condition,
+        days_until_mature(section.horizon_days, section.maturity_days),
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.declared import labels
+        from backfill_assets.pipeline.transforms.declared import label_rows
 
         inputs = frames[terms.staging.name], frames[known.name]
         finer = settings.features.by_day_first
-        return labels(inputs, chunk.days, terms.entity, outcome, chunk.frontier, by_day_first=finer)
+        return label_rows(
+            inputs, chunk.days, terms.entity, outcome, chunk.frontier, by_day_first=finer
+        )
 
     of_terms = [one for term in declared for one in terms.expressions(term, where)]
     return Table(
-        _contract(terms, known),
+        _labels_contract(terms, known),
         transform,
         _reaching_settings(terms, condition),
         (*MADE_BY, "backfill_assets.kernel.core.days"),
-        revisions=partial(flips, entity=terms.entity),
+        revisions=partial(label_flips_query, entity=terms.entity),
         counts_alike=True,
         compiled={**terms.compiled, "label": condition} if terms.compiled else {},
         expressions=(*of_terms, *expressions),
@@ -83,19 +87,19 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
 
 def _declared_condition(
     settings: LakeSettings,
-) -> tuple[tuple[Declared, ...], str, str, list[DeclaredExpression]]:
+) -> tuple[tuple[DeclaredColumn, ...], str, str, list[DeclaredExpression]]:
     """The aggregates of a label, the condition over them, where `lake.toml` declares it, and the
     condition as an expression of its own; none for a label by measure and rule."""
     if settings.labels.label is None:
         where = f'[labels] measure = "{settings.labels.measure}"'
         return *label_from_rule(settings), where, []
     from backfill_assets.pipeline.declared import (
-        decided_by,
+        condition_type,
         declared_label,
     )  # its parser is slow to import
 
     where, (declared, condition) = "[labels] label", declared_label(settings)
-    types = {term.aggregation.name: str(decided_by(term)) for term in declared}
+    types = {term.aggregation.name: str(condition_type(term)) for term in declared}
     return declared, condition, where, [DeclaredExpression(where, condition, types)]
 
 
@@ -109,7 +113,7 @@ def _reaching_settings(terms: Aggregates, condition: str) -> dict[str, Any]:
     return reaching | {"entity": list(terms.entity), "terms": of_terms, "condition": condition}
 
 
-def _contract(terms: Aggregates, known: Contract) -> Contract:
+def _labels_contract(terms: Aggregates, known: Contract) -> Contract:
     section, events = terms.settings.labels, terms.staging.name
     declared = (
         term.column(events, nullable=True if terms.built_in else None) for term in terms.declared
@@ -127,7 +131,7 @@ def _contract(terms: Aggregates, known: Contract) -> Contract:
         key=terms.entity,
         inputs=_label_inputs(terms, known),
         waits_for_cut=True,
-        matures_after_days=matures_after(section.horizon_days, section.maturity_days),
+        matures_after_days=days_until_mature(section.horizon_days, section.maturity_days),
         rules=(IS_0_OR_1, STATE_IS_KNOWN),
     )
 
@@ -163,7 +167,7 @@ def _label_inputs(terms: Aggregates, known: Contract) -> tuple[Input, Input]:
     return events, Input(known.name, columns=asked)
 
 
-def label_from_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
+def label_from_rule(settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...], str]:
     """The two aggregates of a label by measure and rule, and its condition. Raises
     SettingsError."""
     section, known = settings.labels, event_types(settings)
@@ -171,9 +175,17 @@ def label_from_rule(settings: LakeSettings) -> tuple[tuple[Declared, ...], str]:
     columns = tuple(name for name in known if name.lower() == section.measure != "events")
     if not columns and section.measure != "events":
         advice = f"Name columns of the payload: {', '.join(known)}"
-        raise refused(where, f"there is no column {section.measure}", advice)
+        raise declaration_error(where, f"there is no column {section.measure}", advice)
     agg: Agg = "sum" if columns else "count"
     value = Value(section.measure, str(known[columns[0]])) if columns else Value()
-    sides = {"forward": ahead(section.horizon_days), "backward": trailing(section.horizon_days)}
-    terms = (checked(Aggregation(name, agg, value, reach), where) for name, reach in sides.items())
-    return tuple(Declared(term, value.of, None, columns) for term in terms), RULES[section.rule]
+    sides = {
+        "forward": ahead_reach(section.horizon_days),
+        "backward": trailing_reach(section.horizon_days),
+    }
+    terms = (
+        checked_aggregation(Aggregation(name, agg, value, reach), where)
+        for name, reach in sides.items()
+    )
+    return tuple(DeclaredColumn(term, value.of, None, columns) for term in terms), RULES[
+        section.rule
+    ]

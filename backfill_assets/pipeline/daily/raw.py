@@ -5,12 +5,17 @@ Not here: loading it from landed files (`intake.raw`).
 
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.contracts import LANDING, LATER, Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.ledgers import named
-from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns, words
+from backfill_assets.kernel.core.ledgers import source_table_name
+from backfill_assets.kernel.core.payload import (
+    DEFAULT_PAYLOAD,
+    PayloadColumn,
+    log_columns,
+    payload_values,
+)
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import LOADER_VERSION, Table
-from backfill_assets.pipeline.columns import CARRIED, KEY, tags_of
+from backfill_assets.pipeline.columns import CARRIED, KEY, payload_tags
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
 # Of the undeclared payload the meaning is known, of any other column only its type.
@@ -56,16 +61,16 @@ OF_TABLE = "raw of a table 1"
 OWN = "{} of the row itself, also where the commit took it away"
 
 
-def _of_log(source: SourceSettings) -> tuple[Column, ...]:
+def _log_columns(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
     if not source.table:
         return ()
     from backfill_assets.intake.select import (
-        clocks_of,
+        selected_clocks,
     )  # a parser, which other lakes need not import to look
 
     columns = list[Column]()
-    for name, kind in log_columns(clocks_of(source.select)).items():
+    for name, kind in log_columns(selected_clocks(source.select)).items():
         meaning = LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_"))
         columns.append(Column(name, kind, meaning, nullable=True, tags=LATER))
     return tuple(columns)
@@ -76,8 +81,8 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
     be NULL."""
     is_table = settings.source.table is not None
     return Table(
-        _contract(settings, source),
-        settings=_reaching(settings),
+        _raw_contract(settings, source),
+        settings=_reaching_settings(settings),
         facts=lateness_of_deliveries,
         counts_alike=True,
         code_version=OF_TABLE if is_table else "",
@@ -87,29 +92,29 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
     )
 
 
-def _contract(settings: LakeSettings, source: str) -> Contract:
+def _raw_contract(settings: LakeSettings, source: str) -> Contract:
     return Contract(
-        named("raw", source),
+        source_table_name("raw", source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing "
         "is ever edited.",
         columns=(
             *DELIVERY_COLUMNS,
             *(_payload_column(column) for column in settings.source.payload_columns),
-            *_of_log(settings.source),
+            *_log_columns(settings.source),
             *LANDED_COLUMNS,
         ),
         day_column="arrival_date",
         key=("seq",),
-        inputs=(Input(named(LANDING, source), kind=InputKind.FILES),),
+        inputs=(Input(source_table_name(LANDING, source), kind=InputKind.FILES),),
     )
 
 
 def _payload_column(column: PayloadColumn) -> Column:
     meaning = MEANING.get(column, f"{CARRIED}; NULL on deletes")
-    return Column(column.name, column.type, meaning, nullable=True, tags=tags_of(column))
+    return Column(column.name, column.type, meaning, nullable=True, tags=payload_tags(column))
 
 
-def _reaching(settings: LakeSettings) -> dict[str, object]:
+def _reaching_settings(settings: LakeSettings) -> dict[str, object]:
     """The settings that reach the rows of raw."""
     source, lateness = landed_source(settings.source), settings.lateness
     reaching: dict[str, object] = {
@@ -127,5 +132,5 @@ def _reaching(settings: LakeSettings) -> dict[str, object]:
     if lateness.window_days is not None:
         reaching["window_days"] = lateness.window_days
     if source.payload is not None:
-        reaching["payload"] = words(source.payload_columns)
+        reaching["payload"] = payload_values(source.payload_columns)
     return reaching

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.ledgers import named
+from backfill_assets.kernel.core.ledgers import source_table_name
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Frames, Table
-from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, tags_of
-from backfill_assets.pipeline.transforms.queries import accounted, lateness_of_versions
+from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, payload_tags
+from backfill_assets.pipeline.transforms.queries import account_query, lateness_of_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,16 +55,16 @@ VERSION_COLUMNS = (
 
 def staging(settings: LakeSettings, source: str = "") -> Table:
     """Every version of an event of a source, one row per interval in which it was current."""
-    payload, raw = settings.source.payload_columns, named("raw", source)
+    payload, raw = settings.source.payload_columns, source_table_name("raw", source)
     contract = _staging_contract(payload, source)
     if settings.source.table:
-        return _of_table(contract, settings)
+        return _staging_of_table(contract, settings)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.staging import staging
+        from backfill_assets.pipeline.transforms.staging import staging_rows
 
-        return staging(frames[raw], chunk.days, names, chunk.wanted, doubles)
+        return staging_rows(frames[raw], chunk.days, names, chunk.wanted, doubles)
 
     return Table(
         contract,
@@ -75,33 +75,34 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
         earlier_versions=("staging 1",),
         facts=lateness_of_versions,
         counts_alike=True,
-        account=partial(accounted, payload=names),
+        account=partial(account_query, payload=names),
     )
 
 
 def _staging_contract(payload: Sequence[PayloadColumn], source: str) -> Contract:
     carried = (
-        Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, tags_of(c)) for c in payload
+        Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, payload_tags(c))
+        for c in payload
     )
     return Contract(
-        named("staging", source),
+        source_table_name("staging", source),
         "Every version of an event that was ever the current one, with the interval in which it "
         "was.",
         columns=(*EVENT_COLUMNS, *carried, *VERSION_COLUMNS),
         day_column="event_date",
         key=("event_key", "known_from"),
-        inputs=(Input(named("raw", source), kind=InputKind.ARRIVALS),),
+        inputs=(Input(source_table_name("raw", source), kind=InputKind.ARRIVALS),),
     )
 
 
-def _of_table(contract: Contract, settings: LakeSettings) -> Table:
+def _staging_of_table(contract: Contract, settings: LakeSettings) -> Table:
     """staging of a table that others write: of the rows of a key that it holds, the one that
     counts."""
     from backfill_assets.intake.select import (
-        clocks_of,
+        selected_clocks,
     )  # a parser, which other lakes need not import to look
 
-    payload, given = settings.source.payload_columns, clocks_of(settings.source.select)
+    payload, given = settings.source.payload_columns, selected_clocks(settings.source.select)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":

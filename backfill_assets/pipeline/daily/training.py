@@ -39,9 +39,9 @@ def training(windows: Aggregates, known: Contract, labels: Contract) -> Table:
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
-        from backfill_assets.pipeline.transforms.declared import training
+        from backfill_assets.pipeline.transforms.declared import training_rows
 
-        return training(frames[known.name], frames[labels.name], chunk.days, entity)
+        return training_rows(frames[known.name], frames[labels.name], chunk.days, entity)
 
     return Table(
         contract,

@@ -44,7 +44,7 @@ class Reach:
         return self.last - self.first + 1
 
 
-def trailing(days: int) -> Reach:
+def trailing_reach(days: int) -> Reach:
     """The reach of a window of so many days up to and including the day that is described."""
     return Reach(0, days - 1)
 
@@ -108,14 +108,14 @@ def result_type(agg: Agg, of: str) -> str:
     return _sum_type(agg, of) if agg in ("sum", "avg") else of
 
 
-def digits(type: str) -> tuple[int, int] | None:
+def decimal_digits(type: str) -> tuple[int, int] | None:
     """Digits in all and behind the point of a DECIMAL; None for another type."""
     kind = read_type(type)
     return (kind.precision, kind.scale) if kind.kind == DECIMAL else None
 
 
 def _sum_type(agg: Agg, of: str) -> str:
-    decimal = digits(of)
+    decimal = decimal_digits(of)
     if decimal is None:
         if of not in NUMBERS:
             raise UnfitAggregation(
@@ -147,7 +147,7 @@ class Outcome:
     matures_after_days: int
 
 
-def ahead(horizon_days: int) -> Reach:
+def ahead_reach(horizon_days: int) -> Reach:
     """The reach of an event that a day looks forward to: the days before it, as many as the horizon
     has."""
     return Reach(-horizon_days, -1)
@@ -155,7 +155,7 @@ def ahead(horizon_days: int) -> Reach:
 
 def built_in_columns(windows_days: tuple[int, int]) -> tuple[Aggregation, ...]:
     """The features of a lake that declares none, over a short and a long window in days."""
-    short, long = map(trailing, windows_days)
+    short, long = map(trailing_reach, windows_days)
     value, flag = Value("value", "BIGINT"), Value("flag", "INT")
     return (
         Aggregation("events_short", "count", Value(), short),

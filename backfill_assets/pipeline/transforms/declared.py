@@ -10,22 +10,22 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.kernel.core.days import DayRange, newest_mature
+from backfill_assets.kernel.core.days import DayRange, newest_mature_day
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, Outcome
 from backfill_assets.pipeline.transforms.intervals import on_each_day
 from backfill_assets.pipeline.transforms.measures import (
     Measure,
     Part,
+    aggregation_result,
     every_event,
-    exactly,
+    exact_result,
     measures_of,
-    result,
 )
 
 FIRST_DAY, LAST_DAY, DAY = "__first_day", "__last_day", "__day"
 
 
-def now(
+def features_now(
     staging: DataFrame,
     days: DayRange,
     entity: Sequence[str],
@@ -40,11 +40,11 @@ def now(
     part leaves here.
     """
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
-    current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
-    return _features(current, days, entity, columns, by_day_first)
+    current = whole_entities(staging, entity).where("known_until IS NULL").withColumns(always)
+    return _feature_rows(current, days, entity, columns, by_day_first)
 
 
-def at_cut(
+def features_at_cut(
     staging: DataFrame,
     days: DayRange,
     entity: Sequence[str],
@@ -63,18 +63,20 @@ def at_cut(
         F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR"))
         for c in ("known_from", "known_until")
     )
-    known = whole(staging, entity).withColumns({FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)})
-    return _features(known, days, entity, columns, by_day_first)
+    known = whole_entities(staging, entity).withColumns(
+        {FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)}
+    )
+    return _feature_rows(known, days, entity, columns, by_day_first)
 
 
-def whole(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
+def whole_entities(staging: DataFrame, entity: Sequence[str]) -> DataFrame:
     """The rows whose entity has no NULL part."""
     for column in entity:
         staging = staging.where(F.col(column).isNotNull())
     return staging
 
 
-def aggregates(
+def measured_aggregates(
     rows: DataFrame,
     days: DayRange,
     entity: Sequence[str],
@@ -92,24 +94,24 @@ def aggregates(
     found = on_each_day(
         rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first
     )
-    shown = [result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
-    return found, shown, [exactly(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    shown = [aggregation_result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    return found, shown, [exact_result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
 
 
-def _features(
+def _feature_rows(
     rows: DataFrame,
     days: DayRange,
     entity: Sequence[str],
     columns: Sequence[Aggregation],
     by_day_first: bool,
 ) -> DataFrame:
-    found, shown, _ = aggregates(rows, days, entity, columns, by_day_first)
+    found, shown, _ = measured_aggregates(rows, days, entity, columns, by_day_first)
     return found.select(
         *entity, *shown, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date")
     )
 
 
-def labels(
+def label_rows(
     frames: tuple[DataFrame, DataFrame],
     days: DayRange,
     entity: Sequence[str],
@@ -127,8 +129,8 @@ def labels(
     """
     staging, features_as_known = frames
     always = {FIRST_DAY: F.lit(None).cast("date"), LAST_DAY: F.lit(None).cast("date")}
-    current = whole(staging, entity).where("known_until IS NULL").withColumns(always)
-    found, results, exact = aggregates(current, days, entity, outcome.terms, by_day_first)
+    current = whole_entities(staging, entity).where("known_until IS NULL").withColumns(always)
+    found, results, exact = measured_aggregates(current, days, entity, outcome.terms, by_day_first)
     asked = features_as_known.where(
         F.col("feature_date").between(F.lit(days.start), F.lit(days.last))
     ).select(*entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY))
@@ -137,7 +139,7 @@ def labels(
     ripe = (
         F.lit(None)
         if frontier is None
-        else F.lit(newest_mature(frontier, outcome.matures_after_days))
+        else F.lit(newest_mature_day(frontier, outcome.matures_after_days))
     )
     date = F.date_add(F.lit(days.start), F.col(DAY))
     return decided.select(
@@ -149,7 +151,7 @@ def labels(
     )
 
 
-def training(
+def training_rows(
     features_as_known: DataFrame, labelled: DataFrame, days: DayRange, entity: Sequence[str]
 ) -> DataFrame:
     """The feature columns and `label` for entities and days of `days` (half-open) whose label is

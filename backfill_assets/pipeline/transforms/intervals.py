@@ -23,7 +23,13 @@ from pyspark.sql import functions as F
 
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.pipeline.transforms.aggregation import Reach, Value
-from backfill_assets.pipeline.transforms.measures import Measure, Part, event_of, merged, partial
+from backfill_assets.pipeline.transforms.measures import (
+    Measure,
+    Part,
+    event_day_of,
+    merged_measure,
+    partial_measure,
+)
 
 Measures = Mapping[str, Measure]  # by the column that holds it
 # A point is where an interval begins or ends, or a part of one: that before its cut, or that from
@@ -54,31 +60,31 @@ def on_each_day(
     values = {value: f"value_{i}" for i, value in enumerate(asked)}
     # An entity may be called `first` or `day`.
     named = {f"entity_{i}": column for i, column in enumerate(entity)}
-    placed = _placed(rows, named, days, values).where(_reaches(measures))
+    placed = _numbered_days(rows, named, days, values).where(_reaches_any_day(measures))
     if len(days) > 1 and not by_day_first:
         placed = placed.repartition(*named)  # each entity lies in one place
-    each = _on_the_day if len(days) == 1 else _on_each_day
+    each = _on_single_day if len(days) == 1 else _on_day_range
     found = each(placed, list(named), len(days) - 1, (measures, values))
     return found.select(
         *(F.col(k).alias(c) for k, c in named.items()), F.col("day").alias("__day"), *measures
     )
 
 
-def _on_the_day(
+def _on_single_day(
     placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
     """The measures of a single day by one grouping, at half of the CPU seconds."""
     measures, values = asked
 
     def _reached(reach: Reach) -> Column:
-        a, b = _interval(reach)
+        a, b = _reach_interval(reach)
         return (a <= 0) & (b >= 0)
 
     def _measured(measure: Measure) -> Column:
         counted = F.when(_reached(measure.reach), F.col(values[measure.value]))
         if measure.part == "distinct":
             return F.count_distinct(counted)
-        return partial(measure.part, measure.value, counted)
+        return partial_measure(measure.part, measure.value, counted)
 
     reaches = sorted({m.reach for m in measures.values()})
     on_it = placed.where(reduce(Column.__or__, map(_reached, reaches)))
@@ -86,7 +92,7 @@ def _on_the_day(
     return on_it.groupBy(*key).agg(F.lit(0).alias("day"), *measured)
 
 
-def _on_each_day(
+def _on_day_range(
     placed: DataFrame, key: Sequence[str], last: int, asked: tuple[Measures, Mapping[Value, str]]
 ) -> DataFrame:
     """The measures on every day of the range, whose last has the number `last`: each event gives
@@ -96,17 +102,21 @@ def _on_each_day(
     known = {name: m for name, m in measures.items() if m.part != "distinct"}
     # Whatever the reach, the partial value is the same.
     once = {(m.part, m.value): name for name, m in known.items()}
-    partials = [partial(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items()]
+    partials = [
+        partial_measure(part, v, F.col(values[v])).alias(name) for (part, v), name in once.items()
+    ]
     grouped = placed.groupBy(*key, "event", "first", "last").agg(*partials)
-    points = _points(grouped, key, last, (known, once))
+    points = _interval_points(grouped, key, last, (known, once))
     for name, measure in measures.items():
         if measure.part == "distinct":
-            fresh = _fresh(placed, key, values[measure.value], measure.reach)
-            points = points.unionByName(_changes(fresh, key, last, name), allowMissingColumns=True)
-    return _by_day(_running(points, key, measures), key, measures)
+            fresh = _uncovered_spans(placed, key, values[measure.value], measure.reach)
+            points = points.unionByName(
+                _span_changes(fresh, key, last, name), allowMissingColumns=True
+            )
+    return _measures_by_day(_running_measures(points, key, measures), key, measures)
 
 
-def _placed(
+def _numbered_days(
     rows: DataFrame, named: Mapping[str, str], days: DayRange, values: Mapping[Value, str]
 ) -> DataFrame:
     """Days as numbers from the first of `days`, bounds clipped to them."""
@@ -125,7 +135,7 @@ def _placed(
     )
 
 
-def _reaches(measures: Measures) -> Column:
+def _reaches_any_day(measures: Measures) -> Column:
     """Whether an event counts on any day for any of the reaches; other events are neither moved nor
     grouped."""
     first = min(m.reach.first for m in measures.values())
@@ -133,7 +143,7 @@ def _reaches(measures: Measures) -> Column:
     return F.greatest("first", F.col("event") + first) <= F.least("last", F.col("event") + last)
 
 
-def _points(
+def _interval_points(
     grouped: DataFrame,
     entity: Sequence[str],
     last: int,
@@ -146,11 +156,11 @@ def _points(
     for number, reach in enumerate(reaches):
         ways = {_way_of(m) for m in measures.values() if m.reach == reach}
         if ways & {ADDED_UP, NEWEST}:
-            ends += _ends(number, *_interval(reach), last)
+            ends += _end_points(number, *_reach_interval(reach), last)
         if COMPARED in ways:
-            parts += _parts(number, reach, F.lit(True))
+            parts += _cut_parts(number, reach, F.lit(True))
         elif NEWEST in ways:
-            parts += _parts(number, reach, ~_is_whole(reach, last))
+            parts += _cut_parts(number, reach, ~_is_whole(reach, last))
     every = F.explode(F.array(*ends, *parts))
     points = grouped.withColumn("point", every).where("point IS NOT NULL")
     contributions = [
@@ -182,7 +192,7 @@ def _point_contribution(measure: Measure, number: int, held: Column, last: int) 
     return F.when((own & (side == BEGIN) & whole) | (of_part & ~whole), held)
 
 
-def _interval(reach: Reach) -> tuple[Column, Column]:
+def _reach_interval(reach: Reach) -> tuple[Column, Column]:
     """The first and last day on which a group counts for a reach; none if the first lies behind the
     last."""
     event = F.col("event")
@@ -195,36 +205,38 @@ def _is_whole(reach: Reach, last: int) -> Column:
     return F.col("last") >= F.least(F.col("event") + reach.last, F.lit(last))
 
 
-def _point(side: int, which: int, cut: Column, position: Column, limit: Column) -> Column:
+def _point_struct(side: int, which: int, cut: Column, position: Column, limit: Column) -> Column:
     named = zip((F.lit(side), F.lit(which), cut, position, limit), POINT, strict=True)
     return F.struct(*(column.cast("int").alias(name) for column, name in named))
 
 
-def _ends(number: int, a: Column, b: Column, last: int) -> tuple[Column, Column]:
+def _end_points(number: int, a: Column, b: Column, last: int) -> tuple[Column, Column]:
     """Where an interval `a` through `b` begins, and the day after it."""
-    begin = _point(BEGIN, number, F.lit(0), a, F.lit(last))
-    end = _point(END, number, F.lit(0), b + 1, F.lit(last))
+    begin = _point_struct(BEGIN, number, F.lit(0), a, F.lit(last))
+    end = _point_struct(END, number, F.lit(0), b + 1, F.lit(last))
     return F.when(a <= b, begin), F.when((a <= b) & (b < last), end)
 
 
-def _parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
+def _cut_parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column]:
     """The part before the cut, by its first day, and the part from the cut on, by its last day,
     counted backwards."""
-    a, b = _interval(reach)
+    a, b = _reach_interval(reach)
     multiple = b - b % reach.days
     bits = F.length(F.bin(a.bitwiseXOR(b))) - 1
     roundest = F.when(a == b, a).otherwise(
         F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits)
     )
     cut = F.when(multiple >= a, multiple).otherwise(roundest)
-    before = F.when(asked & (a <= b) & (a < cut), _point(BEFORE, number, cut, a, cut - 1))
-    return before, F.when(asked & (a <= b), _point(FROM, number, cut, -b, -cut))
+    before = F.when(asked & (a <= b) & (a < cut), _point_struct(BEFORE, number, cut, a, cut - 1))
+    return before, F.when(asked & (a <= b), _point_struct(FROM, number, cut, -b, -cut))
 
 
-def _fresh(placed: DataFrame, entity: Sequence[str], value: str, reach: Reach) -> DataFrame:
+def _uncovered_spans(
+    placed: DataFrame, entity: Sequence[str], value: str, reach: Reach
+) -> DataFrame:
     """Per value the intervals `a` through `b` in which it occurs, without what an earlier one of it
     covers."""
-    a, b = _interval(reach)
+    a, b = _reach_interval(reach)
     spans = placed.where(F.col(value).isNotNull() & (a <= b)).select(
         *entity, value, a.alias("a"), b.alias("b")
     )
@@ -237,15 +249,15 @@ def _fresh(placed: DataFrame, entity: Sequence[str], value: str, reach: Reach) -
     return freed.where("a <= b")
 
 
-def _changes(spans: DataFrame, entity: Sequence[str], last: int, name: str) -> DataFrame:
+def _span_changes(spans: DataFrame, entity: Sequence[str], last: int, name: str) -> DataFrame:
     """Spans as points: one more from `a` on, one less after `b`."""
-    ends = _ends(0, F.col("a"), F.col("b"), last)
+    ends = _end_points(0, F.col("a"), F.col("b"), last)
     points = spans.withColumn("point", F.explode(F.array(*ends))).where("point IS NOT NULL")
     one = F.when(F.col("point.side") == BEGIN, 1).otherwise(-1).cast("bigint")
     return points.select(*entity, *(f"point.{n}" for n in POINT), one.alias(name))
 
 
-def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
+def _running_measures(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """Running aggregates over points and parts, each good until the next position of its kind."""
     part = F.when(F.col("side") > END, F.struct("side", "which", "cut"))
     order = Window.partitionBy(*entity, part).orderBy("position")
@@ -255,11 +267,14 @@ def _running(points: DataFrame, entity: Sequence[str], measures: Measures) -> Da
         "side",
         F.col("position").alias("low"),
         F.coalesce(F.lead("position").over(order) - 1, F.col("limit")).alias("high"),
-        *(merged(m.part, F.col(name)).over(so_far).alias(name) for name, m in measures.items()),
+        *(
+            merged_measure(m.part, F.col(name)).over(so_far).alias(name)
+            for name, m in measures.items()
+        ),
     )
 
 
-def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
+def _measures_by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """The value of every measure on every day: positions of parts from a cut on count backwards."""
     of_events = [n for n, m in measures.items() if (m.part, m.value) == ("count", Value())]
     counts = [F.coalesce(F.col(name), F.lit(0)) for name in of_events]
@@ -271,9 +286,9 @@ def _by_day(running: DataFrame, entity: Sequence[str], measures: Measures) -> Da
     def _value(name: str, measure: Measure) -> Column:
         held = F.col(name)
         if measure.is_newest:  # the newest interval that began may have ended since
-            inside = event_of(measure.part, held) + measure.reach.last >= F.col("at")
+            inside = event_day_of(measure.part, held) + measure.reach.last >= F.col("at")
             held = F.when((F.col("side") > END) | inside, held)
-        return F.max(held) if measure.is_added else merged(measure.part, held)
+        return F.max(held) if measure.is_added else merged_measure(measure.part, held)
 
     day = F.when(F.col("side") == FROM, -F.col("at")).otherwise(F.col("at"))
     held_of_day = [_value(name, measure).alias(name) for name, measure in measures.items()]

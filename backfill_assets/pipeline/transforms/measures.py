@@ -18,7 +18,7 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Reach,
     Value,
-    digits,
+    decimal_digits,
 )
 
 Part = Literal["count", "sum", "unfit", "distinct", "least", "greatest", "first", "last", "newest"]
@@ -78,10 +78,10 @@ def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
     return tuple(Measure("count", Value(), r) for r in sorted(known - within))
 
 
-def partial(part: Part, value: Value, column: Column) -> Column:
+def partial_measure(part: Part, value: Value, column: Column) -> Column:
     """The part over a group of events, of the value in `column` (with event_ts, event_key and
     `event`, its day)."""
-    exact = column if value.type == "INT" else _decimal(value, column)
+    exact = column if value.type == "INT" else _summed_decimal(value, column)
     ordered = F.when(
         column.isNotNull(), F.struct("event_ts", "event_key", column.alias("value"), "event")
     )
@@ -98,26 +98,28 @@ def partial(part: Part, value: Value, column: Column) -> Column:
     return makes[part]()
 
 
-def event_of(part: Part, column: Column) -> Column:
+def event_day_of(part: Part, column: Column) -> Column:
     """The day of the event that the newest or last measure in `column` belongs to."""
     return column if part == "newest" else column.getField("event")
 
 
-def merged(part: Part, column: Column) -> Column:
+def merged_measure(part: Part, column: Column) -> Column:
     """The part of several groups together: as an aggregate, or over a window."""
     if part in ADDED:
         return F.sum(column)
     return F.min(column) if part in SMALLEST else F.max(column)
 
 
-def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
+def aggregation_result(
+    aggregation: Aggregation, part: Callable[[Part], Column], day: Column
+) -> Column:
     """The column of an aggregation from its parts; `day` counts like `event` does."""
     agg, kind = aggregation.agg, aggregation.value.type
     if agg in ("sum", "avg"):
         total = (
             _or_zero(part("sum")).try_cast(aggregation.type)
             if agg == "sum"
-            else _mean(aggregation, part)
+            else _exact_mean(aggregation, part)
         )
         return F.when(_or_zero(part("unfit")) == 0, total) if kind == "DOUBLE" else total
     only = part(PARTS[agg])
@@ -128,22 +130,22 @@ def result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column
     return only.getField("value") if agg in ("first", "last") else only.cast(kind)
 
 
-def exactly(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
+def exact_result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
     """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of
     theirs."""
     is_whole = aggregation.type in ("INT", "BIGINT")
     shown = (
         _or_zero(part("sum"))
         if is_whole and aggregation.agg == "sum"
-        else result(aggregation, part, day)
+        else aggregation_result(aggregation, part, day)
     )
     return shown.cast(EXACT) if is_whole else shown
 
 
-def _decimal(value: Value, column: Column) -> Column:
+def _summed_decimal(value: Value, column: Column) -> Column:
     """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many
     digits."""
-    known = digits(value.type)
+    known = decimal_digits(value.type)
     scale = known[1] if known else value.scale if value.type == "DOUBLE" else 0
     return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")
 
@@ -152,9 +154,9 @@ def _or_zero(column: Column) -> Column:
     return F.coalesce(column, F.lit(0))
 
 
-def _mean(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
+def _exact_mean(aggregation: Aggregation, part: Callable[[Part], Column]) -> Column:
     """The exact sum by the count; NULL over nothing."""
-    known, count = digits(aggregation.value.type), F.nullif(part("count"), F.lit(0))
+    known, count = decimal_digits(aggregation.value.type), F.nullif(part("count"), F.lit(0))
     if known is None:
         return part("sum").cast("double") / count
     summed = part("sum").try_cast(f"decimal({known[0] + SUM_DIGITS},{known[1]})")

@@ -13,19 +13,21 @@ MICROSECONDS_A_DAY = "8.64e10"  # a DOUBLE in every engine
 def lateness_of_deliveries(raw: str) -> str:
     """Per arrival day: late_share, and quantiles and the maximum of lateness in days, over the
     upserts."""
-    return _lateness(f"SELECT * FROM ({raw}) WHERE op = 'upsert'", "arrival_date", "arrival_ts")
+    return _lateness_query(
+        f"SELECT * FROM ({raw}) WHERE op = 'upsert'", "arrival_date", "arrival_ts"
+    )
 
 
 def lateness_of_versions(staging: str) -> str:
     """The same per event day, over every version that was ever current (its arrival is
     `known_from`)."""
-    return _lateness(staging, "event_date", "known_from")
+    return _lateness_query(staging, "event_date", "known_from")
 
 
-def _lateness(rows: str, day: str, arrival: str) -> str:
+def _lateness_query(rows: str, day: str, arrival: str) -> str:
     """Late is what arrived on a day (UTC) after its event day; lateness is arrival minus event
     time."""
-    late = f"{_days(arrival)} > {_days('event_ts')}"
+    late = f"{_day_sql(arrival)} > {_day_sql('event_ts')}"
     measured = (
         f"SELECT {day}, {late} AS late, epoch_us({arrival}) - epoch_us(event_ts) AS lateness FROM "
         f"({rows})"
@@ -38,11 +40,11 @@ def _lateness(rows: str, day: str, arrival: str) -> str:
     )
 
 
-def _days(moment: str) -> str:
+def _day_sql(moment: str) -> str:
     return f"CAST(make_timestamp(epoch_us({moment})) AS DATE)"
 
 
-def accounted(rows: str, payload: Sequence[str]) -> str:
+def account_query(rows: str, payload: Sequence[str]) -> str:
     """A query for deliveries of whole keys: per event day its upserts, and how many of these are
     superseded.
 
@@ -60,11 +62,12 @@ def accounted(rows: str, payload: Sequence[str]) -> str:
     )
     until = f"SELECT *, lead(arrival_ts) OVER ({arrived}) AS ended FROM ({ranked}) WHERE wins"
     facts = (
-        f"CASE WHEN op = 'upsert' THEN row({', '.join(map(_quoted, ('event_ts', *payload)))}) END"
+        "CASE WHEN op = 'upsert' THEN "
+        f"row({', '.join(map(_quoted_name, ('event_ts', *payload)))}) END"
     )
     known = f"SELECT *, {facts} AS facts FROM ({until}) WHERE ended IS NULL OR ended > arrival_ts"
     kept = f"SELECT *, facts IS DISTINCT FROM lag(facts) OVER ({arrived}) AS differs FROM ({known})"
-    day = _days("event_ts")
+    day = _day_sql("event_ts")
     return (
         f"SELECT {day} AS day, count(*) FILTER (side = 'all') AS came, "
         "count(*) FILTER (side = 'all') - count(*) FILTER (side = 'kept') AS superseded "
@@ -73,14 +76,14 @@ def accounted(rows: str, payload: Sequence[str]) -> str:
     )
 
 
-def _quoted(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def flips(before: str, after: str, entity: Sequence[str]) -> str:
+def label_flips_query(before: str, after: str, entity: Sequence[str]) -> str:
     """Per day how many labels that were mature have another value, or are gone: `label_date`,
     `label_flips`."""
-    names = [_quoted(column) for column in ("label_date", *entity)]
+    names = [_quoted_name(column) for column in ("label_date", *entity)]
     same = " AND ".join(f"before.{n} = after.{n}" for n in names)
     return (
         "SELECT before.label_date, count(*) FILTER (before.label IS DISTINCT FROM after.label) AS "

@@ -35,9 +35,9 @@ def spread_join(
             "Rename these columns on one side, or drop them",
         )
     if not choice.isolate_nulls:
-        return _salted(left, right, choice, how)
+        return _salted_join(left, right, choice, how)
     whole = reduce(Column.__and__, (F.col(c).isNotNull() for c in choice.by))
-    joined = _salted(left.where(whole), right, choice, how)
+    joined = _salted_join(left.where(whole), right, choice, how)
     return (
         joined
         if how == "inner"
@@ -45,7 +45,7 @@ def spread_join(
     )
 
 
-def _salted(left: DataFrame, right: DataFrame, choice: Input, how: str) -> DataFrame:
+def _salted_join(left: DataFrame, right: DataFrame, choice: Input, how: str) -> DataFrame:
     if choice.salt == 1:
         return left.join(right, [*choice.by], how)
     salt = F.pmod(F.xxhash64(*left.columns), F.lit(choice.salt)).cast("int")

@@ -20,7 +20,7 @@ DEFAULT_NAMES = tuple(c.name for c in DEFAULT_PAYLOAD)
 ALL_KEYS_FROM_DAYS = 28
 
 
-def staging(
+def staging_rows(
     deliveries: DataFrame,
     days: DayRange,
     payload: Sequence[str] = DEFAULT_NAMES,
@@ -39,7 +39,7 @@ def staging(
     without an event on them may then be missing. `doubles`: columns of the payload of type DOUBLE,
     in which 0.0 and -0.0 are equal.
     """
-    chosen, wanted = of_wanted_keys(deliveries, days, only)
+    chosen, wanted = deliveries_of_keys(deliveries, days, only)
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
@@ -51,21 +51,21 @@ def staging(
     )
     until = F.lead("arrival_ts").over(arrived)
     lasting = winners.withColumn("__until", until).where("__until IS NULL OR __until > arrival_ts")
-    facts = facts_of(F.col("op"), payload, doubles)
+    facts = event_facts(F.col("op"), payload, doubles)
     differs = ~facts.eqNullSafe(F.lag(facts).over(arrived))
     known = (
         lasting.withColumn("__differs", differs).where("__differs").withColumn("known_until", until)
     )
-    return versions_known(
+    return staging_columns(
         known.where(wanted).withColumn("known_from", F.col("arrival_ts")), payload
     )
 
 
-def of_wanted_keys(
+def deliveries_of_keys(
     deliveries: DataFrame, days: DayRange, only: Collection[date] | None
 ) -> tuple[DataFrame, Column]:
     """The deliveries of all keys with an event on the wanted days, perhaps with others; and whether
-    a delivery is an event of these days itself. The arguments are those of `staging`."""
+    a delivery is an event of these days itself. The arguments are those of `staging_rows`."""
     event_day = F.to_date("event_ts")
     inside = (event_day >= F.lit(days.start)) & (event_day < F.lit(days.end))
     wanted = (F.col("op") == "upsert") & (inside if only is None else event_day.isin(sorted(only)))
@@ -75,13 +75,13 @@ def of_wanted_keys(
     return deliveries.join(keys, "event_key", "left_semi"), wanted
 
 
-def facts_of(op: Column, payload: Sequence[str], doubles: Collection[str]) -> Column:
+def event_facts(op: Column, payload: Sequence[str], doubles: Collection[str]) -> Column:
     """What a version says of its event; NULL of a delete. -0.0 + 0.0 is 0.0 to every engine."""
     values = (F.col(c) + F.lit(0.0) if c in doubles else F.col(c) for c in payload)
     return F.when(op == "upsert", F.struct("event_ts", *values))
 
 
-def versions_known(known: DataFrame, payload: Sequence[str]) -> DataFrame:
+def staging_columns(known: DataFrame, payload: Sequence[str]) -> DataFrame:
     """The columns of staging of versions with `known_from` and `known_until`."""
     return known.select(
         "event_key",
@@ -99,8 +99,8 @@ KNOWN_ON = "known_on"
 
 
 def as_known(versions: DataFrame, days: DayRange, before: int, grace_hours: int = 0) -> DataFrame:
-    """The versions (rows of `staging`) once for every day d of `days` (half-open) on whose cut they
-    were current, with d in the added column `known_on`; only events of the days d - `before`
+    """The versions (rows of `staging_rows`) once for every day d of `days` (half-open) on whose cut
+    they were current, with d in the added column `known_on`; only events of the days d - `before`
     through d.
 
     The cut of d is midnight after it plus `grace_hours`. A version is current at it iff known_from

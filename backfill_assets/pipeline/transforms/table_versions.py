@@ -18,9 +18,9 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.payload import CLOCKS, INSERTED
 from backfill_assets.pipeline.transforms.staging import (
     DEFAULT_NAMES,
-    facts_of,
-    of_wanted_keys,
-    versions_known,
+    deliveries_of_keys,
+    event_facts,
+    staging_columns,
 )
 
 BEFORE_ALL = "1970-01-01 00:00:00"
@@ -42,10 +42,12 @@ def table_versions(
     `log_change` were loaded by a release that kept no order of the log: times of commits stand for
     it. The other arguments are those of `staging`.
     """
-    chosen, wanted = of_wanted_keys(deliveries, days, only)
-    steps = _steps(_in_order(chosen, given), payload, given)
-    facts = facts_of(F.col("row_op"), payload, doubles)
-    current = _current(_spans(steps), given).withColumn("__facts", F.when(F.col("__held"), facts))
+    chosen, wanted = deliveries_of_keys(deliveries, days, only)
+    steps = _counted_steps(_with_log_order(chosen, given), payload, given)
+    facts = event_facts(F.col("row_op"), payload, doubles)
+    current = _current_rows(_lasting_rows(steps), given).withColumn(
+        "__facts", F.when(F.col("__held"), facts)
+    )
     of_key = Window.partitionBy("event_key").orderBy("__step")
     differs = ~F.col("__facts").eqNullSafe(F.lag("__facts").over(of_key))
     changed = current.withColumn("__differs", differs).where("__differs")
@@ -54,10 +56,10 @@ def table_versions(
     )
     if "seq" in given:
         known = known.withColumn("seq", F.coalesce("row_seq", "seq"))
-    return versions_known(known.where("__facts IS NOT NULL").where(wanted), payload)
+    return staging_columns(known.where("__facts IS NOT NULL").where(wanted), payload)
 
 
-def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
+def _with_log_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
     """Add whether a commit put the row there (`__is_in`), the row's own clocks, and the order of
     the log as `__at`, `__side`, `seq`: the first two are the same everywhere in a key all of whose
     rows have a place in the log."""
@@ -83,12 +85,12 @@ def _in_order(rows: DataFrame, given: Collection[str]) -> DataFrame:
     )
 
 
-def _ordered(*partition: str) -> WindowSpec:
+def _log_window(*partition: str) -> WindowSpec:
     """The rows of a partition in the order of the log."""
     return Window.partitionBy(*partition).orderBy("__at", "__side", "seq")
 
 
-def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> DataFrame:
+def _counted_steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> DataFrame:
     """Add how many rows like this one the table holds after it (`__left`), and since when that is
     known (`__since`).
 
@@ -100,8 +102,8 @@ def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> D
     rows = rows.withColumns(clocks) if clocks else rows
     like = ("event_key", "event_ts", *payload, "row_op", *clocks)
     until_now = (Window.unboundedPreceding, Window.currentRow)
-    so_far = _ordered(*like).rowsBetween(*until_now)
-    before = _ordered("event_key").rowsBetween(Window.unboundedPreceding, -1)
+    so_far = _log_window(*like).rowsBetween(*until_now)
+    before = _log_window("event_key").rowsBetween(Window.unboundedPreceding, -1)
     taken = F.max(F.when(~F.col("__is_in") & F.col("__is_placed"), 1)).over(before)
     counted = rows.withColumns(
         {
@@ -114,7 +116,7 @@ def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> D
     counted = counted.withColumn(
         "__left", F.col("__sum") - F.least(F.min("__sum").over(so_far), F.lit(0))
     )
-    earlier = _ordered(*like).rowsBetween(Window.unboundedPreceding, -1)
+    earlier = _log_window(*like).rowsBetween(Window.unboundedPreceding, -1)
     run = F.coalesce(F.sum(F.when(F.col("__left") == 0, 1).otherwise(0)).over(earlier), F.lit(0))
     return counted.withColumn("__run", run).withColumn(
         "__until",
@@ -124,19 +126,19 @@ def _steps(rows: DataFrame, payload: Sequence[str], given: Collection[str]) -> D
     )
 
 
-def _spans(steps: DataFrame) -> DataFrame:
+def _lasting_rows(steps: DataFrame) -> DataFrame:
     """The rows that came, each with the time from which the table holds no row like it any more
     (`__until`)."""
     lasts = F.col("__until").isNull() | (F.col("__until") > F.col("__since"))
     return steps.where(F.col("__is_in") & lasts)
 
 
-def _ranks(given: Collection[str]) -> list[str]:
+def _rank_columns(given: Collection[str]) -> list[str]:
     """The columns by which the greatest of the rows held counts."""
     return [f"row_{n}" for n in ("version_ts", "arrival_ts", "seq") if n in given] + ["__at", "seq"]
 
 
-def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
+def _standing_rows(spans: DataFrame, given: Collection[str]) -> DataFrame:
     """The rows that may count at some time, each with its rank and the time at which it ceases to
     (`__end`; NULL: never).
 
@@ -144,7 +146,7 @@ def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
     its coming on. So their times follow one another, and a key that loses a million rows by one
     commit costs as many rows as it has.
     """
-    rank = F.struct(*_ranks(given))
+    rank = F.struct(*_rank_columns(given))
     together = Window.partitionBy("event_key", "__until")
     greatest = F.max("__rank").over(together.orderBy("__since"))
     standing = (
@@ -156,12 +158,14 @@ def _standing(spans: DataFrame, given: Collection[str]) -> DataFrame:
     return standing.withColumn("__end", F.coalesce(following, "__until"))
 
 
-def _tried(spans: DataFrame, given: Collection[str]) -> DataFrame:
+def _rows_at_steps(spans: DataFrame, given: Collection[str]) -> DataFrame:
     """Each row at each time of its key at which it may count: `__step` numbers the times, and
     `__held` is false at the one at which it ceases to."""
     key, row = Window.partitionBy("event_key"), Window.partitionBy("event_key", "seq", "__run")
     times = F.array("__since", "__end")
-    points = _standing(spans, given).select("*", F.posexplode(times).alias("__bound", "__point"))
+    points = _standing_rows(spans, given).select(
+        "*", F.posexplode(times).alias("__bound", "__point")
+    )
     numbered = (
         points.where("__point IS NOT NULL")
         .withColumn("__number", F.dense_rank().over(key.orderBy("__point")))
@@ -178,7 +182,7 @@ def _tried(spans: DataFrame, given: Collection[str]) -> DataFrame:
     return each.withColumn("__held", F.col("__last").isNull() | (F.col("__step") < F.col("__last")))
 
 
-def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
+def _current_rows(spans: DataFrame, given: Collection[str]) -> DataFrame:
     """The row that counts at every time at which that may change; `__held` is false where the table
     holds no row of its key."""
     begins = F.col("__step") == F.col("__number")
@@ -186,7 +190,7 @@ def _current(spans: DataFrame, given: Collection[str]) -> DataFrame:
     step = Window.partitionBy("event_key", "__step")
     best = F.row_number().over(step.orderBy(F.desc("__held"), F.desc("__rank")))
     return (
-        _tried(spans, given)
+        _rows_at_steps(spans, given)
         .withColumn("__time", time)
         .withColumns({"__since": F.max("__time").over(step), "__best": best})
         .where("__best = 1")

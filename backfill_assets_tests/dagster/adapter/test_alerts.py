@@ -30,7 +30,7 @@ from backfill_assets.dagster.adapter.alerts import (
     report_alarms,
     webhook_address,
 )
-from backfill_assets.dagster.adapter.history import cause
+from backfill_assets.dagster.adapter.history import run_failure_cause
 from backfill_assets.dagster.adapter.io_manager import as_failure
 from backfill_assets.dagster.adapter.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
 from backfill_assets.dagster.adapter.verdicts import STANDING, Standing
@@ -335,7 +335,7 @@ def test_the_cause_of_a_failed_run_holds_no_secret_whoever_raised_it(
         fails()
 
     run_id = one.execute_in_process(instance=instance, raise_on_error=False).run_id
-    assert cause(instance, run_id).startswith(
+    assert run_failure_cause(instance, run_id).startswith(
         "ConnectionError: cannot reach https://b.s3.example/x?***"
     )
 

@@ -16,7 +16,7 @@ from backfill_assets.dagster.adapter.assemble import assemble, rebuild_job
 from backfill_assets.dagster.adapter.context import ALONE, PLAIN, Naming, Opened
 from backfill_assets.dagster.adapter.runs import REBUILD
 from backfill_assets.engines.server import server_status
-from backfill_assets.kernel.tables.home import look_at
+from backfill_assets.kernel.tables.home import read_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Table, pipeline_of
 from backfill_assets.pipeline.tables import tables as our_tables
@@ -73,7 +73,7 @@ def test_every_table_has_a_check_per_gate_and_one_standing_fact_never_per_day(
         for s in c.check_specs
     ]
     wanted = {(t, c) for t in TABLES for c in (*CHECKS, "no_stale_days")}
-    tables = our_tables(look_at(tmp_path).settings)
+    tables = our_tables(read_lake(tmp_path).settings)
     wanted |= {(table.name, rule.name) for table in tables for rule in table.contract.rules}
     assert {(s.asset_key.path[-1], s.name) for s in specs} == wanted
     assert all(s.description and not s.partitions_def for s in specs)

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.dagster.adapter.assemble import assemble, assemble_anyway
+from backfill_assets.dagster.adapter.assemble import assemble, project_definitions
 from backfill_assets.dagster.adapter.context import (
     PLAIN,
     LakeContext,
     Naming,
     Opened,
-    table_made_by,
+    table_of_step,
 )
 from backfill_assets.dagster.adapter.runs import REBUILD
 from backfill_assets.kernel.core.clock import utc_today
@@ -77,7 +77,7 @@ BESIDE = {"quarantine", "too_late", "arrivals"}
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> dg.Definitions:
-    return assemble_anyway(tmp_path / "lake", tables)
+    return project_definitions(tmp_path / "lake", tables)
 
 
 def test_every_table_says_what_is_missing_and_how_to_make_it(fresh: dg.Definitions) -> None:
@@ -137,7 +137,7 @@ def test_the_sample_that_was_shown_is_the_one_that_demo_makes(
 ) -> None:
     make_sample(tmp_path / "lake", days_until(utc_today()))
     assert str(open_lake(tmp_path / "lake").settings.start_date) == _first(fresh)
-    later = assemble_anyway(tmp_path / "lake", tables)
+    later = project_definitions(tmp_path / "lake", tables)
     assert all("No lake yet" not in (s.description or "") for s in later.resolve_all_asset_specs())
 
 
@@ -148,7 +148,7 @@ def test_bad_settings_are_still_an_error_and_so_is_a_missing_lake_on_the_command
         assemble(tmp_path, tables)
     (tmp_path / "lake.toml").write_text("start_date = ?")
     with pytest.raises(SettingsError, match="not TOML"):
-        assemble_anyway(tmp_path, tables)
+        project_definitions(tmp_path, tables)
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
@@ -161,7 +161,7 @@ PARTS = NAMES.filter(
 def test_a_table_comes_back_from_its_key_and_from_its_step(prefix: list[str], table: str) -> None:
     naming = Naming.below(prefix)
     assert naming.table_of(naming.key(table)) == table
-    assert table_made_by(naming.step(table)) == table
+    assert table_of_step(naming.step(table)) == table
     assert naming.output(table) == naming.key(table).to_python_identifier()
 
 
@@ -200,7 +200,7 @@ def test_a_key_of_another_lake_or_of_the_project_and_a_step_of_no_table_name_non
     for path in (["raw"], ["eu", "raw"], ["eu", "shop", "raw"], ["shop", "eu", "raw"]):
         assert shop.table_of(dg.AssetKey(path)) is None
     assert PLAIN.table_of(dg.AssetKey(["shop", "raw"])) is None
-    assert table_made_by("features_no_stale_days") is table_made_by("shop__take_stock") is None
+    assert table_of_step("features_no_stale_days") is table_of_step("shop__take_stock") is None
 
 
 def test_a_variable_that_is_no_prefix_is_refused_by_its_name() -> None:

@@ -22,7 +22,7 @@ from backfill_assets.dagster.adapter.dagster_private import (
     newest_target,
     planned_partitions,
 )
-from backfill_assets.dagster.adapter.reconcile import follow_receipts
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits
 from backfill_assets.dagster.adapter.ticks import late_data_tick
 from backfill_assets.dagster.adapter.verdicts import RunFindings, Verdicts
 from backfill_assets.kernel.core.plans import ROLLBACK
@@ -74,7 +74,7 @@ def made(
     """Days as a good run leaves them."""
     run = planned(lake, instance, numbers, named)
     ended(instance, run, FAILURE)
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
 
 
 def shown(instance: dg.DagsterInstance, table: str) -> dict[str, int]:
@@ -142,10 +142,10 @@ def test_days_of_a_run_that_died_after_the_clock_was_set_back_are_healed_as_well
     with monkeypatch.context() as ahead:
         ahead.setattr(time, "time", lambda real=time.time: real() + 10 * 365 * 86_400.0)
         ended(instance, planned(lake, instance, [0], ["labels"]), FAILURE)
-    assert follow_receipts(instance, *seen(*lake))
+    assert record_missed_commits(instance, *seen(*lake))
     ended(instance, planned(lake, instance, range(DAYS), ["staging"]), FAILURE)
-    assert follow_receipts(instance, *seen(*lake))
-    assert follow_receipts(instance, *seen(*lake)) == []
+    assert record_missed_commits(instance, *seen(*lake))
+    assert record_missed_commits(instance, *seen(*lake)) == []
 
 
 def test_a_look_heals_a_bounded_number_of_days_and_the_next_goes_on(
@@ -164,7 +164,7 @@ def test_stale_days_and_days_without_a_receipt_stay_as_they_are(
     made(lake, instance, [0, 1], ["staging"])
     build(*lake, "staging", {day(1): 3, day(2): 3}, digests={day(1): "older", day(2): "older"})
     ended(instance, planned(lake, instance, range(DAYS + 1), ["staging"]), FAILURE)
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
     assert set(planned_partitions(instance, dg.AssetKey("staging"))) == {
         str(day(n)) for n in (1, 2, DAYS)
     }
@@ -179,7 +179,7 @@ def test_a_day_that_a_check_refused_stays_red(lake: Made, instance: dg.DagsterIn
     for verdict in Verdicts(instance, there, states).of(states.contracts["staging"], refused):
         instance.report_runless_asset_event(verdict)
     ended(instance, run, FAILURE)
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
     assert shown(instance, "staging") == {"made": DAYS, "failed": 1}
     assert checked(instance, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
 
@@ -196,7 +196,7 @@ def test_facts_of_computing_are_told_again_of_the_same_content(
     )
     instance.report_runless_asset_event(more)
     ended(instance, planned(lake, instance, [0], ["staging"]), FAILURE)
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
     (again,) = newest_materializations(instance, dg.AssetKey("staging"), [str(day(0))]).values()
     assert again.asset_materialization is not None
     assert again.storage_id != record.storage_id
@@ -206,11 +206,11 @@ def test_facts_of_computing_are_told_again_of_the_same_content(
 def test_after_no_failure_hardly_anything_is_asked(
     lake: Made, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
     asked: list[str] = []
     monkeypatch.setattr(reconcile, "planned_partitions", lambda *_: asked.append("plans"))
     planned(lake, instance, range(DAYS), ["staging"])
-    assert follow_receipts(instance, *seen(*lake)) == []
+    assert record_missed_commits(instance, *seen(*lake)) == []
     assert asked == []
 
 
@@ -226,9 +226,9 @@ def test_checks_of_days_put_back_are_told_anew_of_what_stands(
         replace(receipt.entry, rows=0, fingerprint="0", built=Built.HELD),
     )
     make_commit(path, len(versions(path)), Receipt("w", "staging", ROLLBACK, {day(1): back}))
-    follow_receipts(on_disk, *seen(*lake))
+    record_missed_commits(on_disk, *seen(*lake))
     assert shown(on_disk, "staging") == {"made": DAYS}
     assert checked(on_disk, "staging") == {**dict.fromkeys(CHECKS, True), "row_count": False}
     before = events(on_disk)
-    follow_receipts(on_disk, *seen(*lake))
+    record_missed_commits(on_disk, *seen(*lake))
     assert events(on_disk) == before

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.history import evaluation_text, runs_of
+from backfill_assets.dagster.adapter.history import evaluation_text, newest_runs
 from backfill_assets.dagster.adapter.io_manager import as_failure
 from backfill_assets.dagster.adapter.runs import LAKE_TAG, REASON_TAG
 from backfill_assets.kernel.core.errors import BackfillError
@@ -64,7 +64,7 @@ def test_runs_are_told_newest_first_with_their_days_reason_and_cause(
     instance: dg.DagsterInstance,
 ) -> None:
     good, bad = ran(instance, "good"), ran(instance, "broken", SECOND)
-    newest, before = runs_of(instance, LAKE)
+    newest, before = newest_runs(instance, LAKE)
     assert (newest.run_id, newest.status, str(newest.days)) == (bad, "failure", SECOND)
     assert (newest.reason, newest.cause) == ("late_data", str(BROKEN))
     assert (before.run_id, before.status, before.cause) == (good, "success", "")
@@ -90,14 +90,14 @@ def test_each_table_that_failed_is_among_the_causes_of_its_run(
         broken_otherwise()
 
     both.execute_in_process(instance=instance, tags={LAKE_TAG: LAKE}, raise_on_error=False)
-    (told,) = runs_of(instance, LAKE)
+    (told,) = newest_runs(instance, LAKE)
     assert sorted(told.cause.split(" Also: ")) == sorted([str(BROKEN), str(OF_TWO_LINES)])
     assert "`a b`: no" in told.cause
 
 
 def test_other_lakes_of_the_same_instance_are_left_out(instance: dg.DagsterInstance) -> None:
     ran(instance, "odd", lake=OTHER)
-    assert runs_of(instance, LAKE) == ()
+    assert newest_runs(instance, LAKE) == ()
 
 
 def test_an_evaluation_without_words_of_ours_says_its_description() -> None:

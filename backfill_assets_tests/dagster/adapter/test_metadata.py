@@ -15,7 +15,7 @@ from backfill_assets.dagster.adapter.metadata import (
     changes_summary,
     entry_metadata,
     folded_metadata,
-    origin,
+    origin_metadata,
     rewritten_days,
     table_metadata,
     unfolded_metadata,
@@ -25,7 +25,7 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.replace import Published
+from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.pipeline.built_in import lake_settings
@@ -48,7 +48,7 @@ def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_run
     states = pipeline.states(read_view(lake, pipeline.contracts))
     features, last = states.contracts["features"], START + ONE_DAY * 3
     tags = {"plan": "20240301-a", "chunk": "2", "by": "ann@host"}
-    told = origin(
+    told = origin_metadata(
         features, last, states, {"staging": 7}, Provenance("plan", note="the bug of May", tags=tags)
     )
     assert told["backfill_assets/why"] == "plan 20240301-a, chunk 2, by ann@host: the bug of May"
@@ -56,7 +56,7 @@ def test_a_day_says_why_it_was_written_and_links_to_its_inputs_and_its_plans_run
     assert told["backfill_assets/plan_runs"].value == "../runs?q[]=tag:plan=20240301-a"
     days = f"view=partitions&partition={last}&default_range=[{START + ONE_DAY}...{last}]"
     assert told["backfill_assets/from_staging"].value == f"../assets/staging?{days}"
-    by_hand = origin(
+    by_hand = origin_metadata(
         states.contracts["raw"], START, states, {}, Provenance("manual", tags={"by": "ann@host"})
     )
     assert by_hand == {"backfill_assets/why": "manual, by ann@host"}, (
@@ -89,7 +89,7 @@ def entries(**rows: int) -> dict[date, DayEntry]:
 
 def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
     before, after = entries(d0=5, d1=7), entries(d0=6, d1=7, d2=3, d3=1)
-    told = changes_summary(before, after, Published(4, "w", frozenset({day(0), day(1), day(2)})))
+    told = changes_summary(before, after, WriteResult(4, "w", frozenset({day(0), day(1), day(2)})))
     lines = told.splitlines()
     assert lines[0].startswith("3 day(s) changed in version 4: ")
     assert lines[0].endswith("; 1 other(s) hold what they held.")
@@ -103,20 +103,20 @@ def test_changed_days_show_their_rows_before_and_now_newest_first() -> None:
 
 def test_a_run_that_changed_nothing_says_so_whatever_the_way_of_fingerprinting() -> None:
     assert (
-        changes_summary({}, entries(d0=1), Published(4, ""))
+        changes_summary({}, entries(d0=1), WriteResult(4, ""))
         == "Nothing changed: 1 day(s) hold what they held."
     )
-    receipted = Published(4, "w", receipted=frozenset({day(0)}))
+    receipted = WriteResult(4, "w", receipted=frozenset({day(0)}))
     assert changes_summary({}, entries(d0=1), receipted).endswith(", the receipts are new.")
     before = {day(0): DayEntry(5, "F", "d", scheme=1)}
-    told = changes_summary(before, entries(d0=5), Published(4, "w", frozenset({day(0)})))
+    told = changes_summary(before, entries(d0=5), WriteResult(4, "w", frozenset({day(0)})))
     assert f"| {day(0)} | 5 | 5 | as many rows |" in told
 
 
 def test_days_that_were_written_again_as_they_were_are_no_change() -> None:
     before, after = entries(d0=5, d1=7, d2=9), entries(d0=5, d1=8, d2=9)
     latest = {d: DayReceipt(e, 3, "w", "", "", "") for d, e in before.items()}
-    forced = Published(4, "w", frozenset(after))
+    forced = WriteResult(4, "w", frozenset(after))
     again = rewritten_days(TableView(3, latest, foreign=frozenset({day(2)})), after, forced)
     assert again == {day(0)}, "what another program wrote over is no repetition"
     told = changes_summary(before, after, forced, again)
@@ -129,7 +129,7 @@ def test_days_that_were_written_again_as_they_were_are_no_change() -> None:
 
 def test_a_long_range_is_cut_to_a_month_and_its_sum_is_whole() -> None:
     after = {day(n): DayEntry(1, "F", "d") for n in range(100)}
-    told = changes_summary({}, after, Published(1, "w", frozenset(after)))
+    told = changes_summary({}, after, WriteResult(1, "w", frozenset(after)))
     assert told.count("\n| 20") == LISTED_DAYS
     assert f"… {100 - LISTED_DAYS} more" in told
     assert "| **all changed** | 0 | 100 | +100 |" in told

@@ -6,7 +6,7 @@ here: which ways of reading fill it, and the state of the days (`dagster.test_re
 
 import dagster as dg
 
-from backfill_assets.dagster.adapter.read_beside import note_read, read_beside, running_step
+from backfill_assets.dagster.adapter.read_beside import note_read, running_step, step_reads
 
 
 def test_each_step_remembers_what_it_read_itself() -> None:
@@ -16,12 +16,12 @@ def test_each_step_remembers_what_it_read_itself() -> None:
     def first() -> int:
         note_read("orders")
         note_read("orders")
-        found["first"] = read_beside()
+        found["first"] = step_reads()
         return 1
 
     @dg.op
     def second(_number: int) -> None:
-        found["second"] = read_beside()
+        found["second"] = step_reads()
 
     @dg.job
     def both() -> None:
@@ -34,4 +34,4 @@ def test_each_step_remembers_what_it_read_itself() -> None:
 def test_outside_of_a_step_nothing_is_remembered() -> None:
     note_read("orders")
     assert running_step() is None
-    assert read_beside() == set()
+    assert step_reads() == set()

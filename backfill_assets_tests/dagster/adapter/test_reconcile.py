@@ -15,12 +15,12 @@ import pytest
 
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.metadata import WRITE_ID, unfolded_metadata
-from backfill_assets.dagster.adapter.reconcile import follow_observations, follow_receipts
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits, record_observations
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.reading.attention import attention
+from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import Made, seen
 from backfill_assets_tests.dagster.projects import DAYS as PARTITIONS
@@ -37,7 +37,7 @@ WRITTEN = {START: DayEntry(4, "G", "digest"), START + ONE_DAY: DayEntry(5, "H", 
 @pytest.fixture
 def lake(lake: Made, instance: dg.DagsterInstance) -> Made:
     """What is there was looked at before."""
-    follow_receipts(instance, *seen(*lake))
+    record_missed_commits(instance, *seen(*lake))
     return lake
 
 
@@ -68,11 +68,12 @@ def test_a_commit_whose_run_ended_without_an_event_is_recorded_once(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     version = commit(lake, run(instance, FAILURE))
-    assert f"staging: 2 day(s) of version {version} recorded from the receipt" in follow_receipts(
-        instance, *seen(*lake)
+    assert (
+        f"staging: 2 day(s) of version {version} recorded from the receipt"
+        in record_missed_commits(instance, *seen(*lake))
     )
     assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{version}")
-    assert follow_receipts(instance, *seen(*lake)) == []
+    assert record_missed_commits(instance, *seen(*lake)) == []
 
 
 def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(
@@ -81,9 +82,9 @@ def test_a_commit_of_a_run_that_goes_on_waits_for_its_end(
     going = run(instance, STARTED)
     first = commit(lake, going)
     second = commit(lake, run(instance, FAILURE))
-    assert follow_receipts(instance, *seen(*lake)) == []
+    assert record_missed_commits(instance, *seen(*lake)) == []
     instance.report_run_failed(_run(instance, going))
-    done = follow_receipts(instance, *seen(*lake))
+    done = record_missed_commits(instance, *seen(*lake))
     assert [line for line in done if "version" in line] == [
         f"staging: 2 day(s) of version {v} recorded from the receipt" for v in (first, second)
     ]
@@ -99,12 +100,12 @@ def test_days_of_another_instances_run_are_told_by_newest_commits(
     lake: Made, instance: dg.DagsterInstance
 ) -> None:
     older, newer = (commit(lake, f"of-another-home-{n}") for n in range(2))
-    done = [line for line in follow_receipts(instance, *seen(*lake)) if "staging" in line]
+    done = [line for line in record_missed_commits(instance, *seen(*lake)) if "staging" in line]
     assert done == [f"staging: 2 day(s) of version {newer} recorded from the receipt"]
     assert told(instance) == dict.fromkeys(map(str, WRITTEN), f"w-{newer}")
     assert older < newer
     commit(lake, "")
-    assert follow_receipts(instance, *seen(*lake)) == []
+    assert record_missed_commits(instance, *seen(*lake)) == []
 
 
 def silent_orders() -> dg.AssetsDefinition:
@@ -120,15 +121,15 @@ def test_days_of_an_asset_that_returned_nothing_are_named(
 ) -> None:
     lake, deliveries = tmp_path / "lake", Deliveries()
     materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
-    assert attention(lake) == []
+    assert sensor_alarms(lake) == []
     materialize(lake, [silent_orders()], "2024-01-02", "2024-01-03", instance=instance)
     materialize(lake, [orders_asset(deliveries)], "2024-01-01", instance=instance)
-    (line,) = attention(lake)
+    (line,) = sensor_alarms(lake)
     assert line.startswith(
         "shop/orders 2024-01-02..2024-01-03: green in Dagster, and no receipt names them"
     )
     materialize(lake, [orders_asset(deliveries)], "2024-01-02", "2024-01-03", instance=instance)
-    assert attention(lake) == []
+    assert sensor_alarms(lake) == []
 
 
 def test_a_judged_day_of_others_is_observed_once_with_its_writer(
@@ -141,7 +142,7 @@ def test_a_judged_day_of_others_is_observed_once_with_its_writer(
     world.look()
     pipeline = chosen_pipeline(world.lake)
     for _ in range(2):
-        follow_observations(
+        record_observations(
             instance, world.lake, pipeline.states(read_view(world.lake, pipeline.contracts))
         )
     (record,) = instance.fetch_observations(dg.AssetKey("orders"), limit=10).records

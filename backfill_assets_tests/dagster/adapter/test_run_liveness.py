@@ -26,7 +26,7 @@ from backfill_assets.kernel.log.run_markers import BEAT, ELSEWHERE, live_runs
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reading.attention import attention
+from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.ticking import (
     Made,
@@ -216,15 +216,15 @@ def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that
     for home in (instance, other):
         with dg.build_sensor_context(instance=home, definitions=defs) as context:
             sensor.evaluate_tick(context)
-    (line,) = attention(lake[0].root)
+    (line,) = sensor_alarms(lake[0].root)
     assert str(day(2)) in line
 
 
 def test_a_run_in_several_processes_lives_in_the_one_that_began_its_steps() -> None:
     begun = dg.multiprocess_executor.name
-    assert runs.worker_of(begun, current_process()) == PlacedProcess.this()
-    assert runs.worker_of(begun, None) == ELSEWHERE, "nothing on this machine began the step"
-    assert runs.worker_of("k8s_job_executor", current_process()) == ELSEWHERE
+    assert runs.process_of_run(begun, current_process()) == PlacedProcess.this()
+    assert runs.process_of_run(begun, None) == ELSEWHERE, "nothing on this machine began the step"
+    assert runs.process_of_run("k8s_job_executor", current_process()) == ELSEWHERE
 
 
 def test_the_days_of_a_run_are_busy_by_the_asset_that_makes_a_table_whatever_its_name(

@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.reading.attention import attention
+from backfill_assets.reading.attention import sensor_alarms
 from backfill_assets_tests.builders import make_commit, receipt
 from backfill_assets_tests.dagster.adapter.sinks import Hook
 from backfill_assets_tests.dagster.adapter.ticking import Made, day, stale
@@ -61,7 +61,7 @@ def test_a_tick_gives_runs_or_why_not_and_a_cursor_that_tells(
     for file in (lake[0].root / "landing").iterdir():
         file.unlink()
     assert "missing" in evaluated(lake[0].root, LANDING, instance).cursor
-    assert any("missing" in str(told) for told in attention(lake[0].root)), (
+    assert any("missing" in str(told) for told in sensor_alarms(lake[0].root)), (
         "it is kept for whoever asks"
     )
 

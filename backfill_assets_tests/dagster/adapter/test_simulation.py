@@ -21,12 +21,19 @@ import pytest
 from backfill_assets import LakeSettings
 from backfill_assets.dagster.adapter import runs
 from backfill_assets.dagster.adapter.backfill_requests import TickState
-from backfill_assets.dagster.adapter.ticks import LANDING, LATE_DATA, SCAN, Tick, landing, late_data
+from backfill_assets.dagster.adapter.ticks import (
+    LANDING,
+    LATE_DATA,
+    SCAN,
+    Tick,
+    decide_landing,
+    decide_late_data,
+)
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.landed_changes import Comparison
 from backfill_assets.intake.ledger import FileRecord
 from backfill_assets.kernel.core.days import parse_day
-from backfill_assets.kernel.core.needs import needs
+from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.states import States
 from backfill_assets_tests.builders import CONTRACTS, START, day, loaded
 from backfill_assets_tests.clocks import jumps
@@ -94,9 +101,9 @@ class World:
         self.moment += 1
         seen = self.look()
         if self.moment % 2:
-            self.launch(LATE_DATA, late_data(seen))
+            self.launch(LATE_DATA, decide_late_data(seen))
         else:
-            self.launch(LANDING, landing(seen, {"": self.comparison()}))
+            self.launch(LANDING, decide_landing(seen, {"": self.comparison()}))
         if self.moment % LOOKED_AT_EVERY == 0:
             self.watch(seen)
         active = list(self.dagster.get_runs(dg.RunsFilter(statuses=runs.ACTIVE)))
@@ -120,7 +127,7 @@ class World:
     def watch(self, seen: TickState) -> None:
         """Count how long what can be made was left alone."""
         busy = runs.busy_days(seen.instance, "lake", CHAIN)
-        found = needs(self.states, busy, seen.until).ready
+        found = rebuild_needs(self.states, busy, seen.until).ready
         blocked = {("raw", d) for r in self.altered for d in r.days}
         left = {(name, d) for name, days in found.items() for d in days} - self.cannot - blocked
         left |= {("file", d) for _, d in self.fresh.values()} if not self.dagster_scans() else set()
@@ -212,6 +219,10 @@ def test_over_thousands_of_ticks_all_that_can_be_made_is_asked_for_and_nothing_f
     world.altered = []
     for _ in range(3 * PATIENCE_TICKS):
         world.tick()
-    left = {(n, d) for n, days in needs(world.states, {}, NOW.date()).ready.items() for d in days}
+    left = {
+        (n, d)
+        for n, days in rebuild_needs(world.states, {}, NOW.date()).ready.items()
+        for d in days
+    }
     assert left <= world.cannot, "only what cannot be made is left"
     assert not world.fresh

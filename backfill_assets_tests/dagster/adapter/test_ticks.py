@@ -22,7 +22,7 @@ from backfill_assets.dagster.adapter.ticks import (
     LATE_DATA,
     SCAN,
     Tick,
-    _note_landing,
+    _note_landed_files,
 )
 from backfill_assets.dagster.adding import PLANS
 from backfill_assets.engines.server import server_status
@@ -32,10 +32,10 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.pipeline.tables import tables
-from backfill_assets.plans.files import keep_plan, mark
+from backfill_assets.plans.files import keep_plan, set_mark
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
-from backfill_assets.reading.claims import left_to_plans
+from backfill_assets.reading.claims import planned_day_lines
 from backfill_assets_tests.builders import make_commit
 from backfill_assets_tests.dagster.adapter.ticking import (
     DAYS,
@@ -210,7 +210,7 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_holds_its_days_back()
         contradicted="its totals (m) disagree",
     )
     tick = Tick()
-    assert _note_landing(tick, Comparison([], [], [], [], contradicted=[file]), "") == {day(1)}
+    assert _note_landed_files(tick, Comparison([], [], [], [], contradicted=[file]), "") == {day(1)}
     assert "a.csv" in tick.alarms["contradicted files"]
 
 
@@ -235,7 +235,7 @@ def _active(lake: Lake, pipeline: Pipeline, first: int, end: int, *names: str) -
     days = DayRange(day(first), day(end))
     plan = make_plan(lake, pipeline, PlanRequest(days, names, Policy()))
     keep_plan(lake, plan)
-    mark(lake, plan.id, "started")
+    set_mark(lake, plan.id, "started")
     return plan.id
 
 
@@ -250,7 +250,7 @@ def test_the_sensor_leaves_days_of_an_active_plan_alone(
         f"staging: {day(0)}..{day(4)} left alone: of an active plan (`backfill-assets plan list`)"
         in tick.notes
     )
-    mark(lake[0], plan, "ended", "finished")
+    set_mark(lake[0], plan, "ended", "finished")
     assert asked(late(lake, instance)) == [f"staging {day(2)}..{day(8)}"]
 
 
@@ -268,5 +268,5 @@ def test_the_daily_schedule_leaves_days_of_an_active_plan_alone(lake: Made) -> N
 
 
 def test_days_left_to_plans_are_told_per_table() -> None:
-    (line,) = left_to_plans({"staging": {date(2024, 3, 1)}, "raw": set()}, ("raw", "staging"))
+    (line,) = planned_day_lines({"staging": {date(2024, 3, 1)}, "raw": set()}, ("raw", "staging"))
     assert line.startswith("staging: 2024-03-01 left alone")

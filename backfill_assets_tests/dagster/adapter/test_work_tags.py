@@ -13,8 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.dagster.adapter.backfill_requests import as_request, tags_of, work_of
-from backfill_assets.dagster.adapter.runs import BY_TAG, PARTITION, RANGE_START, days_of, range_tags
+from backfill_assets.dagster.adapter.backfill_requests import dagster_request, tags_of, work_of
+from backfill_assets.dagster.adapter.runs import (
+    BY_TAG,
+    PARTITION,
+    RANGE_START,
+    days_of_run,
+    range_tags,
+)
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, some_days
 from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG, Work
@@ -34,7 +40,7 @@ def test_work_that_became_tags_of_a_run_is_the_same_for_its_steps(days: DayRange
     tags = {PLAN_TAG: "p", CHUNK_TAG: "1", ON_BAD_DAYS_TAG: "keep_good"}
     work = Work(days, ("staging", "features"), "plan", "why", tags, frozenset({"features"}))
     run = dg.DagsterRun("rebuild", tags=tags_of(work))
-    found = days_of(run)
+    found = days_of_run(run)
     assert found == days
     step = work_of(run.tags, found, "features", "ada@desk")
     assert step == replace(work, tables=("features",), tags={BY: "ada@desk", **tags})
@@ -52,7 +58,7 @@ def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(l
     needed = Work(
         days, ("staging", "features"), needed=dict.fromkeys(map(str, days), "as it is"), attempt=2
     )
-    request = as_request(needed, "late_data", lake[0])
+    request = dagster_request(needed, "late_data", lake[0])
     assert {name: value for name, value in request.tags.items() if str(days.start) in value} == {
         ".dagster/asked.staging": str(days),
         RANGE_START: str(days.start),
@@ -63,7 +69,7 @@ def test_a_run_that_a_sensor_requests_for_a_thousand_days_has_one_tag_for_them(l
 @given(st.integers(0, 400), st.integers(1, 1100))
 def test_a_range_of_days_comes_back_from_the_tags_of_its_run(first: int, days: int) -> None:
     span = DayRange(day(first), day(first) + ONE_DAY * days)
-    assert days_of(dg.DagsterRun("rebuild", tags=range_tags(span))) == span
+    assert days_of_run(dg.DagsterRun("rebuild", tags=range_tags(span))) == span
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_a_range_of_days_comes_back_from_the_tags_of_its_run(first: int, days: i
     ],
 )
 def test_a_run_has_the_days_that_its_tags_name_or_none(tags: dict[str, str], days: str) -> None:
-    assert str(days_of(dg.DagsterRun("rebuild", tags=tags))) == days
+    assert str(days_of_run(dg.DagsterRun("rebuild", tags=tags))) == days
 
 
 @pytest.mark.parametrize(

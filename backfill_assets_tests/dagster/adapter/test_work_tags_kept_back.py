@@ -13,10 +13,10 @@ import dagster as dg
 import pytest
 
 from backfill_assets.dagster.adapter.assemble import assemble
-from backfill_assets.dagster.adapter.history import evaluations_of, runs_of
-from backfill_assets.dagster.adapter.reconcile import follow_receipts
+from backfill_assets.dagster.adapter.history import evaluations_of, newest_runs
+from backfill_assets.dagster.adapter.reconcile import record_missed_commits
 from backfill_assets.dagster.adapter.runs import REBUILD, range_tags
-from backfill_assets.kernel.core.days import ranges
+from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets_tests.dagster.adapter.ticking import seen
@@ -74,7 +74,7 @@ def shown(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
     for day in SPAN:
         status = found[str(day)]
         by_status.setdefault(status.value if status else "MISSING", []).append(day)
-    return {status: ranges(days) for status, days in by_status.items()}
+    return {status: ranges_text(days) for status, days in by_status.items()}
 
 
 def test_good_days_are_green_bad_ones_red_and_the_run_fails(
@@ -82,7 +82,7 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(
 ) -> None:
     result = run(lake, instance, ["echo", "sums"], KEEP)
     assert not result.success
-    good = ranges(ALL - {BAD})
+    good = ranges_text(ALL - {BAD})
     assert (
         shown(instance, "echo")
         == shown(instance, "sums")
@@ -92,7 +92,7 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(
     assert [e.step_key for e in result.all_events if e.is_step_failure] == ["make_sums"], (
         "the last step fails for all"
     )
-    (told,) = runs_of(instance, str(lake.root))
+    (told,) = newest_runs(instance, str(lake.root))
     assert (told.status, told.tables) == ("failure", ("echo", "sums"))
     assert f"the table echo: unique_key fails on 1 of 6 day(s), first {BAD}: " in told.cause
     assert '{"event_key":"k4"}' in told.cause
@@ -115,12 +115,12 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(
     lacks = f"it is made from echo for {BAD}, which were never made"
     assert shown_of_day.asset_observation.metadata["not written"].value == lacks
 
-    follow_receipts(instance, *seen(lake, make_pipeline(toy("twice")(lake.settings))))
+    record_missed_commits(instance, *seen(lake, make_pipeline(toy("twice")(lake.settings))))
     assert shown(instance, "echo") == {"MATERIALIZED": good, "FAILED": str(BAD)}, (
         "no reconcile paints it green"
     )
     assert run(lake, instance, ["echo", "sums"], KEEP, "good").success
-    assert shown(instance, "echo") == shown(instance, "sums") == {"MATERIALIZED": ranges(ALL)}
+    assert shown(instance, "echo") == shown(instance, "sums") == {"MATERIALIZED": ranges_text(ALL)}
 
 
 def test_a_tables_setting_is_enough_and_readers_make_what_they_can(
@@ -140,7 +140,7 @@ def test_a_run_makes_the_days_of_its_range_that_its_config_names(
     assert result.success
     assert shown(instance, "echo") == {
         "MATERIALIZED": f"{START}, {SPAN.last}",
-        "MISSING": ranges(ALL - {START, SPAN.last}),
+        "MISSING": ranges_text(ALL - {START, SPAN.last}),
     }
     assert snapshot(lake, toy())["echo"].keys() == {START, SPAN.last}
     assert len([c for c in lake.store.commits("echo") if c.receipt is not None]) == 1
@@ -165,4 +165,4 @@ def test_steps_that_are_executed_again_alone_raise_for_their_own_days(
         op_selection=["make_echo"],
     )
     assert [e.step_key for e in result.all_events if e.is_step_failure] == ["make_echo"]
-    assert shown(instance, "echo") == {"MATERIALIZED": ranges(ALL - {BAD}), "FAILED": str(BAD)}
+    assert shown(instance, "echo") == {"MATERIALIZED": ranges_text(ALL - {BAD}), "FAILED": str(BAD)}

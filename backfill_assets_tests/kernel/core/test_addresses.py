@@ -11,9 +11,9 @@ from backfill_assets.kernel.core.addresses import (
     STATE_VARIABLE,
     address_of,
     bucket_address,
-    folder_at,
+    local_bucket_folder,
     local_root,
-    with_addresses,
+    with_bucket_addresses,
 )
 from backfill_assets.kernel.core.errors import SettingsError
 
@@ -46,16 +46,16 @@ def test_a_candidate_lies_below_the_folder_of_its_lake_and_its_address_leads_the
 
 def test_a_prefix_in_the_lake_is_below_its_folder_and_another_one_is_below_its_buckets() -> None:
     root = local_root("s3://bucket/lake")
-    assert folder_at("s3://bucket/lake/landing/x", root) == root / "landing/x"
+    assert local_bucket_folder("s3://bucket/lake/landing/x", root) == root / "landing/x"
     for address, base in (("s3://bucket/lakes/in", root), ("s3://bucket/lakes/in", Path("/lake"))):
-        assert address_of(folder_at(address, base)) == address
+        assert address_of(local_bucket_folder(address, base)) == address
 
 
 def test_a_copy_of_an_object_is_called_by_its_address_in_a_text(tmp_path: Path) -> None:
     copy = local_root("s3://bucket/lake") / ".bucket" / "copies" / "tables/a.parquet"
     text = f"read_parquet(['{copy}', '{tmp_path}/b.parquet'])"
     assert (
-        with_addresses(text)
+        with_bucket_addresses(text)
         == f"read_parquet(['s3://bucket/lake/tables/a.parquet', '{tmp_path}/b.parquet'])"
     )
 

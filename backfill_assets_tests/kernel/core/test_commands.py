@@ -13,7 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.kernel.core.commands import making, mending, show_command, with_lake
+from backfill_assets.kernel.core.commands import (
+    commands_with_lake,
+    making_advice,
+    mending_advice,
+    show_command,
+)
 from backfill_assets.kernel.core.days import parse_days
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
 from backfill_assets_tests.builders import STAGING
@@ -30,36 +35,40 @@ def test_every_command_of_a_text_names_the_lake_but_one_that_needs_none(tmp_path
         "`lake_checks`"
     )
     shown = f"`backfill-assets show t 2024-03-02 --lake '{lake}'`"
-    assert with_lake(text, lake) == text.replace("`backfill-assets show t 2024-03-02`", shown)
-    assert with_lake(with_lake(text, lake), lake) == with_lake(text, lake)
+    assert commands_with_lake(text, lake) == text.replace(
+        "`backfill-assets show t 2024-03-02`", shown
+    )
+    assert commands_with_lake(commands_with_lake(text, lake), lake) == commands_with_lake(
+        text, lake
+    )
 
 
 def test_a_lake_that_commands_find_by_themselves_is_not_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LAKE_VARIABLE, str(tmp_path))
-    assert with_lake(text := f"`{show_command('t', DAY)}`", tmp_path) == text
+    assert commands_with_lake(text := f"`{show_command('t', DAY)}`", tmp_path) == text
 
 
 @given(days=SOME)
 def test_an_advice_names_exactly_the_days(days: set[date]) -> None:
-    command = making(STAGING, days, can_run=False)
+    command = making_advice(STAGING, days, can_run=False)
     words = command.strip("`").split()
     spans = f"{words[3]}..{words[5]}" if words[2] == "--from" else words[3]
     assert {*parse_days(spans)} == days
-    told = making(ASSETS, days, can_run=False).removeprefix(
+    told = making_advice(ASSETS, days, can_run=False).removeprefix(
         "materialize the asset shop/orders for "
     )
     assert {*parse_days(told.replace("...", "..").replace(", ", ","))} == days
-    assert making(ASSETS, days, can_run=True) == command.replace("staging", "orders")
+    assert making_advice(ASSETS, days, can_run=True) == command.replace("staging", "orders")
 
 
 def test_an_asset_without_a_commit_is_no_table_that_a_command_could_show() -> None:
-    mend = mending(ASSETS, DAY, [DAY], is_known=False, can_run=False)
+    mend = mending_advice(ASSETS, DAY, [DAY], is_known=False, can_run=False)
     assert (
         mend
         == "Correct the input or the rule, then materialize the asset shop/orders for 2024-03-02"
     )
-    assert "`backfill-assets show orders 2024-03-02`" in mending(
+    assert "`backfill-assets show orders 2024-03-02`" in mending_advice(
         ASSETS, DAY, [DAY], is_known=True, can_run=False
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.kernel.core.contracts import Column, Input, InputKind, versions_of
+from backfill_assets.kernel.core.contracts import Column, Input, InputKind, landed_by_versions
 from backfill_assets_tests.builders import STAGING, contract
 
 
@@ -18,7 +18,7 @@ def test_a_table_of_versions_is_told_with_the_landed_table_whose_arrivals_it_rea
         contract("more", "day", Input("raw_b", kind=InputKind.ARRIVALS), Input("versions")),
         contract("sums", "day", Input("versions")),
     ]
-    assert versions_of(made) == {"versions": "raw_a", "more": "raw_b"}
+    assert landed_by_versions(made) == {"versions": "raw_a", "more": "raw_b"}
 
 
 def test_files_are_laid_out_by_day_unless_the_contract_says_otherwise() -> None:

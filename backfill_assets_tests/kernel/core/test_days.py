@@ -15,10 +15,10 @@ from backfill_assets.kernel.core.days import (
     ONE_DAY,
     DayRange,
     SomeDays,
-    contiguous,
-    covering,
+    contiguous_ranges,
+    covering_ranges,
     days_text,
-    from_inclusive,
+    inclusive_range,
     midnight,
     parse_day,
     parse_days,
@@ -92,7 +92,7 @@ def test_a_range_holds_its_first_day_and_not_its_end(span: DayRange) -> None:
 
 @given(st.lists(near_days))
 def test_ranges_hold_exactly_the_days_they_were_grouped_from(some: list[date]) -> None:
-    assert [d for span in contiguous(some) for d in span] == sorted(set(some))
+    assert [d for span in contiguous_ranges(some) for d in span] == sorted(set(some))
 
 
 @pytest.mark.parametrize("end", [LEAP_DAY, LEAP_DAY - ONE_DAY])
@@ -104,17 +104,17 @@ def test_a_range_is_never_empty(end: date) -> None:
 @given(day_ranges)
 def test_a_range_reads_as_people_type_it(span: DayRange) -> None:
     ends = [parse_day(part) for part in str(span).split("..")]
-    assert from_inclusive(ends[0], ends[-1]) == span
+    assert inclusive_range(ends[0], ends[-1]) == span
 
 
 @given(st.sets(st.dates(date(2024, 1, 1), date(2024, 3, 1)), min_size=1), st.integers(1, 5))
 def test_covering_ranges_are_few_hold_every_day_and_are_contiguous_when_they_may(
     days: set[date], most: int
 ) -> None:
-    found = covering(days, most)
+    found = covering_ranges(days, most)
     assert len(found) <= most
     assert days <= {d for r in found for d in r}
-    assert covering(days, len(days)) == contiguous(days)
+    assert covering_ranges(days, len(days)) == contiguous_ranges(days)
 
 
 @given(st.sets(near_days, min_size=1))
@@ -127,7 +127,7 @@ def test_days_that_are_no_range_are_held_as_if_they_were_one_without_the_others(
     assert [d for d in DayRange(min(chosen), max(chosen) + ONE_DAY * 2) if d in held] == sorted(
         chosen
     )
-    assert isinstance(held, SomeDays) == (len(contiguous(chosen)) > 1)
+    assert isinstance(held, SomeDays) == (len(contiguous_ranges(chosen)) > 1)
     assert parse_days(days_text(held)) == held
     assert (held.start, held.last) == (min(chosen), max(chosen))
 
@@ -168,8 +168,8 @@ SPANS = st.integers(0, 120)
 
 @given(DAYS, INSTANTS)
 def test_a_day_is_over_when_no_later_instant_lies_in_it(day: date, frontier: datetime) -> None:
-    assert cuts.is_over(day, frontier) == (frontier.date() > day)
-    assert not cuts.is_over(day, None)
+    assert cuts.is_day_over(day, frontier) == (frontier.date() > day)
+    assert not cuts.is_day_over(day, None)
 
 
 @given(DAYS, GRACE, INSTANTS)
@@ -196,7 +196,7 @@ def test_the_last_known_day_begins_before_the_cut_and_the_next_does_not(
 def test_a_label_is_mature_once_horizon_and_maturity_have_passed(
     day: date, h: int, m: int, frontier: datetime
 ) -> None:
-    after = cuts.matures_after(h, m)
+    after = cuts.days_until_mature(h, m)
     assert cuts.is_mature(day, after, frontier) == (
         midnight(day) + timedelta(days=1 + h + m) <= frontier
     )
@@ -207,12 +207,12 @@ def test_a_label_is_mature_once_horizon_and_maturity_have_passed(
 def test_the_newest_mature_day_is_mature_and_the_next_is_not(
     frontier: datetime, after: int
 ) -> None:
-    newest = cuts.newest_mature(frontier, after)
+    newest = cuts.newest_mature_day(frontier, after)
     assert cuts.is_mature(newest, after, frontier)
     assert not cuts.is_mature(newest + ONE_DAY, after, frontier)
 
 
 def test_the_newest_day_that_is_over_is_one_of_utc() -> None:
-    assert cuts.newest_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(
+    assert cuts.newest_day_over(datetime.fromisoformat("2024-03-01T00:30:00+01:00")) == date(
         2024, 2, 28
     )

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.downstream import will_change, with_downstream
-from backfill_assets.kernel.core.needs import identities, needs, run_requests
+from backfill_assets.kernel.core.downstream import requests_with_downstream, stale_after_needed
+from backfill_assets.kernel.core.needs import rebuild_needs, request_identities, run_requests
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import State
@@ -50,12 +50,12 @@ def test_a_delivery_day_that_is_not_loaded_yet_raises_the_frontier_and_with_it_r
 ):
     story = built().land(day(10), "next")
     ripe = day(10 - HORIZON - MATURITY)
-    assert ripe in will_change(story.states())["labels"]
+    assert ripe in stale_after_needed(story.states())["labels"]
 
 
 def test_held_days_do_not_follow() -> None:
     story = built().rewrite("features", LATE, built=Built.HELD).land(LATE, "more of it")
-    assert LATE not in will_change(story.states())["features"]
+    assert LATE not in stale_after_needed(story.states())["features"]
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -73,7 +73,7 @@ def test_the_forecast_is_what_follows_when_everything_is_made(
     story.build_all(*DAYS)
     for number in changed:
         story.land(day(number), f"more of {number}")
-    told = will_change(story.states())
+    told = stale_after_needed(story.states())
     assert told == followed(story, touches)
 
 
@@ -90,14 +90,14 @@ def late(*events: int) -> Story:
 def requested(story: Story, busy: dict[str, set[date]] | None = None, tried: int = 0) -> list[Work]:
     """What a look at the lake asks for."""
     taken, states = busy or {}, story.states()
-    found = needs(states, taken)
+    found = rebuild_needs(states, taken)
     requests: list[Work] = []
     for name, days in found.ready.items():
-        known = identities(states, name, days)
+        known = request_identities(states, name, days)
         requests += run_requests(
             states, name, known, dict.fromkeys(days, tried), 3, taken.get(name, frozenset())
         )[0]
-    return with_downstream(states, requests, found, taken)
+    return requests_with_downstream(states, requests, found, taken)
 
 
 def test_late_rows_of_days_far_apart_are_one_run_of_all_levels() -> None:
@@ -118,7 +118,7 @@ def test_what_the_run_covers_holds_all_that_follows() -> None:
         states = story.states()
         story.build(name, *(d for d in request.days if not states.is_settled(name, d)))
     assert {n: set(story.tables[n].latest) for n in before} == before
-    left = needs(story.states(), {}).needed
+    left = rebuild_needs(story.states(), {}).needed
     assert not any(left[name] for name in request.tables)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.kernel.core.engines import disagreement
+from backfill_assets.kernel.core.engines import rebuild_disagreement
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.view import DayReceipt
 
@@ -18,24 +18,24 @@ BEFORE = DayReceipt(ENTRY, 1, "write", *CODE, "run", engine="spark 4.2.0")
 
 
 def test_another_engine_that_gives_the_same_rows_is_no_news() -> None:
-    assert disagreement(BEFORE, ENTRY, CODE, "sail 0.7.2") == ""
+    assert rebuild_disagreement(BEFORE, ENTRY, CODE, "sail 0.7.2") == ""
 
 
 def test_other_rows_of_the_same_inputs_and_code_name_both_engines() -> None:
-    told = disagreement(BEFORE, replace(ENTRY, fingerprint="g"), CODE, "sail 0.7.2")
+    told = rebuild_disagreement(BEFORE, replace(ENTRY, fingerprint="g"), CODE, "sail 0.7.2")
     assert "sail 0.7.2 gives other rows (3, fingerprint g) than spark 4.2.0 gave (3, f)" in told
 
 
 def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_than_its_inputs() -> (
     None
 ):
-    told = disagreement(BEFORE, replace(ENTRY, rows=4), CODE, "spark 4.2.0")
+    told = rebuild_disagreement(BEFORE, replace(ENTRY, rows=4), CODE, "spark 4.2.0")
     assert told.endswith(
         "from the same inputs and code: the transform depends on more than its inputs, such as a "
         "file, "
         "the network or chance"
     )
-    assert disagreement(BEFORE, ENTRY, CODE, "spark 4.2.0") == ""
+    assert rebuild_disagreement(BEFORE, ENTRY, CODE, "spark 4.2.0") == ""
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_other_rows_by_the_same_engine_say_that_the_transform_depends_on_more_th
 def test_what_nobody_can_compare_is_fine(
     before: DayReceipt, now: DayEntry, code: tuple[str, str], engine: str
 ) -> None:
-    assert disagreement(before, now, code, engine) == ""
+    assert rebuild_disagreement(before, now, code, engine) == ""

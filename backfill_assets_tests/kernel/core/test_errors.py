@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.errors import (
     SettingsError,
     Superseded,
     TransientError,
-    telling_source,
+    errors_of_source,
 )
 
 PARTS = ("the table raw", "2 files are missing", "Nothing was written", "Put them back")
@@ -43,13 +43,13 @@ def test_what_is_wrong_with_settings_is_told_of_the_section_that_a_source_has() 
     wrong = SettingsError(
         "[source] select in lake.toml", "it lacks seq", "Nothing was read", "See [source] select"
     )
-    with pytest.raises(SettingsError) as named, telling_source("truth"):
+    with pytest.raises(SettingsError) as named, errors_of_source("truth"):
         raise wrong
     assert (named.value.object, named.value.fix) == (
         "[sources.truth] select in lake.toml",
         "See [sources.truth] select",
     )
-    with pytest.raises(SettingsError) as alone, telling_source(""):
+    with pytest.raises(SettingsError) as alone, errors_of_source(""):
         raise wrong
     assert alone.value is wrong
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backfill_assets.kernel.core.interrupts import interrupt_is_held, interrupts_held
+from backfill_assets.kernel.core.interrupts import hold_interrupts, is_interrupt_held
 from backfill_assets_tests.processes import CHECKOUT, run_python
 
 # `handler` says what happens to the first interrupts; the process says when it can be interrupted.
@@ -137,21 +137,21 @@ def other_thread_gets(number: signal.Signals) -> None:
 def test_a_held_interrupt_is_raised_when_the_outer_block_is_left(heard: list[int]) -> None:
     done = []
 
-    @interrupts_held()
+    @hold_interrupts()
     def work() -> None:
-        with interrupts_held():
+        with hold_interrupts():
             other_thread_gets(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)
-        done.append(interrupt_is_held())
+        done.append(is_interrupt_held())
 
     with pytest.raises(KeyboardInterrupt):
         work()
     assert (done, heard) == ([True], [signal.SIGTERM])
-    assert not interrupt_is_held()
+    assert not is_interrupt_held()
 
 
 def test_a_handler_that_was_not_put_back_passes_the_next_interrupt_on(heard: list[int]) -> None:
-    with interrupts_held():
+    with hold_interrupts():
         left_over = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, left_over)
     with pytest.raises(KeyboardInterrupt):

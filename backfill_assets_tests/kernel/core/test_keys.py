@@ -14,7 +14,13 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from backfill_assets.kernel.core.contracts import Input
-from backfill_assets.kernel.core.keys import Keys, by_day, grouped, parse_keys, spans_of
+from backfill_assets.kernel.core.keys import (
+    Keys,
+    days_by_keys,
+    days_with_keys,
+    offset_spans,
+    parse_keys,
+)
 from backfill_assets.kernel.core.states import State
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.keyed import KeyedLake
@@ -25,9 +31,11 @@ OFFSETS = st.sets(st.integers(-3, 3), max_size=4)
 
 def test_keys_of_many_days_are_kept_once() -> None:
     weekday, monday = Keys(((-1, 0),)), Keys(((-3, -3), (0, 0)), ((1, 1),))
-    kept = grouped({day(n): monday if n % 7 == 0 else weekday for n in range(70)})
+    kept = days_by_keys({day(n): monday if n % 7 == 0 else weekday for n in range(70)})
     assert [k for k, _ in kept] == [monday, weekday]
-    assert dict(by_day(kept)) == {day(n): monday if n % 7 == 0 else weekday for n in range(70)}
+    assert dict(days_with_keys(kept)) == {
+        day(n): monday if n % 7 == 0 else weekday for n in range(70)
+    }
 
 
 @given(
@@ -42,7 +50,7 @@ def test_keys_are_the_same_from_their_text(drawn: Mapping[date, Any], known: set
         d: Keys(_spans(loaded), _spans(awaited), origin)
         for d, (loaded, awaited, origin) in drawn.items()
     }
-    again = dict(by_day(parse_keys([k.to_values(days) for k, days in grouped(keys)])))
+    again = dict(days_with_keys(parse_keys([k.to_values(days) for k, days in days_by_keys(keys)])))
     assert again == keys
     for made, (loaded, awaited, origin) in drawn.items():
         start = origin or made
@@ -52,7 +60,7 @@ def test_keys_are_the_same_from_their_text(drawn: Mapping[date, Any], known: set
 
 
 def _spans(offsets: set[int]) -> tuple[tuple[int, int | None], ...]:
-    return spans_of((day(n) for n in offsets), day(0))
+    return offset_spans((day(n) for n in offsets), day(0))
 
 
 def _is_right(lake: KeyedLake, at: date) -> bool:
@@ -155,7 +163,7 @@ def _many_days(keys: Mapping[date, Keys]) -> KeyedLake:
     lake = KeyedLake()
     for number in range(-40, 600):
         lake.correct(day(number), 1)
-    wanted = replace(MONTH, keys=grouped(keys), first_day=day(-40))
+    wanted = replace(MONTH, keys=days_by_keys(keys), first_day=day(-40))
     lake.make(wanted, {day(number): [] for number in range(600)})
     return lake
 

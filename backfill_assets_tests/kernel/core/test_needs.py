@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.needs import (
     MOST_GAP_DAYS,
-    identities,
     joined_ranges,
     needed_days,
-    needs,
+    rebuild_needs,
+    request_identities,
     run_requests,
 )
 from backfill_assets.kernel.core.plans import Work
@@ -49,12 +49,12 @@ def forgotten(story: Story, table: str, *days: date) -> Story:
 
 
 def ready(story: Story, table: str, **more: object) -> set[date]:
-    return set(needs(story.states(), {}).ready[table])
+    return set(rebuild_needs(story.states(), {}).ready[table])
 
 
 def make_what_is_ready(story: Story) -> int:
     """Make all that can be made now; how many days were made."""
-    found = needs(story.states(), {})
+    found = rebuild_needs(story.states(), {})
     for name, days in found.ready.items():
         if name == "raw":
             story.load(*sorted(days))
@@ -66,7 +66,7 @@ def make_what_is_ready(story: Story) -> int:
 def test_a_late_delivery_needs_its_event_day_and_its_own_day_in_staging_before_all_else() -> None:
     story = late(built())
     assert ready(story, "staging") == {day(5), day(10)}
-    found = needs(story.states(), {})
+    found = rebuild_needs(story.states(), {})
     assert {n for n, days in found.ready.items() if days} == {"staging"}
     assert found.waiting["features"][day(10)] == ("staging", day(10))
 
@@ -86,8 +86,8 @@ def test_what_hangs_on_a_day_follows_once_it_is_made_and_only_if_its_content_cha
 
 def test_a_day_that_others_may_write_is_not_made_anew_and_its_readers_wait() -> None:
     story = built().edit("staging", day(5))
-    assert needs(story.states(), {}).ready["staging"] == {day(5)}
-    found = needs(
+    assert rebuild_needs(story.states(), {}).ready["staging"] == {day(5)}
+    found = rebuild_needs(
         States(CONTRACTS, replace(story.view(), others_write=frozenset({"staging"})), story.codes),
         {},
     )
@@ -100,7 +100,7 @@ def test_a_day_that_others_may_write_is_not_made_anew_and_its_readers_wait() -> 
 def test_an_arrival_day_is_needed_if_something_landed_and_is_not_loaded() -> None:
     story = built().land(day(10), "new").land(day(3), "more for an old day")
     assert ready(story, "raw") == {day(3), day(10)}
-    assert needs(story.states(), {"raw": {day(3)}}).ready["raw"] == {day(10)}
+    assert rebuild_needs(story.states(), {"raw": {day(3)}}).ready["raw"] == {day(10)}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_held_outdated_and_pending_days_are_never_needed() -> None:
 
 def test_what_a_run_is_making_is_not_asked_for_and_holds_up_what_hangs_on_it() -> None:
     story = late(built()).build("staging", day(10)).build("features", *[])
-    found = needs(story.states(), {"staging": {day(5)}})
+    found = rebuild_needs(story.states(), {"staging": {day(5)}})
     assert not found.ready["staging"]
     assert found.ready["features"] == {day(10)}
     assert found.waiting["features"] == {} or day(5) in found.waiting["features"]
@@ -223,7 +223,7 @@ def requested(
     story: Story, tried: dict[int, int], *days: int, rules: str = ""
 ) -> tuple[list[Work], list[date]]:
     states = story.states()
-    known = identities(states, "staging", map(day, days), rules)
+    known = request_identities(states, "staging", map(day, days), rules)
     return run_requests(
         states, "staging", known, {day(n): count for n, count in tried.items()}, MOST, frozenset()
     )
@@ -270,9 +270,9 @@ def test_whatever_an_attempt_was_tried_with_makes_another_request_when_it_change
     codes = {**states.codes, "staging": Codes("other code", "settings-1")}
     changed = States(states.contracts.values(), states.view, codes)
     keys += [
-        run_requests(changed, "staging", identities(changed, "staging", [day(3)]), {}, MOST, set())[
-            0
-        ][0].key
+        run_requests(
+            changed, "staging", request_identities(changed, "staging", [day(3)]), {}, MOST, set()
+        )[0][0].key
     ]
     story.land(day(12), "new input").load(day(12), touching=[day(3)])
     keys += [requested(story, {}, 3)[0][0].key]

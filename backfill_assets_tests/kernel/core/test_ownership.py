@@ -18,9 +18,9 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import (
     PROGRAMS,
     TRUSTED_VARIABLE,
-    open_unlinked,
-    refuse_foreign,
-    refuse_shared,
+    open_unless_link,
+    refuse_foreign_lake,
+    refuse_shared_cache,
     remove_rights,
     whoami,
 )
@@ -40,24 +40,24 @@ def lake(tmp_path: Path) -> Path:
 def test_a_lake_that_others_own_or_may_write_is_refused(
     lake: Path, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse_foreign(lake)
+    refuse_foreign_lake(lake)
     mode = (lake / part).stat().st_mode
     for open_to_all in MODES:
         (lake / part).chmod(open_to_all)
         with pytest.raises(
             SettingsError, match=rf"may be written by everyone.* chmod go-w {lake / part}"
         ):
-            refuse_foreign(lake)
+            refuse_foreign_lake(lake)
         with monkeypatch.context() as trusting:
             trusting.setenv(TRUSTED_VARIABLE, str(lake))
-            refuse_foreign(lake)
+            refuse_foreign_lake(lake)
     (lake / part).chmod(mode)
     give_away(lake / part, monkeypatch)
     with pytest.raises(
         SettingsError,
         match=rf"the lake {lake}.*belongs to.*Nothing was read.*{TRUSTED_VARIABLE}={lake}",
     ):
-        refuse_foreign(lake)
+        refuse_foreign_lake(lake)
 
 
 def test_a_lake_that_this_user_trusts_is_taken_and_no_other(
@@ -65,13 +65,13 @@ def test_a_lake_that_this_user_trusts_is_taken_and_no_other(
 ) -> None:
     give_away(lake, monkeypatch)
     monkeypatch.setenv(TRUSTED_VARIABLE, f"/nowhere{os.pathsep}{lake}/")
-    refuse_foreign(lake)
-    refuse_foreign(lake / ".." / "lake")
+    refuse_foreign_lake(lake)
+    refuse_foreign_lake(lake / ".." / "lake")
     monkeypatch.chdir(lake.parent)
     for listed in ("", ".", "lake", str(lake.parent), str(lake / ".server")):
         monkeypatch.setenv(TRUSTED_VARIABLE, listed)
         with pytest.raises(SettingsError):
-            refuse_foreign(lake)
+            refuse_foreign_lake(lake)
 
 
 @pytest.mark.parametrize("part", ["sql/daily/a.sql", "sql/daily", "sql"])
@@ -81,14 +81,14 @@ def test_a_file_of_the_pipeline_counts_with_its_folders(
     file = lake / "sql/daily/a.sql"
     file.parent.mkdir(parents=True)
     file.touch()
-    refuse_foreign(lake, [file])
+    refuse_foreign_lake(lake, [file])
     (lake / part).chmod(0o777)
     with pytest.raises(SettingsError, match="may be written by everyone"):
-        refuse_foreign(lake, [file])
+        refuse_foreign_lake(lake, [file])
     (lake / part).chmod(0o700)
     give_away(lake / part, monkeypatch)
     with pytest.raises(SettingsError, match="belongs to"):
-        refuse_foreign(lake, [file])
+        refuse_foreign_lake(lake, [file])
 
 
 def test_settings_behind_a_link_are_their_owners(
@@ -96,10 +96,10 @@ def test_settings_behind_a_link_are_their_owners(
 ) -> None:
     (lake / "lake.toml").rename(tmp_path / "theirs.toml")
     (lake / "lake.toml").symlink_to(tmp_path / "theirs.toml")
-    refuse_foreign(lake)
+    refuse_foreign_lake(lake)
     give_away(tmp_path / "theirs.toml", monkeypatch)
     with pytest.raises(SettingsError):
-        refuse_foreign(lake)
+        refuse_foreign_lake(lake)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that is root's")
@@ -108,8 +108,8 @@ def test_what_is_roots_may_be_anybodys_lake_and_cache(
 ) -> None:
     lake.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
-    refuse_foreign(lake)
-    refuse_shared(lake, "THE_CACHE")
+    refuse_foreign_lake(lake)
+    refuse_shared_cache(lake, "THE_CACHE")
 
 
 MODES = (0o777, 0o1777, 0o702)
@@ -120,18 +120,18 @@ def test_a_cache_open_to_others_or_of_another_user_is_refused(
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir(0o700)
-    refuse_shared(cache, "THE_CACHE")
+    refuse_shared_cache(cache, "THE_CACHE")
     for mode in MODES:
         cache.chmod(mode)
         with pytest.raises(
             SettingsError,
             match=rf"the cache {cache}: {cache} may be written by everyone.*\$THE_CACHE",
         ):
-            refuse_shared(cache, "THE_CACHE")
+            refuse_shared_cache(cache, "THE_CACHE")
     cache.chmod(0o700)
     give_away(tmp_path, monkeypatch)
     with pytest.raises(SettingsError, match="belongs to"):
-        refuse_shared(tmp_path / "cache", "THE_CACHE")
+        refuse_shared_cache(tmp_path / "cache", "THE_CACHE")
 
 
 def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_apart(
@@ -142,9 +142,9 @@ def test_a_cache_below_a_folder_open_to_all_is_refused_unless_that_keeps_owners_
         cache.mkdir(parents=True, exist_ok=True) if made else above.mkdir()
         above.chmod(0o777)
         with pytest.raises(SettingsError, match=f"{above} may be written by everyone"):
-            refuse_shared(cache, "THE_CACHE")
+            refuse_shared_cache(cache, "THE_CACHE")
         above.chmod(0o1777)  # as that of temporary files
-        refuse_shared(cache, "THE_CACHE")
+        refuse_shared_cache(cache, "THE_CACHE")
 
 
 def test_a_cache_that_another_group_may_write_is_refused_and_one_of_the_users_own_group_is_not(
@@ -154,13 +154,13 @@ def test_a_cache_that_another_group_may_write_is_refused_and_one_of_the_users_ow
     cache.mkdir()
     cache.chmod(0o775)
     if os.geteuid() == 0:
-        refuse_shared(cache, "THE_CACHE")
+        refuse_shared_cache(cache, "THE_CACHE")
         os.chown(cache, -1, STRANGER)
     elif cache.stat().st_gid == os.geteuid():
-        refuse_shared(cache, "THE_CACHE")
+        refuse_shared_cache(cache, "THE_CACHE")
         return
     with pytest.raises(SettingsError, match="may be written by the group"):
-        refuse_shared(cache, "THE_CACHE")
+        refuse_shared_cache(cache, "THE_CACHE")
 
 
 def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_neither_rights_nor_files_are_touched_through_a_link(tmp_path: Path) -> 
         if text:
             (tmp_path / "text").write_text(text)
         with pytest.raises(OSError, match="file"):
-            open_unlinked(tmp_path / "file", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            open_unless_link(tmp_path / "file", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     assert (tmp_path / "text").read_text() == "theirs"
 
 
@@ -233,10 +233,10 @@ def test_a_group_of_nobody_else_counts_as_the_user(
     )
     monkeypatch.setattr(pwd, "getpwall", lambda: users)
     if innocent:
-        refuse_foreign(lake)
+        refuse_foreign_lake(lake)
     else:
         with pytest.raises(SettingsError, match="may be written by the group"):
-            refuse_foreign(lake)
+            refuse_foreign_lake(lake)
 
 
 @pytest.mark.parametrize("variable", ["LOGNAME", "USER", "LNAME", "USERNAME", "SUDO_USER"])

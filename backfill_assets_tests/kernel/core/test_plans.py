@@ -18,8 +18,8 @@ from backfill_assets.kernel.core.plans import (
     PLAN_TAG,
     TO_VERSION,
     Work,
-    forced,
-    target_of,
+    forced_tables,
+    restored_version,
     targets_text,
 )
 from backfill_assets.kernel.core.write_mode import (
@@ -32,7 +32,7 @@ from backfill_assets.kernel.core.write_mode import (
     WriteMode,
 )
 from backfill_assets.plans.model import Pins, Plan, PlanCode
-from backfill_assets.plans.plan import cut
+from backfill_assets.plans.plan import cut_chunks
 from backfill_assets.plans.policy import Policy
 from backfill_assets_tests.builders import day, receipt
 
@@ -50,7 +50,7 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
 ) -> None:
     days, made = DayRange(date(2024, 3, 1), date(2024, 3, 3)), datetime(2024, 4, 1, tzinfo=UTC)
     code = PlanCode("v1", "0123456789abcdef", "f.py:tables", "", "fedc", 2)
-    chunks = cut(days, Policy(chunk="1d", canary=0))
+    chunks = cut_chunks(days, Policy(chunk="1d", canary=0))
     plan = Plan(
         "P", made, "me", days, ("staging",), chunks, policy, Pins({}, {}, {}, {}), code=code
     )
@@ -69,7 +69,7 @@ def test_the_tags_of_a_chunk_say_how_its_days_change_and_by_which_code(
 @given(st.dictionaries(st.integers(0, 40).map(day), st.integers(-1, 3), min_size=1))
 def test_every_day_of_a_rollback_is_read_back_with_its_version(targets: dict[date, int]) -> None:
     said = receipt(tags={TO_VERSION: targets_text(targets)})
-    assert {d: target_of(said, d) for d in targets} == targets
+    assert {d: restored_version(said, d) for d in targets} == targets
 
 
 def test_days_of_one_version_are_one_number() -> None:
@@ -78,7 +78,7 @@ def test_days_of_one_version_are_one_number() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "3:2024-02-26", "3:x..y"])
 def test_a_tag_that_says_nothing_of_a_day_names_no_version(text: str) -> None:
-    assert target_of(receipt(tags={TO_VERSION: text}), day(0)) is None
+    assert restored_version(receipt(tags={TO_VERSION: text}), day(0)) is None
 
 
 DAY = date(2024, 3, 1)
@@ -100,8 +100,8 @@ def test_a_key_names_table_days_what_was_asked_and_the_attempt_and_no_words_of_p
 
 
 def test_what_a_plan_has_written_is_not_forced_again() -> None:
-    assert forced(WORK.tables, force=True, written={"staging"}) == {"features"}
-    assert forced(WORK.tables, force=False) == frozenset()
+    assert forced_tables(WORK.tables, force=True, written={"staging"}) == {"features"}
+    assert forced_tables(WORK.tables, force=False) == frozenset()
 
 
 def test_tags_say_how_days_change_and_receipts_keep_all_but_what_is_done_with_bad_days() -> None:

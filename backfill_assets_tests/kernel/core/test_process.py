@@ -15,10 +15,10 @@ from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.process import (
     DEFAULT_FOLDER,
     LAKE_VARIABLE,
+    environment_with_package,
     imported_when_used,
     lake_folder,
     python_command,
-    with_package,
 )
 from backfill_assets_tests.processes import CHECKOUT, run_python
 from backfill_assets_tests.sources import PACKAGE, sources
@@ -39,7 +39,7 @@ def test_the_working_folder_imports_only_what_users_name(
         (tmp_path / "hostile" / f"{name}.py").write_text("raise SystemExit('hostile')")
     monkeypatch.chdir(tmp_path)
     path = os.pathsep.join(["", "named", "."])
-    environ = with_package({**os.environ, "PYTHONPATH": path})
+    environ = environment_with_package({**os.environ, "PYTHONPATH": path})
     assert environ["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "named"), str(tmp_path)]
     command = python_command("backfill_assets", "--version")
     done = subprocess.run(

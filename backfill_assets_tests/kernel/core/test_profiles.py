@@ -17,14 +17,14 @@ from backfill_assets.kernel.core.profiles import (
     NULL_BUCKET,
     REST,
     DayProfile,
-    chance,
+    chance_index,
     counted_broken,
     counted_histograms,
     counted_nulls,
-    drift,
-    kept_counts,
+    has_recurring_values,
+    histogram_drift,
     largest_shift,
-    recurs,
+    receipt_counts,
     stability_index,
     usual_histograms,
 )
@@ -37,7 +37,7 @@ def test_nulls_broken_rules_and_histograms_are_read_back_from_what_a_receipt_kee
     made = replace(
         made, histograms={**made.histograms, "a text": {"": 2, "3 x": 1, "é\n": 4, REST: 9}}
     )
-    kept = kept_counts(made, ["a", "b"])
+    kept = receipt_counts(made, ["a", "b"])
     assert counted_nulls(kept) == {"a": 2, "b": 0}
     assert counted_broken(kept) == {"few": 3}
     assert counted_histograms(kept) == made.histograms
@@ -65,12 +65,15 @@ def test_samples_of_one_population_stay_below_what_is_chance() -> None:
     for rows in (20, 200, 2000):
         usual = Counter(draw.choices(range(6), [30, 25, 20, 15, 7, 3], k=28 * rows))
         days = [Counter(draw.choices(range(6), [30, 25, 20, 15, 7, 3], k=rows)) for _ in range(50)]
-        beyond = [d for d in days if stability_index(d, usual) > 0.05 + chance(d, usual)]
+        beyond = [d for d in days if stability_index(d, usual) > 0.05 + chance_index(d, usual)]
         assert len(beyond) <= 1
 
 
 def test_drift_exceeds_a_bound_only_beyond_what_is_chance() -> None:
-    few, many = drift({1: 5, 2: 5}, {1: 80, 2: 20}), drift({1: 5000, 2: 5000}, {1: 80000, 2: 20000})
+    few, many = (
+        histogram_drift({1: 5, 2: 5}, {1: 80, 2: 20}),
+        histogram_drift({1: 5000, 2: 5000}, {1: 80000, 2: 20000}),
+    )
     assert few.index == pytest.approx(many.index)
     assert (few.exceeds(0.25), many.exceeds(0.25)) == (False, True)
 
@@ -102,8 +105,10 @@ def test_texts_that_never_come_again_or_are_too_many_are_not_usual() -> None:
             for c, b, n in zip(currencies, batches, names, strict=True)
         ]
     ) == {"currency": {"EUR": 635, "USD": 60, "CHF": 5}, "old": {}}
-    assert recurs([{"a": 9, "b": 9, REST: 2}] * 9), "a tenth of the rows may have other values"
-    assert not recurs([{"a": 9, "b": 8, REST: 3}] * 9)
-    assert not recurs([{f"v{n}": 9 for n in range(16)}] * 9), (
+    assert has_recurring_values([{"a": 9, "b": 9, REST: 2}] * 9), (
+        "a tenth of the rows may have other values"
+    )
+    assert not has_recurring_values([{"a": 9, "b": 8, REST: 3}] * 9)
+    assert not has_recurring_values([{f"v{n}": 9 for n in range(16)}] * 9), (
         "which of many are the most frequent is chance"
     )

@@ -22,13 +22,13 @@ from backfill_assets.kernel.core.readings import (
     NAME_END,
     SEPARATOR,
     Parameters,
-    deliveries_read,
+    column_sets_read,
     delivery_columns,
-    name_of,
-    narrowed,
-    parameters_of,
+    delivery_sets_read,
+    narrowed_input,
     parse_parameters,
-    rows_read,
+    set_name,
+    todays_parameters,
 )
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.states import Codes, State, States
@@ -110,7 +110,7 @@ def made_of(contract: Contract, staging: DayEntry, arrivals: str) -> tuple[Contr
     return (
         contract,
         entry("made", states.digests.of("sums", day(0))),
-        parameters_of(contract, view).to_json(),
+        todays_parameters(contract, view).to_json(),
     )
 
 
@@ -121,7 +121,7 @@ def told(whole: str, parts: Mapping[str, str]) -> str:
     )
 
 
-PART, DELIVERY = name_of(READ), name_of(DELIVERED)
+PART, DELIVERY = set_name(READ), set_name(DELIVERED)
 BEFORE = entry("old"), "old"
 ADDED = entry("new", **{PART: "old"}), told("new", {DELIVERY: "old"})
 CHANGED = entry("new", **{PART: "newer"}), told("new", {DELIVERY: "newer"})
@@ -168,16 +168,19 @@ def test_a_day_is_stale_only_where_a_column_that_is_read_has_changed(
 
 def test_the_sets_that_are_asked_for_are_proper_parts_and_named_by_their_columns() -> None:
     contracts = (wider(RAW), wider(STAGING), reader(InputKind.CONTENT, READ))
-    assert rows_read(contracts, "staging") == {PART: READ}
-    assert deliveries_read(contracts, (*DELIVERED, "more")) == {}
+    assert column_sets_read(contracts, "staging") == {PART: READ}
+    assert delivery_sets_read(contracts, (*DELIVERED, "more")) == {}
     known = (*contracts[:2], reader(InputKind.KNOWN_AT_CUT, READ))
-    assert (rows_read(known, "staging"), deliveries_read(known, (*DELIVERED, "more"))) == (
+    assert (
+        column_sets_read(known, "staging"),
+        delivery_sets_read(known, (*DELIVERED, "more")),
+    ) == (
         {},
         {DELIVERY: DELIVERED},
     )
     everything = reader(InputKind.CONTENT, wider(STAGING).column_names)
-    assert rows_read((*contracts[:2], everything), "staging") == {}
-    assert name_of(("a", "b")) == name_of(("b", "a")) != name_of(("ab",))
+    assert column_sets_read((*contracts[:2], everything), "staging") == {}
+    assert set_name(("a", "b")) == set_name(("b", "a")) != set_name(("ab",))
 
 
 def test_what_decides_which_version_is_current_reaches_who_reads_none_of_it() -> None:
@@ -201,10 +204,12 @@ def test_what_decides_which_version_is_current_reaches_who_reads_none_of_it() ->
 
 def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
     wide, narrow = Input("staging", before=1), Input("staging", columns=("entity",))
-    assert narrowed(wide, [narrow]) == replace(wide, columns=("entity",))
-    assert narrowed(narrow, [replace(narrow, columns=("value",))]) == narrow
+    assert narrowed_input(wide, [narrow]) == replace(wide, columns=("entity",))
+    assert narrowed_input(narrow, [replace(narrow, columns=("value",))]) == narrow
     assert (
-        narrowed(wide, [replace(narrow, table="raw"), replace(narrow, kind=InputKind.KNOWN_AT_CUT)])
+        narrowed_input(
+            wide, [replace(narrow, table="raw"), replace(narrow, kind=InputKind.KNOWN_AT_CUT)]
+        )
         == wide
     )
 
@@ -212,11 +217,11 @@ def test_an_input_takes_the_columns_that_another_reads_of_the_same() -> None:
 def test_parameters_say_which_columns_were_read_and_nothing_where_it_was_all() -> None:
     view = lake(*BEFORE)
     for columns in (None, READ):
-        made = parameters_of(reader(InputKind.CONTENT, columns), view)
+        made = todays_parameters(reader(InputKind.CONTENT, columns), view)
         assert parse_parameters(made.to_json()) == made
     assert (
         '["staging",1,0,"content"]'
-        in parameters_of(reader(InputKind.CONTENT, None), view).to_json()
+        in todays_parameters(reader(InputKind.CONTENT, None), view).to_json()
     )
 
 

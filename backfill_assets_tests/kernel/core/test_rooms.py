@@ -13,42 +13,53 @@ import click
 import pytest
 
 import backfill_assets
-from backfill_assets.kernel.core.rooms import PACKAGE, Room, added, offered, resolve, rooms
+from backfill_assets.kernel.core.rooms import (
+    PACKAGE,
+    Room,
+    added_by_rooms,
+    installed_rooms,
+    offered_function,
+    resolve_reference,
+)
 
 FRAME = "cli"
-COMMANDS = {name: entry for room in rooms() for name, entry in room.commands.items()}
+COMMANDS = {name: entry for room in installed_rooms() for name, entry in room.commands.items()}
 
 
 def test_every_folder_but_the_kernel_is_a_room_in_the_list() -> None:
     folders = {p.parent.name for p in Path(backfill_assets.__file__).parent.glob("*/__init__.py")}
-    assert {room.name for room in rooms()} == folders - {"kernel", "orchestration"}
+    assert {room.name for room in installed_rooms()} == folders - {"kernel", "orchestration"}
 
 
 def test_no_two_rooms_add_a_command_of_one_name() -> None:
-    assert len(COMMANDS) == sum(len(room.commands) for room in rooms())
+    assert len(COMMANDS) == sum(len(room.commands) for room in installed_rooms())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_reference_leads_to_the_command(name: str) -> None:
-    command = resolve(COMMANDS[name].reference)
+    command = resolve_reference(COMMANDS[name].reference)
     assert isinstance(command, click.Command)
     assert command.name == name
 
 
 def test_what_rooms_leave_for_a_person_and_check_leads_to_functions() -> None:
-    named = [r for room in rooms() for r in (*room.standing, *room.checks, *room.doctor.values())]
+    named = [
+        r
+        for room in installed_rooms()
+        for r in (*room.standing, *room.checks, *room.doctor.values())
+    ]
     assert len(named) == len(set(named)) > 0
-    assert all(callable(resolve(reference)) for reference in named)
+    assert all(callable(resolve_reference(reference)) for reference in named)
 
 
 @pytest.mark.slow  # it imports Dagster
 def test_what_a_room_offers_is_found_by_its_name() -> None:
-    names = [name for room in rooms() for name in room.offers]
+    names = [name for room in installed_rooms() for name in room.offers]
     assert len(names) == len(set(names)) > 0
-    assert all(offered(name) is not None for name in names)
+    assert all(offered_function(name) is not None for name in names)
 
 
-@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.name)
+@pytest.mark.parametrize("room", installed_rooms(), ids=lambda room: room.name)
 def test_a_rooms_text_names_the_commands_that_it_adds(room: Room) -> None:
     text = import_module(f"{PACKAGE}.{room.name}").__doc__ or ""
     adds = re.search(r"Adds .*?\.(?= |$)", " ".join(text.split()))
@@ -56,7 +67,7 @@ def test_a_rooms_text_names_the_commands_that_it_adds(room: Room) -> None:
     assert room.name == FRAME or named == room.commands.keys()
 
 
-@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.name)
+@pytest.mark.parametrize("room", installed_rooms(), ids=lambda room: room.name)
 def test_a_room_refers_to_its_own_modules(room: Room) -> None:
     """But for commands of rooms below the command line's frame, which opens lakes by them."""
     commands = {command.reference for command in room.commands.values()}
@@ -70,12 +81,12 @@ def test_a_room_refers_to_its_own_modules(room: Room) -> None:
 
 
 def test_what_no_room_offers_is_none() -> None:
-    assert offered("no such thing") is None
+    assert offered_function("no such thing") is None
 
 
 def test_ports_have_one_filling_and_hooks_any_number() -> None:
     for port in ("loaders", "deliveries"):
-        assert len(added(port)) == 1
+        assert len(added_by_rooms(port)) == 1
     for kind in (
         "fences",
         "staged_checks",
@@ -84,9 +95,9 @@ def test_ports_have_one_filling_and_hooks_any_number() -> None:
         "sessions",
         "completes_settings",
     ):
-        assert all(map(callable, added(kind)))
+        assert all(map(callable, added_by_rooms(kind)))
 
 
 def test_a_reference_that_leads_nowhere_is_an_error() -> None:
     with pytest.raises(AttributeError):
-        resolve("cli.app:no_such_name")
+        resolve_reference("cli.app:no_such_name")

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.receipts import Built, DayEntry
-from backfill_assets.kernel.core.states import Codes, State, States, written_as
+from backfill_assets.kernel.core.states import Codes, State, States, state_after_write
 from backfill_assets.kernel.core.write_mode import MERGE
 from backfill_assets_tests.builders import CODE, CONTRACTS, Story, day, loaded
 
@@ -218,7 +218,7 @@ def test_what_is_known_at_a_cut_follows_the_rows_that_a_merge_kept() -> None:
 
 
 def test_a_day_is_shown_in_the_state_in_which_it_was_written() -> None:
-    assert [written_as(b).value for b in Built] == [
+    assert [state_after_write(b).value for b in Built] == [
         "fresh",
         "incomplete",
         "pending",

@@ -10,21 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.texts import plain, scrub, shortened, shown_setting
+from backfill_assets.kernel.core.texts import (
+    printable_text,
+    scrub_secrets,
+    shortened_text,
+    shown_setting,
+)
 from backfill_assets_tests.secret_forms import FORMS, SECRET
 
 
 def test_what_turns_the_writing_or_moves_the_cursor_is_escaped() -> None:
-    assert plain("a\u202etxt.jsonl") == "a\\u202etxt.jsonl"
-    assert plain("\x1b[2J\r\n\udcff") == "\\x1b[2J\\x0d\\x0a\\xff"
-    assert plain("a\u2066b\u2069\u2028\U000e0041") == "a\\u2066b\\u2069\\u2028\\U000e0041"
+    assert printable_text("a\u202etxt.jsonl") == "a\\u202etxt.jsonl"
+    assert printable_text("\x1b[2J\r\n\udcff") == "\\x1b[2J\\x0d\\x0a\\xff"
+    assert printable_text("a\u2066b\u2069\u2028\U000e0041") == "a\\u2066b\\u2069\\u2028\\U000e0041"
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_what_is_printed_is_printable(text: str) -> None:
-    assert plain(text).isprintable()
-    plain(text).encode()
+    assert printable_text(text).isprintable()
+    printable_text(text).encode()
 
 
 @settings(deadline=None)
@@ -32,7 +37,7 @@ def test_what_is_printed_is_printable(text: str) -> None:
 def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(
     text: str, most: int
 ) -> None:
-    cut = shortened(text, most)
+    cut = shortened_text(text, most)
     assert len(cut) <= most
     assert cut == text or cut.endswith("…")
 
@@ -43,8 +48,8 @@ def test_a_shortened_text_is_no_longer_than_asked_and_says_that_it_was_cut(
 )
 def test_no_form_of_a_secret_is_shown(form: str, around: str) -> None:
     text = around.format(form)
-    assert SECRET not in scrub(text)
-    assert scrub(scrub(text)) == scrub(text)
+    assert SECRET not in scrub_secrets(text)
+    assert scrub_secrets(scrub_secrets(text)) == scrub_secrets(text)
     error = BackfillError(text, text, text, text)
     assert SECRET not in str(error) + repr(error) + str(error.args)
 
@@ -63,11 +68,11 @@ PLAIN_TEXTS = (
 
 @pytest.mark.parametrize("text", PLAIN_TEXTS)
 def test_what_is_no_secret_is_shown_as_it_is(text: str) -> None:
-    assert scrub(text) == text
+    assert scrub_secrets(text) == text
 
 
 def test_a_known_secret_is_shown_nowhere() -> None:
-    assert scrub("say hunter2, or hunter", "hunter2", "") == "say ***, or hunter"
+    assert scrub_secrets("say hunter2, or hunter", "hunter2", "") == "say ***, or hunter"
 
 
 @pytest.mark.slow
@@ -86,7 +91,7 @@ def test_a_long_text_is_scrubbed_in_linear_time() -> None:
         '"',
         "sig",
     ):
-        scrub(unit * (200_000 // len(unit)) + " s3://a:b@c")
+        scrub_secrets(unit * (200_000 // len(unit)) + " s3://a:b@c")
     assert time.process_time() - began < 5
 
 

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.kernel.core.frontier import is_loaded
-from backfill_assets.kernel.core.needs import needed_days, needs
+from backfill_assets.kernel.core.needs import needed_days, rebuild_needs
 from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets_tests.builders import Story, day, loaded
@@ -28,7 +28,7 @@ def hurt(*days: date) -> Story:
 def test_staging_is_never_ready_while_the_ledger_that_says_its_deliveries_is_not_ours() -> None:
     story = hurt(day(3))
     assert story.state("staging", day(3)) is State.STALE
-    found = needs(story.states(), {})
+    found = rebuild_needs(story.states(), {})
     assert {n: days for n, days in found.ready.items() if days} == {"raw": {day(3)}}
     assert found.waiting["staging"] == {day(3): ("raw", day(3))}
 
@@ -60,7 +60,7 @@ def test_an_arrival_day_whose_rows_set_aside_were_touched_is_loaded_again_and_ho
     story = loaded(3).build_all(*map(day, range(3)))
     story.tables.setdefault(ledger, TableView())
     story.edit(ledger, day(1))
-    found = needs(story.states(), {})
+    found = rebuild_needs(story.states(), {})
     assert found.ready["raw"] == {day(1)}
     assert story.state("raw", day(1)) is State.STALE
     assert story.state("staging", day(1)) is State.FRESH
@@ -70,6 +70,6 @@ def test_a_ledger_that_is_gone_lets_nothing_be_made_from_it() -> None:
     story = hurt()
     del story.tables["arrivals"]
     story.ledger = {}
-    found = needs(story.states(), {})
+    found = rebuild_needs(story.states(), {})
     assert found.ready["raw"] == set(map(day, range(6)))
     assert not found.ready["staging"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from backfill_assets.kernel.log.adopted import files_before, first_version, mark_of
+from backfill_assets.kernel.log.adopted import adopted_files, adoption_mark, first_version
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ from backfill_assets.kernel.log.adopted import files_before, first_version, mark
     [
         ([], 0),
         (["00000000000000000003.json", ".head"], 0),
-        ([mark_of(7), "00000000000000000007.json"], 7),
-        ([mark_of(7), mark_of(12)], 12),  # a killed adoption left the earlier one
+        ([adoption_mark(7), "00000000000000000007.json"], 7),
+        ([adoption_mark(7), adoption_mark(12)], 12),  # a killed adoption left the earlier one
         (
-            [mark_of(7), f"{mark_of(8)}.ae584a17d1854b8db8336b1c60e53264"],
+            [adoption_mark(7), f"{adoption_mark(8)}.ae584a17d1854b8db8336b1c60e53264"],
             7,
         ),  # killed, or about to name it
     ],
@@ -34,7 +34,7 @@ def test_the_files_at_a_version_come_as_additions_of_the_protocol(tmp_path: Path
     rows = pa.table({"day": [date(2024, 1, 1), None], "id": ["a", "b"]})
     write_deltalake(tmp_path / "t", rows, partition_by="day")
     write_deltalake(tmp_path / "t", rows, mode="append")
-    found = [action["add"] for action in files_before(str(tmp_path / "t"), 0)]
+    found = [action["add"] for action in adopted_files(str(tmp_path / "t"), 0)]
     assert sorted(str(add["partitionValues"]["day"]) for add in found) == ["2024-01-01", "None"]
     assert [(add["stats"], add["dataChange"]) for add in found] == [
         ('{"numRecords": 1}', False)

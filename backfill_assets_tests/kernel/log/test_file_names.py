@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.kernel.log.file_names import file_fault, name_fault, name_of
+from backfill_assets.kernel.log.file_names import file_fault, name_fault, unquoted_file_name
 from backfill_assets.kernel.place.folder import Folder
 
 HOSTILE = {
@@ -36,13 +36,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_no_file_of_a_table_has_a_hostile_name(name: str) -> None:
     with pytest.raises(ValueError, match="names the file"):
-        name_of(name)
+        unquoted_file_name(name)
 
 
 @given(st.lists(st.text("abc=%- é", min_size=1, max_size=5), min_size=1, max_size=4))
 def test_a_plain_name_is_unquoted_once(parts: list[str]) -> None:
     name = "/".join(parts)
-    assert name_of(quote(name, safe="/=")) == name
+    assert unquoted_file_name(quote(name, safe="/=")) == name
 
 
 @given(st.text("./ab\0\n", max_size=8))

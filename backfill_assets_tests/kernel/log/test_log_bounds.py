@@ -4,14 +4,14 @@
 import os
 from pathlib import Path
 
-from backfill_assets.kernel.core.rooms import offered
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.log.log import LOG, commit_name
 from backfill_assets.kernel.log.log_bounds import DATA_FAULT, LOG_FAULT, data_fault, log_fault
 from backfill_assets.kernel.place.folder import Folder
 
 
 def test_the_bounds_are_offered_by_a_room() -> None:
-    assert None not in (offered(LOG_FAULT), offered(DATA_FAULT))
+    assert None not in (offered_function(LOG_FAULT), offered_function(DATA_FAULT))
 
 
 def test_a_log_with_a_pipe_and_a_data_file_that_is_none_are_refused(tmp_path: Path) -> None:

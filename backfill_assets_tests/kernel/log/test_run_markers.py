@@ -22,11 +22,11 @@ from backfill_assets.kernel.log.run_markers import (
     BEAT,
     ELSEWHERE,
     Life,
-    forget,
-    forget_over,
+    drop_marker,
+    drop_old_markers,
     life_of,
     live_runs,
-    mark,
+    mark_run,
     mark_step,
     process_of,
 )
@@ -191,16 +191,16 @@ def test_a_run_shows_itself_again_and_again_until_its_marker_is_gone(tmp_path: P
             return Marker(super().hold(name).descriptor)
 
     place = Telling(str(tmp_path))
-    mark(place, NAME, 0.005)
+    mark_run(place, NAME, 0.005)
     (thread,) = showing(place)
-    mark(place, NAME)
+    mark_run(place, NAME)
     assert showing(place) == [thread], "it is shown already"
     age(place, NAME + BEAT, HOUR)
     shown.clear()
     assert shown.wait(60)
     place.write_json(NAME, asdict(IN_ANOTHER_CONTAINER))
     assert life_of(place, NAME) is Life.LIVES
-    forget(place, NAME)
+    drop_marker(place, NAME)
     thread.join(60)
     assert not thread.is_alive()
     assert place.names(".runs/dagster") == []
@@ -215,25 +215,25 @@ def test_a_step_in_a_process_of_its_own_shows_the_run_and_leaves_its_marker_as_i
     assert life_of(place, NAME) is Life.LIVES
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED, "between two steps nobody locks it"
-    forget(place, NAME)
+    drop_marker(place, NAME)
     assert not place.exists(NAME + BEAT)
 
 
 def test_a_run_in_a_bucket_is_shown_by_a_lease(tmp_path: Path) -> None:
     class Bucket(Folder):
         def hold(self, name: str) -> leases.Lease:  # type: ignore[override]
-            return leases.hold(self, name)
+            return leases.hold_marker(self, name)
 
         def held(self, names: Iterable[str]) -> frozenset[str]:
             return shown_lately(self, names)
 
     place = Bucket(str(tmp_path))
-    mark(place, NAME)
+    mark_run(place, NAME)
     place.write_json(NAME, asdict(ON_ANOTHER_HOST))
     assert life_of(place, NAME) is Life.LIVES
     age(place, NAME + BEAT, SHOWN_SECONDS + 10)
     assert life_of(place, NAME) is Life.LAPSED
-    forget(place, NAME)
+    drop_marker(place, NAME)
 
 
 def test_a_thousand_old_markers_cost_one_reading_of_the_clock(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_thousand_old_markers_cost_one_reading_of_the_clock(tmp_path: Path) ->
         os.utime(folder / f"run-{n}{BEAT}", (0, 0))
     assert live_runs(place) == frozenset()
     assert written == [CLOCK]
-    forget_over(place, DAY)
+    drop_old_markers(place, DAY)
     assert place.names(".runs/dagster") == []
 
 
@@ -265,7 +265,7 @@ def test_a_marker_goes_only_with_a_run_that_is_over_for_long(
     place: Folder, process: PlacedProcess, silent: float, stays: bool
 ) -> None:
     left(place, process, silent)
-    forget_over(place, DAY, {"another"})
+    drop_old_markers(place, DAY, {"another"})
     assert place.exists(NAME) is stays
-    forget_over(place, 0, {NAME})
+    drop_old_markers(place, 0, {NAME})
     assert place.exists(NAME) is stays, "one that was named stays"

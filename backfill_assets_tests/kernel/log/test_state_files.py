@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.log_state import KEEP_EVERY, LogCache, false_states
-from backfill_assets.kernel.log.state_files import KEPT, content_of, keep_state, kept_versions
+from backfill_assets.kernel.log.state_files import KEPT, keep_state, kept_versions, state_content
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 from backfill_assets_tests.logs import place_of, state_file
 
@@ -47,7 +47,7 @@ def _folded(table: Path, version: int | None = None) -> TableView:
 
 def _everything(table: Path, state: TableView) -> Any:
     """A state with what does not count for equality."""
-    return json.loads(json.dumps(content_of(place_of(table), COLUMN, state)))
+    return json.loads(json.dumps(state_content(place_of(table), COLUMN, state)))
 
 
 def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:

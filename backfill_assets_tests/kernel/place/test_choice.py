@@ -3,7 +3,7 @@ Not here: the fillings (`test_files`, `test_bucket`)."""
 
 from pathlib import Path
 
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.folder import Folder
 
 
@@ -12,6 +12,6 @@ def test_the_place_of_a_folder_is_that_folder(tmp_path: Path) -> None:
 
 
 def test_a_prefix_in_a_bucket_that_others_write_is_a_place_below_the_bucket() -> None:
-    place = prefix_at("s3://bucket/landing/dt=1 ü")
+    place = bucket_prefix_at("s3://bucket/landing/dt=1 ü")
     assert (place.uri("a.csv"), place.name) == ("s3://bucket/landing/dt=1 ü/a.csv", "dt=1 ü")
-    assert prefix_at("gs://bucket").uri("a") == "gs://bucket/a"
+    assert bucket_prefix_at("gs://bucket").uri("a") == "gs://bucket/a"

@@ -8,7 +8,7 @@ import pytest
 from backfill_assets.kernel.core.addresses import SCHEMES, local_root
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.rooms import Room
-from backfill_assets.kernel.place.choice import place_at, prefix_at
+from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.schemes import place_maker
 
@@ -29,6 +29,6 @@ def test_an_address_whose_scheme_no_room_knows_is_refused() -> None:
 
 
 def test_a_name_that_is_a_whole_address_is_found_from_any_place(tmp_path: Path) -> None:
-    for place in (Folder(str(tmp_path)), prefix_at("s3://bucket/lake")):
+    for place in (Folder(str(tmp_path)), bucket_prefix_at("s3://bucket/lake")):
         assert place.uri("gs://others/table/a.parquet") == "gs://others/table/a.parquet"
         assert place.at("s3://others/table").uri("b") == "s3://others/table/b"

@@ -30,13 +30,13 @@ from backfill_assets.kernel.tables.columns import (
     read_footer,
     type_of_arrow,
 )
-from backfill_assets.kernel.tables.data_files import columns
-from backfill_assets.kernel.tables.embedded import connection, selection
+from backfill_assets.kernel.tables.data_files import column_type_names
+from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.restore import RestoreRequest, restore_partitions
 from backfill_assets.kernel.write.audit import audit_as_written, audit_table
 from backfill_assets.upkeep.doctor_tables import examine_rows
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 
@@ -225,7 +225,7 @@ def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(
     widened: Lake,
 ) -> None:
     view = widened.store.view("staging", "event_date")
-    assert columns(widened, "staging") == {c.name: c.type for c in WIDE.columns}
+    assert column_type_names(widened, "staging") == {c.name: c.type for c in WIDE.columns}
     assert (len(view.latest), view.foreign) == (4, frozenset())
     notes = [
         c.receipt.note
@@ -256,8 +256,8 @@ def test_a_day_goes_back_to_a_file_of_the_narrower_type(widened: Lake) -> None:
     assert restore_partitions(widened, asked, Provenance("rollback")) is not None
     [file] = widened.store.data_files(WIDE, days=[day(1)])
     assert pq.read_schema(file).field("value").type == pa.int32()
-    query = f"SELECT value, price FROM ({selection([file], WIDE)})"
-    with connection(widened) as engine:
+    query = f"SELECT value, price FROM ({rows_query([file], WIDE)})"
+    with duckdb_cursor(widened) as engine:
         assert engine.sql(query).fetchall() == [(LARGEST, Decimal("-99.99"))]
     assert audit_table(widened, WIDE)[day(1)].fingerprint == newest().entry.fingerprint
 
@@ -269,7 +269,7 @@ def test_every_audit_finds_what_the_receipts_say(widened: Lake) -> None:
     }
     for found in (audit_table(widened, WIDE), audit_as_written(widened, WIDE, [*said])):
         assert {d: p.fingerprint for d, p in found.items()} == said
-    seen = inspect(widened, WIDE, read=True, deep=True)
+    seen = inspect_table(widened, WIDE, read=True, deep=True)
     assert (seen.absent, seen.altered, seen.edited, seen.lost) == ((), (), (), 0)
     assert (
         examine_rows(widened, WIDE, widened.store.view("staging", "event_date")).level is Level.OK

@@ -18,10 +18,10 @@ from backfill_assets.kernel.log import log
 from backfill_assets.kernel.place import folder
 from backfill_assets.kernel.tables import committer, store
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import Staged, markers
+from backfill_assets.kernel.tables.staging import Staged, marker_folder
 from backfill_assets.kernel.write import audit, replace
 from backfill_assets.kernel.write.replace import Write
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.faults import ERRORS, RAISED, raising_around
 from backfill_assets_tests.files import stage_by_hand
@@ -34,13 +34,13 @@ STEPS: dict[str, tuple[Callable[..., Any], bool]] = {
     "the files are staged": (committer.commit_files, False),
     "the table is opened": (committer.open_table, True),
     "the data is synced": (folder.Folder.sync_new, True),
-    "the commit is tried": (committer._commit, False),
+    "the commit is tried": (committer._commit_actions, False),
     "the commit landed": (log.find_write, False),
     "the commit was looked up": (log.find_write, True),
     "the commit is synced": (log.sync_log, True),
     "the staging is tidied up": (Staged.keep, False),
     "the staging was tidied up": (Staged.keep, True),
-    "the table has its new version": (store.TableStore._commit, True),
+    "the table has its new version": (store.TableStore._commit_changes, True),
 }
 
 
@@ -49,7 +49,7 @@ def by_day(lake: Lake, contract: Contract, *rows: Row) -> None:
     them do."""
     staged = stage_by_hand(lake, contract, rows)
     try:
-        found = audit.audit(lake, staged.paths, contract)
+        found = audit.audit_files(lake, staged.paths, contract)
         entries = {
             d: DayEntry(p.rows, p.fingerprint, "digest") for d, p in found.items() if d is not None
         }
@@ -91,7 +91,9 @@ TABLES: dict[str, tuple[Contract, Callable[[Lake, int], None]]] = {
     ),
     "files": (
         FILES,
-        lambda lake, n: scan._append(LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", ""),
+        lambda lake, n: scan._append_events(
+            LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", ""
+        ),
     ),
     "a receipt alone": (STAGING, lambda lake, _: values(lake, 1, 0)),
 }
@@ -119,5 +121,5 @@ def test_an_exception_at_any_step_of_a_commit_deletes_no_file_of_the_log(
     write(lake, last)
     write(lake, last + 1)
     assert gone(lake, contract) == []
-    assert inspect(lake, contract).lost == 0, "the next sweep removed what no version names"
-    assert not list((lake.root / markers(contract.name)).iterdir())
+    assert inspect_table(lake, contract).lost == 0, "the next sweep removed what no version names"
+    assert not list((lake.root / marker_folder(contract.name)).iterdir())

@@ -18,7 +18,7 @@ from backfill_assets.kernel.tables import committer, store
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged
 from backfill_assets.upkeep.doctor_tables import examine_table
-from backfill_assets.upkeep.inspection import mend
+from backfill_assets.upkeep.inspection import mend_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand, stage_by_hand
 from backfill_assets_tests.processes import run
@@ -60,7 +60,7 @@ def log_of(lake: Lake) -> Path:
 def mended(lake: Lake, told: str) -> None:
     """What the told command does."""
     assert "`backfill-assets mend staging --yes`" in told
-    mend(lake, STAGING, Provenance("test"))
+    mend_table(lake, STAGING, Provenance("test"))
 
 
 def dies(*_: Any, **__: Any) -> None:
@@ -72,7 +72,7 @@ def dies_before_the_commit() -> None:
 
 
 def dies_with_its_data_synced() -> None:
-    committer._commit = dies  # type: ignore[assignment]
+    committer._commit_actions = dies  # type: ignore[assignment]
 
 
 def dies_with_its_commit_unsynced() -> None:

@@ -12,7 +12,7 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables import committer
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.upkeep.doctor_tables import examine_table
-from backfill_assets.upkeep.inspection import mend
+from backfill_assets.upkeep.inspection import mend_table
 from backfill_assets_tests.builders import STAGING, day, receipt
 from backfill_assets_tests.kernel.tables.test_commit_steps import (
     AFTER,
@@ -80,7 +80,7 @@ def test_a_torn_commit_goes_with_its_whole_checkpoint_also_where_it_was_taken_aw
     assert content(lake) == [(day(0), 3), (day(1), 3)]
     assert next(examine_table(lake, STAGING, landed="raw")).level is Level.OK
     with pytest.raises(BackfillError, match="nothing is wrong with it that this command mends"):
-        mend(lake, STAGING, Provenance("test"))
+        mend_table(lake, STAGING, Provenance("test"))
 
 
 @pytest.mark.parametrize("tear", [TORN["nothing"], TORN["zeros"], TORN["half a line"]])

@@ -10,9 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.kernel.tables.data_files import (
     PlainFiles,
     day_bytes,
-    files_of,
+    files_of_version,
     plain_files,
-    whole_files,
+    undamaged_files,
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.builders import STAGING, day
@@ -71,8 +71,8 @@ def test_a_lost_file_takes_the_other_files_of_its_partition_with_it_and_no_more(
 ) -> None:
     lake = bare_lake(tmp_path / "lake")
     publish_by_hand(lake, STAGING, ROWS)
-    lost = files_of(lake, STAGING)[:1]
-    whole = whole_files(lake, STAGING, None, lost)
+    lost = files_of_version(lake, STAGING)[:1]
+    whole = undamaged_files(lake, STAGING, None, lost)
     assert len(whole) == 2
     assert not [path for path in whole if str(lost[0].partition) in path]
-    assert len(whole_files(lake, STAGING, None, ())) == 3
+    assert len(undamaged_files(lake, STAGING, None, ())) == 3

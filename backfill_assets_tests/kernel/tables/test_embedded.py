@@ -16,15 +16,15 @@ from backfill_assets.kernel.tables.embedded import (
     AT_ONCE,
     MEMORY,
     SPILL,
-    connection,
     delta_rows,
+    duckdb_cursor,
     file_batches,
     is_delta,
-    materialized,
+    materialized_rows,
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.logs import place_of
@@ -39,10 +39,12 @@ def test_the_audit_of_all_stretches_together_is_that_of_all_files(lake: Lake) ->
         stage_by_hand(lake, STAGING, [{**rows[1], "value": 9}]),
     ]
     files = [path for staged in written for path in staged.paths]
-    whole = audit(lake, files, STAGING)
+    whole = audit_files(lake, files, STAGING)
     assert whole[day(1)].duplicates == 2, "two of its rows lie in one file and the third in another"
     for at_once in (1, 2, 3):
-        parts = [dict(audit(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)]
+        parts = [
+            dict(audit_files(lake, some, STAGING)) for some in file_batches(files, STAGING, at_once)
+        ]
         assert len(parts) > 1
         assert {d: p for part in parts for d, p in part.items()} == whole
 
@@ -67,7 +69,7 @@ def test_a_query_that_needs_more_memory_than_it_may_use_says_so_and_the_next_one
     lake = bare_lake(tmp_path)
 
     def numbers(count: int, memory: str) -> Any:
-        with connection(lake) as engine:
+        with duckdb_cursor(lake) as engine:
             engine.execute(f"SET memory_limit = '{memory}'")
             return engine.execute(
                 f"SELECT len(list(n)) FROM range({count}) AS numbers(n)"
@@ -86,7 +88,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def answer(lake: Lake, query: str) -> list[tuple[Any, ...]]:
-    with connection(lake) as engine:
+    with duckdb_cursor(lake) as engine:
         return engine.execute(query).fetchall()
 
 
@@ -102,7 +104,7 @@ def odd(rows: str) -> str:
 @pytest.mark.slow
 def test_rows_of_more_files_than_a_stretch_are_kept_while_the_block_runs(lake: Lake) -> None:
     files = stage_by_hand(lake, STAGING, ROWS).paths
-    with materialized(lake, files, STAGING, odd) as query:
+    with materialized_rows(lake, files, STAGING, odd) as query:
         assert kept(lake) == 1
         assert sorted(answer(lake, query)) == [(n,) for n in range(1, DAYS, 2)]
     assert kept(lake) == 0

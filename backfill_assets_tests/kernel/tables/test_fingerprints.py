@@ -15,9 +15,9 @@ import pytest
 
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.profiles import SCHEME
-from backfill_assets.kernel.tables.fingerprints import bucket
+from backfill_assets.kernel.tables.fingerprints import number_bucket
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 
@@ -29,7 +29,7 @@ def test_the_number_of_the_scheme_belongs_to_how_fingerprints_are_made(lake: Lak
         {"entity": e, "value": v, "event_date": day(0)}
         for e, v in (("A", 1), ("B", None), ("é'|", -7))
     ]
-    found = audit(lake, stage_by_hand(lake, STAGING, rows).paths, STAGING)[day(0)]
+    found = audit_files(lake, stage_by_hand(lake, STAGING, rows).paths, STAGING)[day(0)]
     assert (SCHEME, found.fingerprint) == (2, "21882129376DC6DB.1BAAA3E82848E7C0")
 
 
@@ -62,7 +62,7 @@ def test_a_row_of_every_type_is_the_text_that_it_is_said_to_be(tmp_path: Path) -
     bits = struct.unpack("<q", struct.pack("<d", 1.5))[0]
     text = f"2|true|-7|-|00FF|[0,{0x7FF8000000000000}]|[2:é,-,0:]|-0.5|{bits}"
     made, lake = Contract("t", "t", EVERY, "day", (), ()), bare_lake(tmp_path)
-    assert audit(lake, stage_by_hand(lake, made, [ROW]).paths, made)[
+    assert audit_files(lake, stage_by_hand(lake, made, [ROW]).paths, made)[
         date(1970, 1, 3)
     ].fingerprint == hashed(text)
 
@@ -101,7 +101,7 @@ def test_a_date_or_time_of_any_year_is_its_number_also_those_that_duckdb_takes_f
         for n, (d, (due, until)) in enumerate(zip(on, pairs, strict=True))
     }
     assert {
-        d: profile.fingerprint for d, profile in audit(lake, staged.paths, made).items()
+        d: profile.fingerprint for d, profile in audit_files(lake, staged.paths, made).items()
     } == expected
 
 
@@ -129,5 +129,5 @@ def test_the_bucket_of_a_number_counts_bits_of_its_whole_part(
     kind: str, value: str, expected: int | None
 ) -> None:
     column = Column("n", kind, "a number", nullable=True)
-    query = f"SELECT {bucket(column)} FROM (SELECT CAST({value} AS {kind}) AS n)"
+    query = f"SELECT {number_bucket(column)} FROM (SELECT CAST({value} AS {kind}) AS n)"
     assert duckdb.execute(query).fetchall() == [(expected,)]

@@ -16,7 +16,12 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
-from backfill_assets.kernel.tables.home import fetch_own, fetched, open_lake, refuse_unreachable
+from backfill_assets.kernel.tables.home import (
+    fetch_own_files,
+    fetched_path,
+    open_lake,
+    refuse_unreachable,
+)
 from backfill_assets_tests.strangers import give_away
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'
@@ -125,14 +130,14 @@ def test_own_files_and_the_frozen_code_that_a_plan_works_by_are_on_this_machine_
     of_plan = settings(
         pipeline={"tables": ".plans/code/abc1/own.py:tables", "sql": ".plans/code/abc1/sql/*.sql"}
     )
-    fetch_own(root, of_plan)
+    fetch_own_files(root, of_plan)
     here = Folder(str(root))
     assert {n: here.read(n).decode() for n in here.below() if not n.startswith(".bucket/")} == {
         n: n for n in names
     }
     place.delete("lib/more.py")
     place.write("own.py", b"changed")
-    fetch_own(root, settings(pipeline={"tables": "own.py:tables"}))
+    fetch_own_files(root, settings(pipeline={"tables": "own.py:tables"}))
     assert here.read("own.py") == b"changed"
     assert not (root / "lib" / "more.py").exists()
 
@@ -144,9 +149,9 @@ def test_a_file_that_people_keep_in_a_lake_is_read_as_it_is_now(
     root = local_root(bucket_address)
     for content in (b"day,value\n", b"day,value\n2024-03-01,1\n"):
         place_at(root).write("expected/totals.csv", content)
-        assert fetched(root, "expected/totals.csv").read_bytes() == content
-    assert not fetched(root, "none.csv").exists()
-    assert fetched(tmp_path, "a.csv") == tmp_path / "a.csv"
+        assert fetched_path(root, "expected/totals.csv").read_bytes() == content
+    assert not fetched_path(root, "none.csv").exists()
+    assert fetched_path(tmp_path, "a.csv") == tmp_path / "a.csv"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.states import State
 from backfill_assets.pipeline.chosen import chosen_pipeline
-from backfill_assets.plans.rollback import RollbackRequest, release, roll_back
+from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back
 from backfill_assets.testing import rows_of
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.files import publish_by_hand
 from backfill_assets_tests.foreign.test_adopting import D1, D2, D3, World, rows, shared
 
@@ -38,9 +38,9 @@ def test_a_day_that_was_put_back_stays_held_when_others_write_it_until_it_is_rel
         == shared.lake.store.view("orders", "day").latest[D2].entry.rows
         == 2
     )
-    release(shared.lake, pipeline, asked, by)
+    release_days(shared.lake, pipeline, asked, by)
     assert set(shared.states().values()) == {State.FRESH}
-    assert (shared.look().days, inspect(shared.lake, pipeline.contracts[0]).day_rows) == (
+    assert (shared.look().days, inspect_table(shared.lake, pipeline.contracts[0]).day_rows) == (
         (),
         {D1: 2, D2: 2, D3: 1},
     )
@@ -52,7 +52,7 @@ def test_a_day_that_was_put_back_stays_held_when_others_write_it_until_it_is_rel
         asked.model_copy(update={"to_version": newest - 1, "over_newer": True}),
         by,
     )
-    release(shared.lake, pipeline, asked, by)
+    release_days(shared.lake, pipeline, asked, by)
     assert set(shared.states().values()) == {State.FRESH}, (
         "a version that was judged while held is put back, too"
     )
@@ -76,7 +76,7 @@ def test_a_day_that_a_plan_wrote_is_released_by_the_plans_name_when_others_wrote
         shared.write(rows((D2, f"c{amount}", amount)))
         assert shared.look().days == (D2,)
     with pytest.raises(BackfillError, match="none of its days is held"):
-        release(shared.lake, pipeline, RollbackRequest(plan="another"), by)
-    assert release(shared.lake, pipeline, asked, by) == {"orders": (D2,)}
+        release_days(shared.lake, pipeline, RollbackRequest(plan="another"), by)
+    assert release_days(shared.lake, pipeline, asked, by) == {"orders": (D2,)}
     assert set(shared.states().values()) == {State.FRESH}
     assert len(rows_of(shared.lake, "orders", D2)) == 3

@@ -16,9 +16,9 @@ from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.write_mode import MERGE, OVERWRITE
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.query_files import keep_rows
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.tables.query_files import add_standing_rows
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.lakes import content
 from backfill_assets_tests.pipeline.built_in import contract
@@ -46,15 +46,15 @@ def rows(told: Days) -> list[dict[str, Any]]:
     return found
 
 
-def write(lake: Lake, told: Days, merging: bool) -> tuple[Published, dict[date, int]]:
+def write(lake: Lake, told: Days, merging: bool) -> tuple[WriteResult, dict[date, int]]:
     """Publish the three days so; merged or not."""
     staged, version = (
         stage_by_hand(lake, STAGING, rows(told)),
         lake.store.view("staging", "event_date").version,
     )
     wanted = [FIRST + ONE_DAY * n for n in range(3)]
-    kept = keep_rows(lake, STAGING, staged, version, wanted) if merging else {}
-    found = audit(lake, staged.paths, STAGING)
+    kept = add_standing_rows(lake, STAGING, staged, version, wanted) if merging else {}
+    found = audit_files(lake, staged.paths, STAGING)
     entries = {
         d: DayEntry(found[d].rows, found[d].fingerprint, "digest")
         if d in found
@@ -111,7 +111,7 @@ def row(arrived: date, happened: date) -> dict[str, Any]:
 
 def replace(lake: Lake, content: dict[date, list[date]], digest: str) -> None:
     staged = stage_by_hand(lake, ARRIVALS, [row(a, d) for a, days in content.items() for d in days])
-    found = audit(lake, staged.paths, ARRIVALS)
+    found = audit_files(lake, staged.paths, ARRIVALS)
     entries = {
         a: DayEntry(found[a].rows, found[a].fingerprint, digest)
         if a in found

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 import backfill_assets
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.rooms import resolve, rooms
+from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.tables.sections import Section
 from backfill_assets.kernel.tables.settings import (
     ENV_PREFIX,
@@ -169,13 +169,13 @@ def test_a_file_that_is_not_toml_is_named(lake: Path, content: bytes) -> None:
 
 def test_the_settings_that_users_import_have_the_sections_of_every_room() -> None:
     assert {backfill_assets.LakeSettings} == {lake_model()}
-    of_rooms = [resolve(room.settings) for room in rooms() if room.settings]
+    of_rooms = [resolve_reference(room.settings) for room in installed_rooms() if room.settings]
     assert all(issubclass(lake_model(), model) for model in (LakeSettings, *of_rooms))
 
 
 def test_a_section_is_of_one_room_or_of_the_kernel_whose_keys_stay() -> None:
     """A room that adds keys to a section of the kernel adds them to its model."""
-    of_rooms = [resolve(room.settings) for room in rooms() if room.settings]
+    of_rooms = [resolve_reference(room.settings) for room in installed_rooms() if room.settings]
     added = [(name, field) for model in of_rooms for name, field in model.model_fields.items()]
     known = LakeSettings(start_date=date(2024, 3, 1), assets_only=True)
     for name, field in added:
@@ -189,7 +189,7 @@ def test_a_section_is_of_one_room_or_of_the_kernel_whose_keys_stay() -> None:
 def test_a_section_goes_with_its_room() -> None:
     body = {"start_date": "2024-03-01", "assets_only": True, "proof": {"hour": 5}}
     assert "proof" in lake_model().model_validate(body).model_fields_set
-    without = model_with(room for room in rooms() if room.name != "compare")
+    without = model_with(room for room in installed_rooms() if room.name != "compare")
     with pytest.raises(ValidationError, match="proof") as caught:
         without.model_validate(body)
     assert [error["type"] for error in caught.value.errors()] == ["extra_forbidden"]

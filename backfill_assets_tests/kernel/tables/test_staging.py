@@ -15,7 +15,13 @@ from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import WRITES, Staged, markers, stage_rows, sweep
+from backfill_assets.kernel.tables.staging import (
+    WRITES,
+    Staged,
+    marker_folder,
+    stage_rows,
+    sweep_writes,
+)
 from backfill_assets.kernel.tables.store import ensure_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import publish_by_hand, read_staged
@@ -56,26 +62,26 @@ def test_a_killed_process_leaves_files_that_the_next_sweep_removes_and_a_living_
     lake: Lake, other: "tuple[subprocess.Popen[str], str]"
 ) -> None:
     process, write_id = other
-    assert sweep(lake, "staging") == 0
+    assert sweep_writes(lake, "staging") == 0
     assert writes(lake) == {write_id}
     process.kill()
     process.wait(60)
-    assert sweep(lake, "staging") == 1
+    assert sweep_writes(lake, "staging") == 1
     assert writes(lake) == set()
-    assert sweep(lake, "staging") == 0
+    assert sweep_writes(lake, "staging") == 0
 
 
 def test_a_sweep_never_touches_what_the_log_names(lake: Lake) -> None:
     done = publish_by_hand(lake, STAGING, ROWS)
     (
-        (lake.root / markers("staging")) / done.write_id
+        (lake.root / marker_folder("staging")) / done.write_id
     ).touch()  # killed between the commit and tidying up
     published = sorted((lake.table_place("staging").local() / WRITES).rglob("*.parquet"))
     unchanged = published[0].with_name("part-1.parquet")
     unchanged.write_bytes(b"of a day that did not change")
-    assert sweep(lake, "staging") == 0
+    assert sweep_writes(lake, "staging") == 0
     assert sorted((lake.table_place("staging").local() / WRITES).rglob("*.parquet")) == published
-    assert list((lake.root / markers("staging")).iterdir()) == []
+    assert list((lake.root / marker_folder("staging")).iterdir()) == []
 
 
 @pytest.mark.parametrize("of", ["markers of the table", "markers", "the write", "all writes"])
@@ -85,7 +91,7 @@ def test_a_sweep_takes_and_removes_nothing_through_a_link(
     done = publish_by_hand(lake, STAGING, ROWS)
     folder, marker = (
         lake.table_place("staging").local() / WRITES,
-        lake.root / markers("staging") / done.write_id,
+        lake.root / marker_folder("staging") / done.write_id,
     )
     marker.touch()
     link = {
@@ -98,7 +104,7 @@ def test_a_sweep_takes_and_removes_nothing_through_a_link(
     link.symlink_to(theirs)
     before = sorted(theirs.rglob("*"))
     with pytest.raises(BackfillError, match="a link leads out of"):
-        sweep(lake, "staging")
+        sweep_writes(lake, "staging")
     assert sorted(theirs.rglob("*")) == before
 
 

@@ -13,7 +13,7 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.store import TableStore
-from backfill_assets.upkeep.inspection import inspect
+from backfill_assets.upkeep.inspection import inspect_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import place_of
@@ -29,7 +29,7 @@ def test_a_table_that_was_never_made_has_no_commits_no_rows_and_the_version_befo
     assert list(store.commits("staging")) == []
     assert store.rows("staging") == []
     assert store.view("staging", "event_date").version == -1
-    assert inspect(lake, STAGING).commits == 0
+    assert inspect_table(lake, STAGING).commits == 0
 
 
 def row(entity: str, number: int) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.assets.declared import place_table
+from backfill_assets.assets.declared import record_table_place
 from backfill_assets.kernel.core.addresses import CANDIDATES
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.tables.table_places import (
     CANDIDATE_FILE,
     UNFINISHED,
+    base_lake_folder,
     candidate_facts,
-    home_of,
     table_at,
 )
 from backfill_assets_tests.logs import place_of
@@ -22,7 +22,7 @@ from backfill_assets_tests.logs import place_of
 def test_a_table_lies_below_its_lake_until_it_is_placed_at_an_address(tmp_path: Path) -> None:
     lake = place_of(tmp_path)
     assert table_at(lake, "orders").local() == tmp_path / "tables" / "orders"
-    place_table(lake, "orders", "s3://bucket/some/orders")
+    record_table_place(lake, "orders", "s3://bucket/some/orders")
     assert table_at(lake, "orders").uri() == "s3://bucket/some/orders"
     assert table_at(lake, "clicks").local() == tmp_path / "tables" / "clicks"
 
@@ -32,9 +32,9 @@ def test_a_candidate_is_at_home_in_its_base_lake_and_counts_once_it_is_finished(
 ) -> None:
     folder = tmp_path / CANDIDATES / "next"
     folder.mkdir(parents=True)
-    assert (candidate_facts(tmp_path), home_of(tmp_path)) == ({}, tmp_path)
+    assert (candidate_facts(tmp_path), base_lake_folder(tmp_path)) == ({}, tmp_path)
     (folder / CANDIDATE_FILE).write_text(json.dumps({"name": "next"}))
-    assert (candidate_facts(folder), home_of(folder)) == ({"name": "next"}, tmp_path)
+    assert (candidate_facts(folder), base_lake_folder(folder)) == ({"name": "next"}, tmp_path)
     (folder / CANDIDATE_FILE).write_text(json.dumps({UNFINISHED: "being made"}))
     with pytest.raises(SettingsError, match="the candidate next: it is being made"):
         candidate_facts(folder)

@@ -23,13 +23,13 @@ from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.versions import (
     HeldBack,
     LakeVersion,
-    Unfinished,
-    entries,
+    UnfinishedSwitch,
+    entry_numbers,
     find_version,
-    newest,
-    record,
-    switching,
-    unfinished,
+    newest_version,
+    record_versions,
+    switch_tables,
+    unfinished_switches,
     versions_seen,
     why_readers_wait,
 )
@@ -47,7 +47,7 @@ IN_ANOTHER_CONTAINER = replace(PlacedProcess.this(), numbering="pid:[1]", pid=7)
 def made(tmp_path: Path) -> Planned:
     """A lake whose readers see version 1 of both tables."""
     found = Planned(tmp_path / "lake")
-    record(found.lake, found.pipeline.contracts, "made")
+    record_versions(found.lake, found.pipeline.contracts, "made")
     return found
 
 
@@ -63,15 +63,15 @@ def write(made: Planned, table: str, run_id: str = "", **tags: str) -> None:
 
 def end(made: Planned, run_id: str = "") -> list[int]:
     """The end of a run, and what readers see then."""
-    record(made.lake, made.pipeline.contracts, "a run", run_id)
+    record_versions(made.lake, made.pipeline.contracts, "a run", run_id)
     return seen(made)
 
 
 @contextmanager
 def switch(made: Planned, name: str = "p9", *tables: str) -> Iterator[None]:
     """A switch of some tables (none: both)."""
-    work = Unfinished(name, f"publish {name}", f"Finish {name}")
-    with switching(made.lake, made.pipeline.contracts, tables or BUILT, work):
+    work = UnfinishedSwitch(name, f"publish {name}", f"Finish {name}")
+    with switch_tables(made.lake, made.pipeline.contracts, tables or BUILT, work):
         yield
 
 
@@ -90,7 +90,7 @@ def stop(made: Planned, *written: str) -> None:
 
 def by_process(made: Planned, process: PlacedProcess) -> None:
     """That process, and not this one, is what works on the unfinished switches."""
-    entry = newest(made.lake)
+    entry = newest_version(made.lake)
     assert entry is not None
     works = tuple(replace(u, process=vars(process)) for u in entry.unfinished)
     following = made.root / VERSIONS / f"{entry.number + 1:020d}.json"
@@ -103,8 +103,8 @@ def test_readers_see_what_a_run_wrote_once_it_ended_also_where_it_failed(made: P
     assert end(made) == [2, 1], "features of the run failed: staging moves on all the same"
     write(made, "features")
     assert end(made) == [2, 2]
-    count = len(entries(place_of(made.root)))
-    assert (end(made), len(entries(place_of(made.root)))) == ([2, 2], count), (
+    count = len(entry_numbers(place_of(made.root)))
+    assert (end(made), len(entry_numbers(place_of(made.root)))) == ([2, 2], count), (
         "nothing moved, nothing is written"
     )
 
@@ -152,12 +152,12 @@ def test_readers_that_wait_for_a_run_say_so_and_go_on_when_it_is_over_without_a_
     assert end(made, "another") == [1, 1]
     (line,) = why_readers_wait(made.lake).splitlines()
     assert "the run long-run on pod-7 since 20" in line
-    count = len(entries(place_of(made.root)))
+    count = len(entry_numbers(place_of(made.root)))
     if ends == "it is killed with its pod":
         os.utime(marker.with_suffix(BEAT), (0, 0))
     else:
         marker.unlink()
-    assert (seen(made), why_readers_wait(made.lake), len(entries(place_of(made.root)))) == (
+    assert (seen(made), why_readers_wait(made.lake), len(entry_numbers(place_of(made.root)))) == (
         [3, 2],
         "",
         count,
@@ -190,7 +190,7 @@ def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_
             raise AssertionError("it began")
     with switch(made, "p7", "raw"):
         made.write("raw", {2: 5})
-    assert (seen(made), end(made), [u.id for u in unfinished(made.lake)]) == (
+    assert (seen(made), end(made), [u.id for u in unfinished_switches(made.lake)]) == (
         [1, 1],
         [1, 1],
         ["p9"],
@@ -198,7 +198,7 @@ def test_a_switch_that_was_stopped_halfway_is_ended_by_what_completes_it_and_by_
     with switch(made):
         write(made, "features")
         assert seen(made) == [1, 1]
-    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+    assert (seen(made), unfinished_switches(made.lake)) == ([2, 2], ())
 
 
 @pytest.mark.parametrize("where", ["another container", "this machine"])
@@ -216,11 +216,11 @@ def test_a_switch_of_another_process_is_completed_where_it_may_be_dead_not_twice
             switch(made, name),
         ):
             raise AssertionError("it began")
-    assert (end(made), [u.id for u in unfinished(made.lake)]) == ([1, 1], ["p9"])
+    assert (end(made), [u.id for u in unfinished_switches(made.lake)]) == ([1, 1], ["p9"])
     if where == "another container":
         with switch(made):
             write(made, "features")
-        assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+        assert (seen(made), unfinished_switches(made.lake)) == ([2, 2], ())
 
 
 def test_a_switch_that_was_killed_with_its_pod_is_over_without_a_sign_of_life(
@@ -235,11 +235,11 @@ def test_a_switch_that_was_killed_with_its_pod_is_over_without_a_sign_of_life(
     with pytest.raises(BackfillError, match="publish p9 runs or was stopped"), switch(made):
         raise AssertionError("it began")
     os.utime(beat, (0, 0))
-    assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+    assert "publish p9 was stopped" in str(unfinished_switches(made.lake)[0])
     with switch(made):
         write(made, "features")
         assert len([*switches.iterdir()]) == 2, "the switch shows itself"
-    assert (seen(made), unfinished(made.lake), [*switches.iterdir()]) == ([2, 2], (), [])
+    assert (seen(made), unfinished_switches(made.lake), [*switches.iterdir()]) == ([2, 2], (), [])
 
 
 def test_a_switch_that_was_paused_before_its_first_commit_and_goes_on_is_seen_as_a_whole(
@@ -253,21 +253,21 @@ def test_a_switch_that_was_paused_before_its_first_commit_and_goes_on_is_seen_as
         os.utime(beat, (0, 0))
         write(made, "raw", "another")
         assert end(made, "another") == [1, 1]
-        assert "publish p9 was stopped" in str(unfinished(made.lake)[0])
+        assert "publish p9 was stopped" in str(unfinished_switches(made.lake)[0])
         write(made, "staging", plan="p9")
         assert end(made, "another") == [1, 1], "half of it is not seen"
         os.utime(beat)
         write(made, "features", plan="p9")
-    assert (seen(made), unfinished(made.lake)) == ([2, 2], ())
+    assert (seen(made), unfinished_switches(made.lake)) == ([2, 2], ())
 
 
 def test_a_killed_switch_without_a_commit_is_dropped_by_the_next_entry(made: Planned) -> None:
     with switch(made):
-        entry = newest(made.lake)
+        entry = newest_version(made.lake)
         assert entry is not None
         killed = replace(entry, unfinished=tuple(replace(u, process={}) for u in entry.unfinished))
     write_json(made.root / VERSIONS / f"{entry.number + 50:020d}.json", json_of(killed))
-    assert unfinished(made.lake) == ()
+    assert unfinished_switches(made.lake) == ()
     with switch(made, "p8"):
         write(made, "staging")
     assert seen(made) == [2, 1]
@@ -286,12 +286,12 @@ def test_a_table_that_was_moved_away_and_made_anew_is_read_as_it_is(
 
 
 def test_a_lake_version_is_found_by_number_and_by_instant(made: Planned) -> None:
-    first = newest(made.lake)
+    first = newest_version(made.lake)
     write(made, "staging")
     end(made)
     assert first is not None
     assert find_version(made.lake, first.at) == find_version(made.lake, 1) == first
-    assert find_version(made.lake, utc_now()) == newest(made.lake)
+    assert find_version(made.lake, utc_now()) == newest_version(made.lake)
     assert find_version(made.lake, first.at.replace(year=2000)) is None
     with pytest.raises(BackfillError, match=r"no lake version 9: it keeps 1 to 2"):
         find_version(made.lake, 9)
@@ -307,7 +307,7 @@ def test_an_entry_that_lacks_what_was_written_is_damaged(made: Planned, lacking:
     del entry[lacking]
     file.write_text(json.dumps(entry))
     with pytest.raises(BackfillError, match=r"0001\.json of its log is not what was written"):
-        newest(made.lake)
+        newest_version(made.lake)
 
 
 def test_a_lake_version_of_a_candidate_names_what_it_read_of_the_lake_then(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_tables_of_a_publication_wait_together_for_a_run_that_wrote_one_of_them(
 
 
 def test_the_text_of_an_entry_stays_the_same_byte_for_byte() -> None:
-    work = Unfinished("i", "a rollback", "Do it again", {"raw": 1}, {"pid": 7})
+    work = UnfinishedSwitch("i", "a rollback", "Do it again", {"raw": 1}, {"pid": 7})
     entry = LakeVersion(3, {"raw": 2}, datetime(2024, 3, 1, tzinfo=UTC), "ann", "load", (work,))
     text = (
         '{"number": 3, "tables": {"raw": 2}, "at": "2024-03-01T00:00:00+00:00", "by": "ann", '

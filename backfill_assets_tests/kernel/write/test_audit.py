@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit, sample_keys
+from backfill_assets.kernel.write.audit import audit_files, sample_keys
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import bare_lake, stage_by_hand
 from backfill_assets_tests.strategies import examples
@@ -63,7 +63,7 @@ def audited(
         lake, TABLE, [dict(zip(TABLE.column_names, r, strict=True)) for r in rows]
     )
     try:
-        return dict(audit(lake, staged.paths, contract, parts or {}))
+        return dict(audit_files(lake, staged.paths, contract, parts or {}))
     finally:
         staged.drop()
 
@@ -97,7 +97,7 @@ def test_a_number_that_is_none_is_seen_though_no_bound_of_its_file_names_it(lake
         staged = stage_by_hand(
             lake, made, [{"day": day(0), "x": value} for value in (1.0, x, -3.0)]
         )
-        found[name] = audit(lake, staged.paths, made)[day(0)]
+        found[name] = audit_files(lake, staged.paths, made)[day(0)]
         staged.drop()
     assert found["is"] == found["is by another sign"]
     assert found["is"].histograms == {"x": {1: 1, -3: 1}}
@@ -196,7 +196,7 @@ def ruled(
     staged = stage_by_hand(
         lake, contract, [{"entity": e, "value": v, "event_date": day(n)} for n, e, v in values]
     )
-    broken = {d: dict(p.broken) for d, p in audit(lake, staged.paths, contract).items()}
+    broken = {d: dict(p.broken) for d, p in audit_files(lake, staged.paths, contract).items()}
     return broken, partial(sample_keys, lake, staged.paths, contract)
 
 

@@ -11,13 +11,13 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.profiles import DayProfile
-from backfill_assets.kernel.core.readings import PARAMETERS, parameters_of, parse_parameters
+from backfill_assets.kernel.core.readings import PARAMETERS, parse_parameters, todays_parameters
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
-from backfill_assets.kernel.write.audit import audit
+from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.candidate import VERSIONS, RebuildRequest, day_facts
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Table
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
 from backfill_assets_tests.compare.test_compare import PIPELINE, TABLE, rows
@@ -38,17 +38,21 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
     for name in ("features", "labels"):
         said = Provenance("manual", tags={"plan": "p"})
         asked = RebuildRequest(
-            LakeSession(lake), Known(lake, pipeline), pipeline.table(name), span, said
+            LakeSession(lake), KnownStates(lake, pipeline), pipeline.table(name), span, said
         )
         states = asked.known.states
         tags = asked.signed(states, {}).tags or {}
-        assert parse_parameters(tags[PARAMETERS]) == parameters_of(
+        assert parse_parameters(tags[PARAMETERS]) == todays_parameters(
             pipeline.table(name).contract, states.view
         )
         assert tags["plan"] == "p"
         assert f"duckdb {version('duckdb')}" in tags[VERSIONS].split(", ")
     landed = RebuildRequest(
-        LakeSession(lake), Known(lake, pipeline), pipeline.table("raw"), span, Provenance("manual")
+        LakeSession(lake),
+        KnownStates(lake, pipeline),
+        pipeline.table("raw"),
+        span,
+        Provenance("manual"),
     )
     assert set(landed.signed(landed.known.states, {}).tags or {}) == {ENGINE, VERSIONS}
 
@@ -105,7 +109,7 @@ def test_rows_before_and_after_are_those_of_the_days_that_differ(lake: Lake, at_
         lake, TABLE, rows({(1, "a"): (10, "x"), (2, "a"): (2, "x"), (3, "b"): (3, "x")})
     )
     states = PIPELINE.states(read_view(lake, [TABLE]))
-    found = audit(lake, staged.paths, TABLE)
+    found = audit_files(lake, staged.paths, TABLE)
     table = Table(TABLE, revisions=compared)
     told = day_facts(LakeSession(lake), states, table, staged, found, at_once=at_once)
     assert told.keys() == {day(1), day(3)}

@@ -21,9 +21,9 @@ from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.derived import (
-    _refuse,
-    as_merged,
-    build,
+    _refuse_days,
+    build_candidate,
+    merged_entry,
     refuse_merge,
     refuse_unbuildable,
 )
@@ -93,8 +93,8 @@ def test_days_whose_deliveries_lack_a_column_are_refused_unless_they_are_up_to_d
     with pytest.raises(
         InputMissing, match=rf"raw {day(4)} was loaded without value, which is never NULL"
     ):
-        _refuse(states, staging, (), DayRange(day(3), day(5)))
-    _refuse(states, staging, [day(4)], DayRange(day(3), day(5)))
+        _refuse_days(states, staging, (), DayRange(day(3), day(5)))
+    _refuse_days(states, staging, [day(4)], DayRange(day(3), day(5)))
 
 
 def test_a_receipt_names_the_version_of_raw_that_was_read_not_one_without_ledger(
@@ -146,7 +146,7 @@ def test_days_far_apart_are_made_from_one_reading_of_their_own_deliveries(
     backfill(world, days[5], days[5], ["raw"])
     asked = request(world, "staging", FIRST, days[4])
     noting = Noting(asked.lake_session.lake)
-    candidate = build(replace(asked, lake_session=noting))
+    candidate = build_candidate(replace(asked, lake_session=noting))
     try:
         assert noting.read_days == [{days[0], days[4], days[5]}]
         assert candidate.settled == set(days[1:4])
@@ -196,8 +196,11 @@ def test_what_landed_and_files_of_several_days_are_never_merged() -> None:
 
 def test_a_day_that_keeps_nothing_says_what_an_overwrite_says() -> None:
     entry = DayEntry(3, "F", "digest")
-    assert as_merged(entry, 0) is entry
-    assert (as_merged(entry, 2).built, as_merged(entry, 2).counts) == (Built.MERGED, {KEPT: 2})
+    assert merged_entry(entry, 0) is entry
+    assert (merged_entry(entry, 2).built, merged_entry(entry, 2).counts) == (
+        Built.MERGED,
+        {KEPT: 2},
+    )
 
 
 def below(most: int, settings: LakeSettings) -> tuple[Table, ...]:

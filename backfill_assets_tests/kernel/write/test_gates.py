@@ -19,10 +19,10 @@ from backfill_assets.kernel.write.gates import (
     PROFILE,
     ROW_COUNT,
     UNIQUE_KEY,
-    Judged,
+    DayToJudge,
     checks_of,
     gates_of,
-    judge,
+    judge_day,
 )
 from backfill_assets_tests.builders import CHECKS, STAGING, day
 
@@ -36,7 +36,7 @@ def _judged(
     gate: TableGate = OPEN,
     around: Surroundings | None = None,
 ) -> list[Finding]:
-    return judge(Judged(contract, day(0), profile, gate, around or Surroundings()))
+    return judge_day(DayToJudge(contract, day(0), profile, gate, around or Surroundings()))
 
 
 def _finding(

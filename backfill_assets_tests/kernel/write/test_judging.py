@@ -11,15 +11,15 @@ from backfill_assets.kernel.core.profiles import (
     TRAILING_DAYS,
     DayProfile,
     Finding,
-    kept_counts,
     null_counts,
+    receipt_counts,
 )
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.gates import PROFILE, ROW_COUNT
-from backfill_assets.kernel.write.judging import judged_by_receipts, quality_context
+from backfill_assets.kernel.write.judging import judge_by_receipts, quality_context
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import CHECKS, STAGING, day
@@ -84,7 +84,7 @@ def test_values_that_drifted_while_rows_match_are_named_with_an_index(
     settings: LakeSettings, judged_in: int
 ) -> None:
     usual = drifting({3: 600, 4: 400})
-    counts = kept_counts(usual, STAGING.nullable_columns)
+    counts = receipt_counts(usual, STAGING.nullable_columns)
     known = {day(n): DayEntry(1000, "F", "digest", counts=counts) for n in range(MEDIAN_NEEDS_DAYS)}
     new = [day(MEDIAN_NEEDS_DAYS + n) for n in range(judged_in)]
     fresh = dict.fromkeys(new, drifting({1: 500, 6: 500}))
@@ -107,7 +107,7 @@ def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_do
     states = pipeline.states(read_view(lake, pipeline.contracts))
     contract = pipeline.table("staging").contract
     newest = START + timedelta(days=9)
-    judged = judged_by_receipts(
+    judged = judge_by_receipts(
         lake.settings, states, contract, [newest], {newest: DayProfile(6, "F")}
     )
     found = {f.check: f for f in judged[newest]}
@@ -117,5 +117,5 @@ def test_a_button_judges_by_the_lakes_bounds_and_by_the_days_before_as_a_load_do
         found[ROW_COUNT].message
         == "6 rows, more than max_rows = 2; 6 rows, 100% from the trailing median 3"
     )
-    by_receipt = judged_by_receipts(lake.settings, states, contract, [newest])[newest][0]
+    by_receipt = judge_by_receipts(lake.settings, states, contract, [newest])[newest][0]
     assert (by_receipt.refuses, by_receipt.message) == (True, "3 rows, more than max_rows = 2")

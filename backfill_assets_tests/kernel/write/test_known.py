@@ -4,14 +4,14 @@
 from pathlib import Path
 
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets_tests.synthetic import START as FIRST
 from backfill_assets_tests.synthetic import build, synthetic_lake
 
 
 def test_what_others_write_beside_a_run_it_knows_once_it_looks_again(tmp_path: Path) -> None:
     lake, pipeline = synthetic_lake(tmp_path / "lake", 9)
-    known = Known(lake, pipeline)
+    known = KnownStates(lake, pipeline)
     before = known.states
     for table in ("staging", "labels"):
         build(lake, pipeline, table, {FIRST: 3}, digests={FIRST: "older"})

@@ -10,8 +10,8 @@ import pytest
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.write.computing import (
     ROWS_OF_A_PLAN,
-    _of_its_span,
-    _spans,
+    _spans_to_compute,
+    _within_span,
     _without_days,
 )
 from backfill_assets_tests.builders import FEATURES, STAGING, day, loaded
@@ -46,9 +46,9 @@ def test_a_row_that_one_span_made_for_a_day_of_another_is_not_taken_for_one_of_t
     spark: "SparkSession",
 ) -> None:
     made = rows(spark, 0, 2, 4, None, 9)
-    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
-    assert days_in(_of_its_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
-    assert days_in(_of_its_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
+    assert days_in(_within_span(made, ECHO, SPANS[0], SPANS)) == [0, 9, None, None, None]
+    assert days_in(_within_span(made, ECHO, SPANS[1], SPANS)) == [4, 9, None, None, None]
+    assert days_in(_within_span(made, ECHO, SPANS[0], SPANS[:1])) == [0, 2, 4, 9, None]
 
 
 def test_days_far_apart_are_computed_together_with_few_rows_and_apart_with_many() -> None:
@@ -56,9 +56,11 @@ def test_days_far_apart_are_computed_together_with_few_rows_and_apart_with_many(
     story.build("staging", *map(day, range(9)), rows=1)
     story.build("features", *map(day, range(9)), rows=1)
     todo = [day(0), day(2), day(3), day(6)]
-    assert _spans(story.view(), FEATURES, todo) == [DayRange(day(0), day(7))]
+    assert _spans_to_compute(story.view(), FEATURES, todo) == [DayRange(day(0), day(7))]
     story.build("features", day(1), rows=ROWS_OF_A_PLAN)
     apart = [DayRange(day(0), day(1)), DayRange(day(2), day(4)), DayRange(day(6), day(7))]
-    assert _spans(story.view(), FEATURES, todo) == apart
+    assert _spans_to_compute(story.view(), FEATURES, todo) == apart
     story.build("staging", day(1), rows=ROWS_OF_A_PLAN)
-    assert _spans(story.view(), STAGING, todo) == [DayRange(day(0), day(7))], "made from deliveries"
+    assert _spans_to_compute(story.view(), STAGING, todo) == [DayRange(day(0), day(7))], (
+        "made from deliveries"
+    )

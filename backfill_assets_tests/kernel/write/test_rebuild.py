@@ -18,7 +18,7 @@ from backfill_assets.kernel.core.profiles import DayProfile, Finding
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.gates import READS, ROW_COUNT, UNIQUE_KEY
-from backfill_assets.kernel.write.known import Known
+from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.rebuild import SUPERSEDED_ATTEMPTS, Rebuild
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.synthetic import START, synthetic_lake
@@ -32,7 +32,7 @@ FAR = "0001-01-01 (BC)"  # DuckDB's words for a day of which Python has no date
 def rebuild(tmp_path: Path) -> Rebuild:
     """Of two days of staging that are settled, so that nothing is to be computed."""
     lake, pipeline = synthetic_lake(tmp_path / "lake", 2)
-    known = Known(lake, pipeline)
+    known = KnownStates(lake, pipeline)
     consumer_queries = RebuildRequest(
         LakeSession(lake), known, pipeline.table("staging"), SPAN, Provenance("manual")
     )
@@ -150,6 +150,6 @@ def test_a_read_of_a_consumer_that_fails_with_new_rows_refuses_their_days_alone(
         settled=frozenset({START + ONE_DAY}),
     )
     (lake.table_place("staging").local() / f"event_date={START + ONE_DAY}/part-1.parquet").unlink()
-    found = {f.day: f for f in rebuild._judge(SPAN) if f.check == READS}
+    found = {f.day: f for f in rebuild._judge_days(SPAN) if f.check == READS}
     assert (found[START].refuses, found[START + ONE_DAY].refuses) == (True, False)
     assert f"the read `{read}` fails: " in found[START].message

@@ -15,8 +15,8 @@ from backfill_assets.kernel.core.profiles import SCHEME
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.write_mode import MERGE, MERGE_KEEPING, OVERWRITE
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit
-from backfill_assets.kernel.write.replace import Published, Write, replace_days
+from backfill_assets.kernel.write.audit import audit_files
+from backfill_assets.kernel.write.replace import Write, WriteResult, replace_days
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import stage_by_hand
 from backfill_assets_tests.lakes import data_files, version
@@ -31,10 +31,10 @@ def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"entity": "A", "value": 1, "event_date": day(n)} for n in numbers]
 
 
-def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> Published:
+def published(lake: Lake, *numbers: int, scheme: int = SCHEME) -> WriteResult:
     """The same row on each of these days, told in a receipt of this scheme."""
     staged = stage_by_hand(lake, STAGING, rows(*numbers))
-    found = audit(lake, staged.paths, STAGING)
+    found = audit_files(lake, staged.paths, STAGING)
     entries = {
         d: DayEntry(p.rows, p.fingerprint, "digest", scheme=scheme)
         for d, p in found.items()
@@ -56,12 +56,12 @@ def test_a_day_whose_receipt_fingerprints_in_another_way_is_written_again_once(l
 
 def write(
     lake: Lake, rows: dict[date, int | None], digest: str = "d", now: str = "d", **more: Any
-) -> Published:
+) -> WriteResult:
     """One row of this value per day, none where the value is None; the inputs are now those of the
     digest `now`."""
     told = [{"entity": "A", "value": v, "event_date": d} for d, v in rows.items() if v is not None]
     staged = stage_by_hand(lake, STAGING, told) if told else None
-    found = audit(lake, staged.paths, STAGING) if staged else {}
+    found = audit_files(lake, staged.paths, STAGING) if staged else {}
     entries = {
         d: DayEntry(found[d].rows, found[d].fingerprint, digest)
         if d in found

@@ -9,7 +9,11 @@ import pytest
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.write.rules import breaking, breaking_groups, is_judged_alike
+from backfill_assets.kernel.write.rules import (
+    breaking_conditions,
+    group_breaking_conditions,
+    is_judged_alike,
+)
 from backfill_assets.pipeline.tables import tables
 from backfill_assets_tests.builders import STAGING
 from backfill_assets_tests.files import bare_lake
@@ -27,7 +31,7 @@ SMALL = Rule("is_small", "abs(value) < 10 OR value = 99", "small, or the one tha
 )
 def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: str) -> None:
     with pytest.raises(BackfillError, match=culprit):
-        breaking_groups(replace(STAGING, rules=(rule,)))
+        group_breaking_conditions(replace(STAGING, rules=(rule,)))
 
 
 @pytest.mark.parametrize(
@@ -48,13 +52,13 @@ def test_a_rule_of_groups_that_is_none_is_refused_by_name(rule: Rule, culprit: s
 def test_a_rule_that_is_none_is_refused_by_name(expression: str, culprit: str) -> None:
     contract = replace(STAGING, rules=(Rule("odd", expression, ""),))
     with pytest.raises(BackfillError, match=culprit) as refused:
-        breaking(contract)
+        breaking_conditions(contract)
     assert "the rule odd of the table staging" in str(refused.value)
 
 
 def test_a_rule_is_written_in_sparks_words_and_audited_in_duckdbs() -> None:
     contract = replace(STAGING, rules=(Rule("matched", "entity RLIKE '^[A-Z]+$'", "capitals"),))
-    assert "REGEXP_MATCHES(entity" in breaking(contract)["matched"]
+    assert "REGEXP_MATCHES(entity" in breaking_conditions(contract)["matched"]
 
 
 COLUMNS = (

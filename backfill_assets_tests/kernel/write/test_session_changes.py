@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.kernel.core.errors import BackfillError, ContractBroken
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.derived import build
+from backfill_assets.kernel.write.derived import build_candidate
 from backfill_assets.kernel.write.model import Chunk, Table
 from backfill_assets.pipeline.chosen import TablesOf
 from backfill_assets_tests.lakes import ECHO, backfill, content, delivery, make_lake, request, toy
@@ -82,5 +82,5 @@ def test_what_a_transform_changes_is_put_back_where_it_fails(
     backfill(lake, FIRST, FIRST, ["raw"], toy())
     before = dict(spark.conf.getAll)
     with pytest.raises(BackfillError, match="the transform of echo: "):
-        build(request(lake, "echo", FIRST, FIRST, changing(does)))
+        build_candidate(request(lake, "echo", FIRST, FIRST, changing(does)))
     assert dict(spark.conf.getAll) == before

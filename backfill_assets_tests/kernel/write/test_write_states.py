@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.buckets import leases
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.log.log import commit_name, find_write, versions
+from backfill_assets.kernel.log.log import commit_name, commit_versions, find_write
 from backfill_assets.kernel.place.port import AlreadyThere, StoreLost
-from backfill_assets.kernel.tables.committer import Conflict, landed
+from backfill_assets.kernel.tables.committer import Conflict, committed_version
 from backfill_assets.kernel.tables.folder import TABLES
-from backfill_assets.kernel.tables.staging import Staged, StagedFile, markers, sweep
+from backfill_assets.kernel.tables.staging import Staged, StagedFile, marker_folder, sweep_writes
 from backfill_assets_tests.stepped import (
     BEAT,
     DELAY,
@@ -52,8 +52,10 @@ def commit_of(write_id: str, names: list[str]) -> bytes:
 def writes(place: SteppedPlace, write_id: str) -> None:
     """Stage two files, commit the first, try again where another commit came first, and delete the
     second."""
-    table, marker = place.at(f"{TABLES}/{TABLE}"), f"{markers(TABLE)}/{write_id}"
-    held = place.actor.lease = leases.taken(cast(Any, place), marker, leases.WRITE_LEASE_SECONDS)
+    table, marker = place.at(f"{TABLES}/{TABLE}"), f"{marker_folder(TABLE)}/{write_id}"
+    held = place.actor.lease = leases.take_lease(
+        cast(Any, place), marker, leases.WRITE_LEASE_SECONDS
+    )
     staged = Staged(write_id, cast(Any, place), cast(Any, table), (), held)
     names = [f"{staged.name}/part-{n}.parquet" for n in range(FILES)]
     staged.files = tuple(StagedFile(cast(Any, table), name, None) for name in names)
@@ -61,7 +63,7 @@ def writes(place: SteppedPlace, write_id: str) -> None:
         for name in names:
             table.write(name, b"1")
         for _ in range(ATTEMPTS):
-            head = max(versions(cast(Any, table)), default=-1)
+            head = max(commit_versions(cast(Any, table)), default=-1)
             staged.tried = True
             staged.committing(head + 1)
             lost: list[Exception] = []
@@ -71,7 +73,7 @@ def writes(place: SteppedPlace, write_id: str) -> None:
                 lost.append(error)
             with suppress(Conflict):
                 find = partial(find_write, cast(Any, table), write_id, head)
-                landed(cast(Any, table), find, head, lost[0] if lost else None)
+                committed_version(cast(Any, table), find, head, lost[0] if lost else None)
                 staged.keep(names[:1])
                 return
     finally:
@@ -82,7 +84,7 @@ def writes(place: SteppedPlace, write_id: str) -> None:
 
 def sweeps(place: SteppedPlace) -> None:
     """Sweep the table as every writer does before it commits."""
-    sweep(cast(Any, lake_of(place)), TABLE)
+    sweep_writes(cast(Any, lake_of(place)), TABLE)
 
 
 def lake_of(place: SteppedPlace) -> SimpleNamespace:
@@ -126,7 +128,7 @@ class World:
 
     def marker(self, write_id: str) -> str | None:
         """The state of a write; None if it has no marker."""
-        found = self.store.objects.get(f"{markers(TABLE)}/{write_id}")
+        found = self.store.objects.get(f"{marker_folder(TABLE)}/{write_id}")
         state = None if found is None else json.loads(found[0])["state"]
         return None if state == leases.DEAD else state
 
@@ -268,4 +270,4 @@ def test_the_log_names_no_file_that_was_swept_and_nothing_is_left(
         n.removeprefix(f"{TABLES}/{TABLE}/") for n in world.store.objects if "/writes/" in n
     } - {*world.named}
     assert {name.split("/")[1] for name in left} <= world.late
-    assert [name for name in world.store.objects if name.startswith(markers(TABLE))] == []
+    assert [name for name in world.store.objects if name.startswith(marker_folder(TABLE))] == []

@@ -12,18 +12,18 @@ import pytest
 from backfill_assets.learn.example_lakes import HOME
 from backfill_assets.learn.examples import stories, streams
 from backfill_assets.learn.examples.streams import (
-    chance_of,
     csv_text,
     daily_files,
     jsonl_text,
-    moment,
-    times,
+    random_times,
+    seeded_random,
+    time_text,
 )
 
 
 def test_an_example_has_the_same_chance_every_time_and_another_than_its_neighbour() -> None:
-    assert chance_of("orders").random() == chance_of("orders").random()
-    assert chance_of("orders").random() != chance_of("clicks").random()
+    assert seeded_random("orders").random() == seeded_random("orders").random()
+    assert seeded_random("orders").random() != seeded_random("clicks").random()
 
 
 def test_rows_become_text_with_none_as_nothing() -> None:
@@ -33,9 +33,9 @@ def test_rows_become_text_with_none_as_nothing() -> None:
 
 
 def test_instants_of_a_day_lie_on_it_and_a_file_holds_the_rows_of_one_day() -> None:
-    found = list(times(chance_of("x"), date(2024, 2, 28), 3, 2))
+    found = list(random_times(seeded_random("x"), date(2024, 2, 28), 3, 2))
     assert [f"{at:%m-%d}" for at in found] == ["02-28", "02-28", "02-29", "02-29", "03-01", "03-01"]
-    made = daily_files([{"at": moment(at)} for at in found], "at")
+    made = daily_files([{"at": time_text(at)} for at in found], "at")
     assert [(path, text.count("\n")) for path, text in made.items()] == [
         ("landing/2024-02-28.jsonl", 2),
         ("landing/2024-02-29.jsonl", 2),

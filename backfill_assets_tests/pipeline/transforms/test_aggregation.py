@@ -10,7 +10,7 @@ from backfill_assets.pipeline.transforms.aggregation import (
     Aggregation,
     Value,
     result_type,
-    trailing,
+    trailing_reach,
 )
 
 
@@ -29,4 +29,4 @@ def test_the_longest_decimals_still_fit(agg: str, of: str, told: str) -> None:
 def test_a_value_is_null_for_what_is_passed_over_and_has_one_zero() -> None:
     assert Value("x", "DOUBLE", "k > 1").sql == "CASE WHEN k > 1 THEN (x) + 0D END"
     assert Value().sql == "1"
-    assert not Aggregation("n", "count", Value(), trailing(1)).nullable
+    assert not Aggregation("n", "count", Value(), trailing_reach(1)).nullable

@@ -57,7 +57,7 @@ def assert_same_rows(found: "DataFrame", wanted: Any) -> None:
 def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes_to(
     spark: "SparkSession", known: bool, seed: int, length: int | None
 ) -> None:
-    from backfill_assets.pipeline.transforms.declared import at_cut, now
+    from backfill_assets.pipeline.transforms.declared import features_at_cut, features_now
 
     random = Random(seed)
     asked, rows, grace = (
@@ -75,7 +75,7 @@ def test_random_declarations_come_to_what_a_look_at_every_row_on_every_day_comes
         spark.createDataFrame(rows).repartition(random.randint(1, 3)),
     )
     finer = seed == 2  # days are grouped first: the same rows
-    make = partial(at_cut, grace_hours=grace) if known else now
+    make = partial(features_at_cut, grace_hours=grace) if known else features_now
     made = make(frame, days, ENTITY, columns, by_day_first=finer)
     assert_same_rows(made, answers(rows, asked, days, known=known, grace_hours=grace))
 
@@ -126,7 +126,7 @@ def _expected(rows: Any, asked: set[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(
     spark: "SparkSession",
 ) -> None:
-    from backfill_assets.pipeline.transforms.declared import labels
+    from backfill_assets.pipeline.transforms.declared import label_rows
 
     random = Random(7)
     rows = versions(random, 60)
@@ -141,7 +141,7 @@ def test_labels_are_what_a_look_at_every_event_of_the_horizon_comes_to(
     features = spark.createDataFrame([*asked], "first bigint, day string, feature_date date")
     outcome = Outcome(tuple(aggregation(t) for t in TERMS), CONDITION, 6)
     frontier = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC) + ONE_DAY * 16
-    made = labels((spark.createDataFrame(rows), features), DAYS, ENTITY, outcome, frontier)
+    made = label_rows((spark.createDataFrame(rows), features), DAYS, ENTITY, outcome, frontier)
     assert made.columns == [*ENTITY, *(t.name for t in TERMS), "label", "label_state", "label_date"]
     here = sorted(rows_of(made.toArrow()), key=lambda row: (row[0], row[1], row[-1]))
     assert here == _expected(rows, {row for row in asked if DAYS.start <= row[-1] <= DAYS.last})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Reach, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import Reach, Value, trailing_reach
 from backfill_assets_tests.engine_choice import DataFrame, SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
@@ -62,7 +62,7 @@ def test_any_bounds_come_to_what_a_look_at_every_row_on_every_day_comes_to(
     from backfill_assets.pipeline.transforms.intervals import on_each_day
     from backfill_assets.pipeline.transforms.measures import Measure
 
-    rows, reaches = _rows(Random(5), 60), (trailing(13), Reach(-9, -2))
+    rows, reaches = _rows(Random(5), 60), (trailing_reach(13), Reach(-9, -2))
     asked = {f"least_{i}": Measure("least", NUMBER, r) for i, r in enumerate(reaches)}
     events = {f"events_{i}": Measure("count", Value(), r) for i, r in enumerate(reaches)}
     found = {

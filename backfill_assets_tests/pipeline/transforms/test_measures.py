@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Value, trailing
+from backfill_assets.pipeline.transforms.aggregation import Agg, Aggregation, Value, trailing_reach
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.naive import FIRST
 
@@ -95,7 +95,7 @@ CASES: list[tuple[str, Agg, str, list[Any], Any]] = [
 def found(spark: "SparkSession") -> Any:
     """The one row of features in which each case is a column, over events of one moment in no
     order."""
-    from backfill_assets.pipeline.transforms.declared import now
+    from backfill_assets.pipeline.transforms.declared import features_now
 
     rows = [
         {
@@ -116,8 +116,10 @@ def found(spark: "SparkSession") -> Any:
         f"DATE '{FIRST}' AS event_date",
         "CAST(NULL AS TIMESTAMP) AS known_until",
     )
-    columns = [Aggregation(n, agg, Value(n, kind), trailing(3)) for n, agg, kind, _, _ in CASES]
-    (row,) = now(frame, DayRange(FIRST, FIRST + ONE_DAY), ["entity"], columns).collect()
+    columns = [
+        Aggregation(n, agg, Value(n, kind), trailing_reach(3)) for n, agg, kind, _, _ in CASES
+    ]
+    (row,) = features_now(frame, DayRange(FIRST, FIRST + ONE_DAY), ["entity"], columns).collect()
     return row
 
 

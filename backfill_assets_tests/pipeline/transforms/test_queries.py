@@ -11,7 +11,11 @@ from datetime import date
 import duckdb
 import pytest
 
-from backfill_assets.pipeline.transforms.queries import accounted, flips, lateness_of_versions
+from backfill_assets.pipeline.transforms.queries import (
+    account_query,
+    label_flips_query,
+    lateness_of_versions,
+)
 from backfill_assets_tests.oracle import delivery, staged, table_of, unruly
 from backfill_assets_tests.pipeline.oracle import engine
 
@@ -34,7 +38,7 @@ def test_versions_are_measured_by_when_they_were_known() -> None:
     assert share == 0.8
 
 
-COUNTED = accounted(
+COUNTED = account_query(
     "SELECT * REPLACE (CAST(event_ts AS TIMESTAMPTZ) AS event_ts) FROM landed",
     ["entity", "value", "flag"],
 )
@@ -89,5 +93,5 @@ def test_labels_that_were_mature_and_have_another_value_or_are_gone_are_counted_
         label("02", "a", 0, "mature"),
     ]
     after += [label("03", "a", 1, "mature")]
-    query = flips(" UNION ALL ".join(before), " UNION ALL ".join(after), ["who"])
+    query = label_flips_query(" UNION ALL ".join(before), " UNION ALL ".join(after), ["who"])
     assert dict(duckdb.execute(query).fetchall()) == {date(2024, 3, 1): 2, date(2024, 3, 2): 0}

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, day_range, midnight
-from backfill_assets.pipeline.transforms.staging import as_known, staging
+from backfill_assets.pipeline.transforms.staging import as_known, staging_rows
 from backfill_assets_tests.engine_choice import SparkSession
 from backfill_assets_tests.pipeline.built_in import contract
 from backfill_assets_tests.pipeline.frames import Row, assert_same, in_parts, rows_of, to_spark
@@ -39,7 +39,10 @@ def test_rows_are_those_of_the_oracle_whatever_ranges_and_partitions(
         f"'{days.end}'"
     )
     assert_same(
-        in_parts(world, lambda part: staging(raw, part)), wanted.to_arrow_table(), CONTRACT, world
+        in_parts(world, lambda part: staging_rows(raw, part)),
+        wanted.to_arrow_table(),
+        CONTRACT,
+        world,
     )
 
 
@@ -62,7 +65,7 @@ def delivery(seq: int, arrival_hours: float, op: str = "upsert", **facts: Any) -
 def known(spark: "SparkSession", *rows: dict[str, Any], days: int = 1) -> list[Row]:
     """(event day, value, hours from noon until it was known, hours until no longer) of the rows of
     staging."""
-    frame = staging(
+    frame = staging_rows(
         to_spark(spark, pa.Table.from_pylist(rows, RAW)), DayRange(FIRST, FIRST + ONE_DAY * days)
     )
     found = rows_of(frame.select("event_date", "value", "known_from", "known_until").toArrow())
@@ -118,7 +121,7 @@ def test_days_that_are_not_wanted_are_left_out_and_the_others_are_as_they_were(
     raw = to_spark(spark, pa.Table.from_pylist([delivery(1, 1), moved, *other], RAW))
     shown = ("event_date", "event_key", "seq", "known_until")
     every, some = (
-        rows_of(staging(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted)
+        rows_of(staging_rows(raw, days, only=o).select(*shown).toArrow()) for o in (None, wanted)
     )
     assert sorted(map(str, some)) == sorted(str(row) for row in every if row[0] in wanted)
     assert len(some) == len(every) - 1

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.payload import CLOCKS, INSERTED, TAKEN_AWAY, log_columns
 from backfill_assets.pipeline.transforms.table_versions import (
-    _in_order,
-    _spans,
-    _steps,
-    _tried,
+    _counted_steps,
+    _lasting_rows,
+    _rows_at_steps,
+    _with_log_order,
     table_versions,
 )
 from backfill_assets_tests.engine_choice import SparkSession
@@ -290,8 +290,9 @@ def test_a_key_of_many_rows_costs_what_it_has_and_not_the_square_of_it(
         made.commit(version, gone[version], [])
     rows = to_spark(spark, pa.Table.from_pylist(made.rows, SCHEMA))
     payload = ("entity", "value", "flag")
-    tried = _tried(
-        _spans(_steps(_in_order(rows, given_clocks), payload, given_clocks)), given_clocks
+    tried = _rows_at_steps(
+        _lasting_rows(_counted_steps(_with_log_order(rows, given_clocks), payload, given_clocks)),
+        given_clocks,
     )
     assert tried.count() <= 12 * MANY
     assert sorted(found(spark, made.rows, given_clocks), key=_by_time) == [*made.known()]
