@@ -69,10 +69,9 @@ _SETS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     )
 }
 _OF_DELTA = (FILES_COORDINATE,), _SHIPPED_WITH_SPARK
-BUNDLES = (
-    "PIP_CERT",
-    "REQUESTS_CA_BUNDLE",
-)  # of pip and requests; `ssl` itself reads SSL_CERT_FILE
+_ERROR_WORDS = ("not found", "refused", "rror")  # in lines of Ivy's output
+# Of pip and requests; `ssl` itself reads SSL_CERT_FILE.
+BUNDLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE")
 PASSWORD = "changeit"  # noqa: S105 - Java's documented default: the store holds public certificates only
 
 
@@ -84,9 +83,8 @@ def cache_folder() -> Path:
     """
     chosen, base = os.environ.get(CACHE_VARIABLE), os.environ.get("XDG_CACHE_HOME")
     standard = (Path(base) if base else Path.home() / ".cache") / "backfill-assets"
-    folder = (
-        Path(chosen).expanduser() if chosen else standard
-    ).resolve()  # the owner of a link may lead it elsewhere
+    named = Path(chosen).expanduser() if chosen else standard
+    folder = named.resolve()  # the owner of a link may lead it elsewhere
     refuse_shared_cache(folder, CACHE_VARIABLE)
     return folder
 
@@ -125,11 +123,8 @@ def jars_folder(coordinate: str = "") -> Path:
     use the same cache."""
     coordinate = coordinate or delta_coordinate()
     further, _ = _SETS.get(coordinate, _OF_DELTA)
-    return (
-        cache_folder()
-        / "jars"
-        / "+".join((coordinate, *(f.partition(":")[2] for f in further))).replace(":", "_")
-    )
+    names = (coordinate, *(f.partition(":")[2] for f in further))
+    return cache_folder() / "jars" / "+".join(names).replace(":", "_")
 
 
 def present_jars(coordinate: str = "") -> tuple[Path, ...]:
@@ -214,8 +209,35 @@ def _fetch_into(folder: Path, coordinate: str, java: Path, options: Sequence[str
 def _run_ivy(coordinate: str, java: Path, options: Sequence[str], scratch: Path) -> str:
     """Fetch the jars into `scratch/jars`; returns Ivy's reason where they are not there
     afterwards."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    try:
+        finished = subprocess.run(
+            _ivy_command(coordinate, java, options, scratch),
+            cwd=scratch,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_TIMEOUT_SECONDS,
+            check=False,
+        )
+        output = finished.stdout + finished.stderr
+    except (subprocess.TimeoutExpired, OSError) as error:
+        output = f"error: {error}"
+    fetched = {jar.name for jar in (scratch / "jars").glob("*.jar")}
+    own = f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
+    if fetched >= {own, *PINS.get(coordinate, ())}:
+        return ""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if any(word in line for word in _ERROR_WORDS)]
+    return (errors or lines or ["no output"])[-1][:200]
+
+
+def _ivy_command(
+    coordinate: str, java: Path, options: Sequence[str], scratch: Path
+) -> Sequence[str]:
+    """The command by which Spark's Ivy fetches a set of jars into `scratch/jars`."""
     further, left_out = _SETS.get(coordinate, _OF_DELTA)
-    command = [
+    return [
         str(java),
         *options,
         "-cp",
@@ -234,32 +256,6 @@ def _run_ivy(coordinate: str, java: Path, options: Sequence[str], scratch: Path)
         "spark-internal",
         "-version",
     ]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    try:
-        finished = subprocess.run(
-            command,
-            cwd=scratch,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_TIMEOUT_SECONDS,
-            check=False,
-        )
-        lines = [
-            line.strip()
-            for line in (finished.stdout + finished.stderr).splitlines()
-            if line.strip()
-        ]
-    except (subprocess.TimeoutExpired, OSError) as error:
-        lines = [f"error: {error}"]
-    fetched = {jar.name for jar in (scratch / "jars").glob("*.jar")}
-    if fetched >= {
-        f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar",
-        *PINS.get(coordinate, ()),
-    }:
-        return ""
-    errors = [line for line in lines if "not found" in line or "refused" in line or "rror" in line]
-    return (errors or lines or ["no output"])[-1][:200]
 
 
 def _jar_digest(jar: Path) -> str:
@@ -278,33 +274,40 @@ def refuse_unpinned_jars(coordinate: str, jars: Sequence[Path], trusted: str = "
     without pins, naming the known versions, unless `trusted` is the digest of its jars."""
     pins = PINS.get(coordinate)
     if pins is None:
-        if trusted != (found := jars_digest(jars)):
-            raise BackfillError(
-                f"the jars of {coordinate}",
-                "this package knows no checksums of them"
-                + (", and trust_jars names other ones" if trusted else ""),
-                "Spark was not started",
-                f"Install the versions whose jars it knows ({', '.join(PINS)}), or, if you trust "
-                "the jars in "
-                f'{jars_folder()}, write trust_jars = "{found}" below [spark] in lake.toml',
-            )
+        _refuse_untrusted(coordinate, jars_digest(jars), trusted)
         return
     for jar in jars:
-        digest = _jar_digest(jar)
-        if pins.get(jar.name) != digest:
-            is_known = jar.name in pins
-            fault = (
-                f"its sha256 is {digest}, not {pins[jar.name]}"
-                if is_known
-                else f"it is none of {coordinate}"
-            )
-            raise BackfillError(
-                f"the jar {jar}",
-                fault,
-                "Spark was not started",
-                f"Find out who changed it, then remove the folder {jar.parent}: the jars are "
-                "fetched again",
-            )
+        pin, digest = pins.get(jar.name), _jar_digest(jar)
+        if pin == digest:
+            continue
+        if pin is None:
+            fault = f"it is none of {coordinate}"
+        else:
+            fault = f"its sha256 is {digest}, not {pin}"
+        raise BackfillError(
+            f"the jar {jar}",
+            fault,
+            "Spark was not started",
+            f"Find out who changed it, then remove the folder {jar.parent}: the jars are "
+            "fetched again",
+        )
+
+
+def _refuse_untrusted(coordinate: str, digest: str, trusted: str) -> None:
+    """Raise BackfillError for jars of a version without pins, unless this is the digest that a
+    person trusts."""
+    if trusted == digest:
+        return
+    culprit = "this package knows no checksums of them"
+    if trusted:
+        culprit += ", and trust_jars names other ones"
+    raise BackfillError(
+        f"the jars of {coordinate}",
+        culprit,
+        "Spark was not started",
+        f"Install the versions whose jars it knows ({', '.join(PINS)}), or, if you trust the jars "
+        f'in {jars_folder()}, write trust_jars = "{digest}" below [spark] in lake.toml',
+    )
 
 
 def write_trust_store(folder: Path) -> Path | None:

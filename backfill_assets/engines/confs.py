@@ -45,6 +45,7 @@ _OURS_ON_ONE_MACHINE = (
 )
 COMPILED_FROM_ROWS = 100_000
 IN_TASKS_FROM_ROWS = 20_000
+TRUE = ("true", "1", "yes", "on", "y")  # as delta-rs reads the environment
 # Local files without a `chmod` program for each file and folder, as Hadoop's own class starts: a
 # twentieth of the CPU of a long range. The server's umask gives the kernel the same rights. Its jar
 # is fetched with Delta's (`cache`).
@@ -131,12 +132,9 @@ def session_confs(settings: EngineSettings) -> dict[str, str]:
         fixed["spark.sql.shuffle.partitions"] = str(local_cores(settings))
         # Delta's default of 50 makes a small commit cost 10 CPU seconds instead of 1 to 2.
         fixed["spark.databricks.delta.snapshotPartitions"] = "1"
-    fixed = size_confs(settings, rows=0) | fixed
-    return fixed | {
-        k: v
-        for k, v in settings.confs.items()
-        if k.startswith(("spark.sql.", "spark.databricks.delta."))
-    }
+    of_session = ("spark.sql.", "spark.databricks.delta.")
+    users = {k: v for k, v in settings.confs.items() if k.startswith(of_session)}
+    return size_confs(settings, rows=0) | fixed | users
 
 
 def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
@@ -159,10 +157,13 @@ def size_confs(settings: EngineSettings, rows: int) -> dict[str, str]:
         "spark.sql.adaptive.enabled": str(large).lower(),
         "spark.sql.shuffle.partitions": str(partitions),
     }
-    groups = {".".join(key.split(".")[:3]) for key in settings.confs}
-    return {
-        key: value for key, value in confs.items() if ".".join(key.split(".")[:3]) not in groups
-    }
+    users = {_conf_group(key) for key in settings.confs}
+    return {key: value for key, value in confs.items() if _conf_group(key) not in users}
+
+
+def _conf_group(key: str) -> str:
+    """The first three parts of a configuration's name, such as `spark.sql.adaptive`."""
+    return ".".join(key.split(".")[:3])
 
 
 def launch_confs(settings: EngineSettings, folder: Path) -> dict[str, str]:
@@ -216,17 +217,10 @@ class S3Address:
         the endpoint there has it, too; here, as for Hadoop and DuckDB, it has not."""
         endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
         region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in (
-            "true",
-            "1",
-            "yes",
-            "on",
-            "y",
-        )
+        by_host = environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in TRUE
         if by_host:
-            endpoint = endpoint.replace(
-                f"://{address.partition('://')[2].partition('/')[0]}.", "://", 1
-            )
+            bucket = address.partition("://")[2].partition("/")[0]
+            endpoint = endpoint.replace(f"://{bucket}.", "://", 1)
         return cls(endpoint.rstrip("/"), region, bool(endpoint) and not by_host)
 
 
@@ -253,6 +247,11 @@ def local_cores(settings: EngineSettings) -> int:
     return settings.cores or os.cpu_count() or 1
 
 
+_ESCAPES = str.maketrans(
+    {"\n": "\\n", "\r": "\\r", "\t": "\\t"} | {sign: f"\\{sign}" for sign in "\\ :=#!"}
+)
+
+
 def properties_text(confs: Mapping[str, str]) -> str:
     """`confs` as a Java properties file, escaped so that any value survives."""
     return "".join(
@@ -262,5 +261,4 @@ def properties_text(confs: Mapping[str, str]) -> str:
 
 
 def _escaped_property(text: str) -> str:
-    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(named.get(c) or (f"\\{c}" if c in "\\ :=#!" else c) for c in text)
+    return text.translate(_ESCAPES)

@@ -6,7 +6,7 @@ computes otherwise (`kernel.core.engines`). A frame of a session without Spark C
 plan; nothing is found in it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from backfill_assets.kernel.core.unsteady import BARE, CHANCE, CLOCK, UNDECIDED
@@ -24,7 +24,9 @@ PYTHON = frozenset(
 TAKE = "take days and times from the chunk or from columns"
 SEED = "choose by a hash of the key and a seed that is a parameter, such as xxhash64(key, 7)"
 SQL = "write it with Spark's own functions"
-SAMPLE, SECONDS = "sample", "unix_timestamp"  # the second reads the clock where it has no argument
+SAMPLE = "sample"
+SECONDS = "unix_timestamp"  # reads the clock where it has no argument
+UNDECIDED_KINDS = PYTHON | {SAMPLE}  # of relations and expressions
 
 
 def undecided_names(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -36,11 +38,10 @@ def undecided_names(frame: Any, inputs: Mapping[str, Any]) -> dict[str, str]:
     """
     if not hasattr(frame, "_plan"):
         return {}
-    return dict(
-        _reason_and_advice(name)
-        for message in plan_messages(frame, inputs)
-        for name in _undecided_names_in(message)
-    )
+    found = dict[str, str]()
+    for message in plan_messages(frame, inputs):
+        found |= dict(map(_reason_and_advice, _undecided_names_in(message)))
+    return found
 
 
 def plan_messages(frame: Any, inputs: Mapping[str, Any]) -> Iterator[Any]:
@@ -52,10 +53,13 @@ def plan_messages(frame: Any, inputs: Mapping[str, Any]) -> Iterator[Any]:
 def message_parts(message: Any) -> Iterator[Any]:
     """Yield the messages right below one."""
     for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            is_map = field.message_type.GetOptions().map_entry
-            found = value.values() if is_map else value if field.is_repeated else [value]
-            yield from (part for part in found if hasattr(part, "DESCRIPTOR"))
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            found = value.values()
+        else:
+            found = value if field.is_repeated else [value]
+        yield from (part for part in found if hasattr(part, "DESCRIPTOR"))
 
 
 def _walk_plan(message: Any, known: Collection[int]) -> Iterator[Any]:
@@ -69,14 +73,19 @@ def _walk_plan(message: Any, known: Collection[int]) -> Iterator[Any]:
 def _undecided_names_in(message: Any) -> Iterator[str]:
     """Yield the names in one message that no row decides."""
     kind = message.DESCRIPTOR.name
-    if kind in ("Relation", "Expression"):
-        name = message.WhichOneof("rel_type" if kind == "Relation" else "expr_type")
-        yield from {name} & {*PYTHON, SAMPLE}
+    if kind == "Relation":
+        yield from {message.WhichOneof("rel_type")} & UNDECIDED_KINDS
+    elif kind == "Expression":
+        yield from {message.WhichOneof("expr_type")} & UNDECIDED_KINDS
     elif kind == "UnresolvedFunction":
         name = message.function_name.lower()
-        yield from {name} & (UNDECIDED - {SECONDS} if message.arguments else UNDECIDED)
-    elif kind in ("SQL", "ExpressionString"):
-        yield from _undecided_sql_words(message.query if kind == "SQL" else message.expression)
+        is_of_argument = name == SECONDS and message.arguments
+        if name in UNDECIDED and not is_of_argument:
+            yield name
+    elif kind == "SQL":
+        yield from _undecided_sql_words(message.query)
+    elif kind == "ExpressionString":
+        yield from _undecided_sql_words(message.expression)
 
 
 def _undecided_sql_words(text: str) -> Iterator[str]:
@@ -91,24 +100,32 @@ def _undecided_sql_words(text: str) -> Iterator[str]:
         return
     for at, token in enumerate(tokens):
         kind, name = token.token_type.name, token.text.lower()
+        if kind == "STRING":
+            continue
         after = [t.text for t in tokens[at + 1 : at + 3]]
-        is_bare = name in BARE and kind != "IDENTIFIER"
-        has_no_argument = after == ["(", ")"]
-        is_undecided = name in UNDECIDED and (name != SECONDS or has_no_argument)
-        is_called = is_undecided and after[:1] == ["("]
-        if kind != "STRING" and (is_bare or is_called):
+        is_word = name in BARE and kind != "IDENTIFIER"
+        if is_word or _is_undecided_call(name, after):
             yield name
         elif kind == "TABLE_SAMPLE":
             yield SAMPLE
+
+
+def _is_undecided_call(name: str, after: Sequence[str]) -> bool:
+    """Whether a name and the next two tokens call a function that no row decides."""
+    if name not in UNDECIDED:
+        return False
+    if name == SECONDS:
+        return after == ["(", ")"]
+    return after[:1] == ["("]
 
 
 def _reason_and_advice(name: str) -> tuple[str, str]:
     """The name with its reason, and what to write instead."""
     if name in PYTHON:
         return f"`{name}` runs Python on rows", SQL
-    if name in CLOCK or name == SECONDS:
+    if name in CLOCK | {SECONDS}:
         return f"`{name}()` reads the clock", TAKE
-    if name in CHANCE or name == SAMPLE:
+    if name in CHANCE | {SAMPLE}:
         return (
             f"`{name}()` is chance, with a seed too: it depends on how rows are spread over tasks",
             SEED,

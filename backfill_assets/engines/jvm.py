@@ -10,7 +10,7 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -128,6 +128,7 @@ def launch_options() -> tuple[str, ...]:
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN_BYTES = 32
+_CONF_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")  # of a cluster
 _STACK = "4m"  # wide plans recurse deeply in Catalyst; the default of 1m overflows on some
 # The optimising compiler ten times later than by default: on two cores it took a quarter of the CPU
 # time of a load of 1.8 M rows (99 against 75 CPU s) and a seventh of a small lake's, and paid for
@@ -201,33 +202,26 @@ class Embedded(Engine):
 
         The token stands in the properties file (mode 0600), not on the command line.
         """
-        java = self.java_of().executable
-        jars, token = (
-            self.jars_of(java, launch_options(), settings.trust_jars),
-            secrets.token_urlsafe(_TOKEN_BYTES),
-        )
+        java, token = self.java_of().executable, secrets.token_urlsafe(_TOKEN_BYTES)
+        jars = [*self.jars_of(java, launch_options(), settings.trust_jars)]
         if settings.bucket:
-            jars = [*jars, *s3a_jars(java, launch_options())]
+            jars += s3a_jars(java, launch_options())
         confs = launch_confs(settings, state.folder) | {"spark.connect.authenticate.token": token}
-        extra_options = confs.pop("spark.driver.extraJavaOptions", "")
-        extra_path = [confs.pop("spark.driver.extraClassPath", "")]
+        extra_options = shlex.split(confs.pop("spark.driver.extraJavaOptions", ""))
+        class_path = [confs.pop("spark.driver.extraClassPath", "")]
         # Spark splits both values at commas, which a path may contain.
         if settings.is_local:
             confs["spark.local.dir"] = state.scratch.name  # relative to the JVM's folder
         else:
-            user_jars = [confs.get("spark.jars", "")]
-            confs["spark.jars"] = ",".join(
-                [*(j.as_uri().replace(",", "%2C") for j in jars), *filter(None, user_jars)]
-            )
-            extra_path += (
-                os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-            )
+            own = [jar.as_uri().replace(",", "%2C") for jar in jars]
+            confs["spark.jars"] = _joined_parts(",", [*own, confs.get("spark.jars", "")])
+            class_path += [os.environ.get(name, "") for name in _CONF_FOLDERS]
+        class_path += [f"{spark_home()}/jars/*", *map(str, jars)]
         # A file of its own: an earlier JVM that is still starting must not read this token for its
         # own.
         properties = state.folder / f"server-{_short_digest(token)}.properties"
         state.write_private(properties, properties_text(confs))
         state.write_private(state.folder / "log4j2.properties", _LOGGING)
-        class_path = [*filter(None, extra_path), f"{spark_home()}/jars/*", *map(str, jars)]
         command = [
             str(java),
             *_jvm_flags(settings),
@@ -235,15 +229,8 @@ class Embedded(Engine):
             f"-Dderby.system.home={state.scratch}",
             # The name only: it is found on the class path, whatever the folder's path contains.
             "-Dlog4j2.configurationFile=log4j2.properties",
-            *shlex.split(extra_options),
-            "-cp",
-            ":".join(class_path),
-            "org.apache.spark.deploy.SparkSubmit",
-            "--class",
-            _MAIN,
-            "--properties-file",
-            properties.name,
-            "spark-internal",
+            *extra_options,
+            *_main_class(_joined_parts(":", class_path), properties.name),
         ]
         return ServerRequest(
             command, self.identity(settings), settings.idle_minutes * 60, properties.name, token
@@ -281,3 +268,22 @@ def _jvm_flags(settings: EngineSettings) -> list[str]:
         "-XX:-UsePerfData",
         "-Dfile.encoding=UTF-8",
     ]
+
+
+def _main_class(class_path: str, properties: str) -> list[str]:
+    """The end of the command: what Java runs, and the name of the file with its configuration."""
+    return [
+        "-cp",
+        class_path,
+        "org.apache.spark.deploy.SparkSubmit",
+        "--class",
+        _MAIN,
+        "--properties-file",
+        properties,
+        "spark-internal",
+    ]
+
+
+def _joined_parts(separator: str, parts: Iterable[str]) -> str:
+    """The parts that are not empty."""
+    return separator.join(part for part in parts if part)

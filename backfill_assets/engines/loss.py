@@ -101,16 +101,19 @@ def _is_full_disk_error(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL_NUMBERS
     # Of delta-rs, of a server that could not start for it, and of SQLAlchemy.
-    is_system_error = (
-        isinstance(error, OSError | EngineLost) or type(error).__name__ == "OperationalError"
-    )
-    return bool(is_system_error and _FULL.search(str(error))) or _has_jvm_message(error, _FULL)
+    is_system_error = isinstance(error, OSError | EngineLost)
+    if is_system_error or type(error).__name__ == "OperationalError":
+        return _FULL.search(str(error)) is not None
+    return _has_jvm_message(error, _FULL)
 
 
 def _has_jvm_message(error: BaseException, words: re.Pattern[str]) -> bool:
-    return bool(
-        {kind.__name__ for kind in type(error).__mro__} & _JVM_ERRORS and words.search(str(error))
-    )
+    """Whether an error carries what the JVM said, and these words are in it."""
+    return bool(_type_names(error) & _JVM_ERRORS) and words.search(str(error)) is not None
+
+
+def _type_names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
 
 
 def is_engine_loss(error: BaseException) -> bool:
@@ -124,19 +127,22 @@ def engine_lost_error(error: BaseException) -> EngineLost:
     lost = next((e for e in _error_chain(error) if _is_loss_itself(e)), error)
     if isinstance(lost, EngineLost):
         return lost
-    words = (
-        _LOST_MESSAGES.search(str(lost))
-        or _STOPPED_CONTEXT.search(str(lost))
-        or _POISONED.search(str(lost))
-    )
-    first = next((line.strip() for line in str(lost).splitlines() if line.strip()), "")
-    reason = scrub_secrets(words[0] if words else first)[:_REASON_LENGTH]
+    reason = scrub_secrets(_loss_reason(str(lost)))[:_REASON_LENGTH]
     return EngineLost(
         "Spark",
         f"the engine died or cannot be reached ({type(lost).__name__}: {reason})",
         "What was running on it did not finish; what it had committed stands",
         "Run again, a new engine is started; its log is server.log in the lake's folder .server",
     )
+
+
+def _loss_reason(text: str) -> str:
+    """The words of an error's text that tell of a loss, else its first line."""
+    for words in (_LOST_MESSAGES, _STOPPED_CONTEXT, _POISONED):
+        if found := words.search(text):
+            return found[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else ""
 
 
 @contextmanager
@@ -152,37 +158,36 @@ def failing_alone(what: str) -> Iterator[None]:
         raise
     except BaseException as error:
         is_panic = type(error).__name__ == "PanicException"  # of Rust, which is no `Exception`
-        of_machine = (is_disk_full, is_engine_loss, is_poisoned, is_short_of_memory)
-        if not (isinstance(error, Exception) or is_panic) or any(
-            says(error) for says in of_machine
-        ):
+        is_of_source = isinstance(error, Exception) or is_panic
+        if not is_of_source or _is_of_machine(error):
             raise
         raise BackfillError(
             what,
             f"it cannot be read ({_error_summary(error)})",
             "Nothing of it was read or recorded; all others were",
             "Correct what its owner wrote there last, or take it out of lake.toml; if it is as it "
-            "should be, this is a "
-            "fault of backfill-assets: report it with this line",
+            "should be, this is a fault of backfill-assets: report it with this line",
         ) from error
+
+
+def _is_of_machine(error: BaseException) -> bool:
+    """Whether an error is about the engine, memory or a disk, whatever was read."""
+    tests = (is_disk_full, is_engine_loss, is_poisoned, is_short_of_memory)
+    return any(is_so(error) for is_so in tests)
 
 
 def _error_summary(error: BaseException) -> str:
     """The type of an error, the line of this package that met it, and the beginning of what it
     says."""
     package = str(Path(__file__).parent.parent)
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(package)
-    ]
-    at = (
-        f" in {frames[-1].filename.removeprefix(package).lstrip('/')}:{frames[-1].lineno}"
-        if frames
-        else ""
-    )
-    return (
-        f"{type(error).__name__}{at}: "
-        f"{shortened_text(printable_text(' '.join(str(error).split())), _REASON_LENGTH)}"
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(package)]
+    place = ""
+    if own:
+        file = own[-1].filename.removeprefix(package).lstrip("/")
+        place = f" in {file}:{own[-1].lineno}"
+    text = shortened_text(printable_text(" ".join(str(error).split())), _REASON_LENGTH)
+    return f"{type(error).__name__}{place}: {text}"
 
 
 def is_short_of_memory(error: BaseException) -> bool:
@@ -205,20 +210,17 @@ def memory_exceeded_error() -> SettingsError:
 def write_failed_error(error: BaseException) -> TransientError | None:
     """Return the one-line error for files that Spark's tasks could not write, whose cause Spark's
     message leaves out; None for any other error."""
-    found = (
-        _WRITE_FAILED.search(str(e))
-        for e in _error_chain(error)
-        if _has_jvm_message(e, _WRITE_FAILED)
-    )
-    if (words := next(found, None)) is None:
+    failed = [e for e in _error_chain(error) if _has_jvm_message(e, _WRITE_FAILED)]
+    words = _WRITE_FAILED.search(str(failed[0])) if failed else None
+    if words is None:
         return None
     return TransientError(
         f"the folder {words[1]}",
         "Spark could not write its files there",
         "What was being written did not take effect; what was committed before stands",
         "The last lines of server.log in the lake's folder .server say why (space, a limit, "
-        "rights): mend it, stop the "
-        "engine with `backfill-assets server stop`, and run the same command again",
+        "rights): mend it, stop the engine with `backfill-assets server stop`, and run the same "
+        "command again",
     )
 
 
@@ -226,11 +228,10 @@ def disk_full_error(folders: Iterable[Path]) -> TransientError:
     """The one-line error for a full disk: which disk it may be, by its free space, and what to
     do."""
     spaces = {str(f): shutil.disk_usage(f) for f in folders if f.exists()}
-    tight = {
-        f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES
-    } or spaces  # a failed write may have freed some
+    tight = {f: s for f, s in spaces.items() if s.free < _TIGHT_BYTES}
     listed = ", ".join(
-        f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)" for f, s in tight.items()
+        f"{f} ({s.free >> 20:,} of {s.total >> 20:,} MiB are free now)"
+        for f, s in (tight or spaces).items()  # a failed write may have freed some
     )
     return TransientError(
         f"the disk of {listed or 'the lake'}",
@@ -251,11 +252,9 @@ def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
 def _is_loss_itself(error: BaseException) -> bool:
     if isinstance(error, EngineLost):
         return True
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & _LOST_TYPES:
+    names, text = _type_names(error), str(error)
+    if names & _LOST_TYPES or _STOPPED_CONTEXT.search(text):
         return True
-    text = str(error)
-    is_connection_error = names & _CONNECTION_ERRORS and _LOST_MESSAGES.search(text)
-    return bool(is_connection_error or _STOPPED_CONTEXT.search(text)) or _has_jvm_message(
-        error, _POISONED
-    )
+    if names & _CONNECTION_ERRORS and _LOST_MESSAGES.search(text):
+        return True
+    return _has_jvm_message(error, _POISONED)

@@ -295,9 +295,8 @@ def sql_differences(
     unknown = [
         a.name for a in parsed.find_all(exp.Anonymous) if not is_spark_function(a.name.lower())
     ]
-    columns = frozenset(
-        types.keys() & CLAUSES if landed else ()
-    )  # an expression over one row has no clauses
+    # An expression over one row has no clauses.
+    columns = frozenset(types.keys() & CLAUSES) if landed else frozenset[str]()
     return with_advice(
         [
             *_listed_words(tokens, columns),
@@ -310,11 +309,17 @@ def sql_differences(
 def aggregation_differences(agg: str, of: str, types: Types) -> dict[str, str]:
     """Return what differs in a declared aggregation of an expression ("": of the rows); sums are
     exact."""
-    judged = f"{agg}({of})" if of and agg in ("min", "max") else of or "true"
-    found = sql_differences(judged, types) | ({"distinct": ""} if agg == "distinct" else {})
+    expression = of or "true"
+    is_extreme = bool(of) and agg in ("min", "max")
+    found = sql_differences(f"{agg}({of})" if is_extreme else expression, types)
+    if agg == "distinct":
+        found["distinct"] = ""
     with suppress(SqlglotError):
-        _annotate_types(parsed := sqlglot.parse_one(of or "true", read="spark"), types)
-        if (kind := node_kind(parsed)) == DOUBLE or (agg == "avg" and kind == DECIMAL):
+        parsed = sqlglot.parse_one(expression, read="spark")
+        _annotate_types(parsed, types)
+        kind = node_kind(parsed)
+        is_rounded = kind == DOUBLE or (kind == DECIMAL and agg == "avg")
+        if is_rounded:
             found[f"{agg} of {kind}"] = ""
     return found
 
@@ -331,22 +336,28 @@ def _differences_in_tree(parsed: Any, types: Types, keys: Keys, landed: bool) ->
         if isinstance(node, exp.Window):
             yield from _window_differences(node, known, keys)
         elif isinstance(node, exp.Cast):
-            source, target = node_kind(node.this), type_kind(node.to)
-            of_landed = (source == STRING and target in OF_LANDED_TEXT) or (source, target) == (
-                DOUBLE,
-                DECIMAL,
-            )
-            if source in CASTS.get(target, ()) or (landed and of_landed):
+            if _casts_otherwise(node_kind(node.this), type_kind(node.to), landed):
                 yield f"cast as {node.to.sql('spark').lower()}"
         else:
             yield from _node_differences(node)
 
 
+def _casts_otherwise(source: str, target: str, landed: bool) -> bool:
+    """Return whether a cast from one kind to another differs; more of them do on values that
+    landed."""
+    if source in CASTS.get(target, ()):
+        return True
+    of_text = source == STRING and target in OF_LANDED_TEXT
+    return landed and (of_text or (source, target) == (DOUBLE, DECIMAL))
+
+
 def with_advice(names: Iterable[str]) -> dict[str, str]:
     """Return each name once, in order, with what to write instead ("": nothing)."""
-    return {
-        name: "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "") for name in names
-    }
+    return {name: _advice(name) for name in names}
+
+
+def _advice(name: str) -> str:
+    return "" if " of " in name else INSTEAD.get(name.partition(" ")[0], "")
 
 
 def multiplies_rows(parsed: Any) -> bool:
@@ -356,25 +367,22 @@ def multiplies_rows(parsed: Any) -> bool:
 
 def tables_read(parsed: Any) -> list[str]:
     """Return the tables, in small letters, that a query reads and does not define itself."""
-    small = parsed.transform(
-        lambda node: (
-            exp.to_identifier(node.name.lower(), quoted=True)
-            if isinstance(node, exp.Identifier)
-            else node
-        )
-    )
+    small = parsed.transform(_in_small_letters)
     return sorted(".".join(part.name for part in table.parts) for table in exp.find_tables(small))
+
+
+def _in_small_letters(node: Any) -> Any:
+    if not isinstance(node, exp.Identifier):
+        return node
+    return exp.to_identifier(node.name.lower(), quoted=True)
 
 
 def node_kind(node: Any) -> str:
     """Return the kind of a node's type, as `TYPED` and `CASTS` name them; empty if unknown."""
-    if isinstance(node, exp.Div) and not any(
-        node_kind(p) == DECIMAL for p in node.iter_expressions()
-    ):
+    if isinstance(node, exp.Div) and DECIMAL not in map(node_kind, node.iter_expressions()):
         return DOUBLE
-    return (
-        type_kind(node.type) if isinstance(node, exp.Expression) and node.type is not None else ""
-    )
+    is_typed = isinstance(node, exp.Expression) and node.type is not None
+    return type_kind(node.type) if is_typed else ""
 
 
 def type_kind(found: Any) -> str:
@@ -393,13 +401,13 @@ def type_kind(found: Any) -> str:
 def _type_named(text: str) -> Any:
     """The type that Spark writes so; one that cannot be parsed (fields that Spark does not quote)
     by its first word."""
-    found, word = None, text.partition("<")[0].upper()
     with suppress(SqlglotError):
         found = exp.DataType.build("null" if text == "void" else text, dialect="spark")
-    kind = exp.DataType.Type[word] if word in (ARRAY, STRUCT) else exp.DataType.Type.UNKNOWN
-    return (
-        found if isinstance(found, exp.DataType) else exp.DataType(this=kind)
-    )  # an interval is none
+        if isinstance(found, exp.DataType):  # an interval is none
+            return found
+    word = text.partition("<")[0].upper()
+    known = word if word in (ARRAY, STRUCT) else "UNKNOWN"
+    return exp.DataType(this=exp.DataType.Type[known])
 
 
 def _annotate_types(parsed: Any, types: Types) -> Types:
@@ -407,15 +415,15 @@ def _annotate_types(parsed: Any, types: Types) -> Types:
     to something else than the column has the type of that."""
     aliases = [a for a in parsed.find_all(exp.Alias) if a.this.name.lower() != a.alias.lower()]
     renamed = {c.name.lower() for t in parsed.find_all(exp.TableAlias) for c in t.columns}
-    known = {
-        n: t for n, t in types.items() if n not in renamed | {a.alias.lower() for a in aliases}
-    }
+    renamed |= {alias.alias.lower() for alias in aliases}
+    known = {name: kind for name, kind in types.items() if name not in renamed}
     for literal in parsed.find_all(exp.Literal):
-        if literal.is_number and "." in literal.name and "e" not in literal.name.lower():
+        if _is_decimal(literal):
             literal.type = exp.DataType.build("DECIMAL(38,18)")
     for _ in range(2):  # of columns of an inner query, too
-        for column in (c for c in parsed.find_all(exp.Column) if c.name.lower() in known):
-            column.type = _type_named(known[column.name.lower()])
+        for column in parsed.find_all(exp.Column):
+            if column.name.lower() in known:
+                column.type = _type_named(known[column.name.lower()])
         for node in parsed.find_all(
             exp.Alias, exp.Func, exp.Binary, exp.Unary, exp.Paren, exp.Window
         ):
@@ -425,47 +433,59 @@ def _annotate_types(parsed: Any, types: Types) -> Types:
     return known
 
 
+def _is_decimal(literal: Any) -> bool:
+    """Return whether Spark takes a number, as a text of SQL has it, for a DECIMAL: 1.5, not 1 and
+    not 1e3."""
+    return literal.is_number and "." in literal.name and "e" not in literal.name.lower()
+
+
 def _listed_names(node: Any) -> frozenset[str]:
     if isinstance(node, exp.Anonymous):
         return frozenset({node.name.lower()})
-    return frozenset(
-        {node.key, *(n.lower() for n in node.sql_names())}
-        if isinstance(node, exp.Func)
-        else {node.key}
-    )
+    if isinstance(node, exp.Func):
+        return frozenset({node.key, *(name.lower() for name in node.sql_names())})
+    return frozenset({node.key})
 
 
 def _node_differences(node: Any) -> Iterator[str]:
     names, parts = _listed_names(node), [*node.iter_expressions()]
+    part_kinds = dict.fromkeys(map(node_kind, parts))
     for listed, kinds in TYPED:
         if names & listed:
-            yield from (
-                f"{_spelled_name(node)} of {kind}"
-                for kind in dict.fromkeys(map(node_kind, parts))
-                if kind in kinds
-            )
+            yield from (f"{_spelled_name(node)} of {kind}" for kind in part_kinds if kind in kinds)
     if isinstance(node, CHOICES):
         yield from _choice_differences(node)
     elif isinstance(node, exp.RegexpSplit):
-        plain = node.expression.is_string and PLAIN_DELIMITER.fullmatch(node.expression.name)
-        if not plain or node.args.get("limit") is not None:
+        if not _splits_plainly(node):
             yield "split"
     elif _may_overflow(node):
         yield _spelled_name(node)
-    start = parts[1] if isinstance(node, FROM_THE_END) and len(parts) > 1 else None
-    if isinstance(start, exp.Neg) or (
-        isinstance(node, exp.ArraySlice) and start is not None and start.name == "0"
-    ):
+    if isinstance(node, FROM_THE_END) and len(parts) > 1 and _is_from_end(node, parts[1]):
         yield f"{_spelled_name(node)} from the end"
-    if (
-        isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg)
-        and not _listed_names(node.parent) & SORTING
-    ):
-        yield (
-            "collect_set unsorted"
-            if isinstance(node, exp.ArrayUniqueAgg)
-            else "collect_list unsorted"
-        )
+    if isinstance(node, exp.ArrayUniqueAgg) and not _is_sorted(node):
+        yield "collect_set unsorted"
+    elif isinstance(node, exp.ArrayAgg) and not _is_sorted(node):
+        yield "collect_list unsorted"
+
+
+def _splits_plainly(node: Any) -> bool:
+    """Return whether a text is split at a delimiter that is no regular expression, without a
+    limit."""
+    delimiter = node.expression
+    is_plain = delimiter.is_string and PLAIN_DELIMITER.fullmatch(delimiter.name)
+    return bool(is_plain) and node.args.get("limit") is None
+
+
+def _is_from_end(node: Any, start: Any) -> bool:
+    """Return whether the place where a part begins is counted from the end, or is the 0 of an
+    array."""
+    is_zero_of_array = isinstance(node, exp.ArraySlice) and start.name == "0"
+    return isinstance(start, exp.Neg) or is_zero_of_array
+
+
+def _is_sorted(node: Any) -> bool:
+    """Return whether the order of a collected array does not show: it is sorted, or counted."""
+    return bool(_listed_names(node.parent) & SORTING)
 
 
 def _may_overflow(node: Any) -> bool:
@@ -473,90 +493,95 @@ def _may_overflow(node: Any) -> bool:
     from another."""
     if isinstance(node, exp.Sum):
         return node_kind(node.this) == WHOLE and _has_column(node.this, "BIGINT")
-    if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or isinstance(node.parent, exp.TsOrDsAdd):
+    is_of_moment = isinstance(node.parent, exp.TsOrDsAdd)
+    if not isinstance(node, exp.Add | exp.Sub | exp.Mul) or is_of_moment:
         return False
-    days = isinstance(node, exp.Sub) and node_kind(node.this) == node_kind(node.expression) == DATE
-    return days or (node_kind(node) == WHOLE and _has_column(node, "INT", "BIGINT"))
+    if isinstance(node, exp.Sub) and node_kind(node.this) == node_kind(node.expression) == DATE:
+        return True
+    return node_kind(node) == WHOLE and _has_column(node, "INT", "BIGINT")
 
 
 def _has_column(node: Any, *kinds: str) -> bool:
     """Return whether a column, or a cast, of one of these types is in a number; arguments of counts
     are not."""
-    return any(
-        found.type is not None
-        and found.type.this.name in kinds
-        and found.find_ancestor(exp.Count, exp.CountIf) is None
-        for found in node.find_all(exp.Column, exp.Cast)
-    )
+    for found in node.find_all(exp.Column, exp.Cast):
+        has_kind = found.type is not None and found.type.this.name in kinds
+        if has_kind and found.find_ancestor(exp.Count, exp.CountIf) is None:
+            return True
+    return False
 
 
 def _choice_differences(node: Any) -> Iterator[str]:
     """Yield the node if it has values of several types in one place: each engine converts
     others."""
+    parts = _choices(node)
+    families = {FAMILIES.get(kind, kind) for kind in map(node_kind, parts) if kind}
+    is_comparison = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
+    compares_moments = is_comparison and "moment" in families  # a day may be compared with its text
+    if len(families) > 1 and not compares_moments:
+        yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
+        return
+    computed = {node_kind(part) for part in parts if not isinstance(part, exp.Literal)}
+    if {DECIMAL, DOUBLE} <= computed and not is_comparison:
+        yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
+
+
+def _choices(node: Any) -> list[Any]:
+    """Return the values of which a node gives one, or which it compares."""
     parts = [*node.iter_expressions()]
     if isinstance(node, exp.Case):
-        parts = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
-    elif isinstance(node, exp.If):
-        parts = [] if isinstance(node.parent, exp.Case) else parts[1:]
-    families = {FAMILIES.get(k, k) for k in map(node_kind, parts) if k}
-    compared = isinstance(node, exp.EQ | exp.NEQ | exp.In | exp.NullSafeEQ)
-    if len(families) > 1 and not (
-        compared and "moment" in families
-    ):  # a day may be compared with its text
-        yield f"{_spelled_name(node)} of {' and '.join(sorted(families))}"
-    elif {DECIMAL, DOUBLE} <= {
-        node_kind(p) for p in parts if not isinstance(p, exp.Literal)
-    } and not compared:
-        yield f"{_spelled_name(node)} of DECIMAL and DOUBLE"
+        return [*(i.args["true"] for i in node.args["ifs"]), node.args.get("default")]
+    if isinstance(node, exp.If):
+        return [] if isinstance(node.parent, exp.Case) else parts[1:]
+    return parts
 
 
 def _spelled_name(node: Any) -> str:
     """Return a function's or operator's name as Spark writes it."""
-    name = (
-        node.name
-        if isinstance(node, exp.Anonymous)
-        else node.sql_name()
-        if isinstance(node, exp.Func)
-        else node.key
-    )
+    name = str(node.key)
+    if isinstance(node, exp.Anonymous):
+        name = node.name
+    elif isinstance(node, exp.Func):
+        name = node.sql_name()
     return SPELLED.get(name.lower(), name.lower())
 
 
 def _listed_words(tokens: Any, columns: frozenset[str]) -> Iterator[str]:
     """Yield the calls of functions, and the words, of a text that are listed, in order; words that
     name one of these columns are that column."""
+    kinds = ["", *(token.token_type.name for token in tokens), ""]
     for index, token in enumerate(tokens):
-        name, kind = token.text.lower(), token.token_type.name
+        before, kind, after = kinds[index : index + 3]
         if kind in ("STRING", "NUMBER", "IDENTIFIER"):
             continue
-        before = tokens[index - 1].token_type.name if index else ""
-        called = index + 1 < len(tokens) and tokens[index + 1].token_type.name == "L_PAREN"
+        name = token.text.lower()
         names_columns = before == "ALIAS" or (kind == "VAR" and before == "R_PAREN")  # AS t(a, b)
-        if (called and not names_columns and name.split()[-1] in NAMES) or (
-            name in WORDS - columns and before != "DOT"
-        ):
+        is_call = after == "L_PAREN" and not names_columns
+        is_listed_call = is_call and name.split()[-1] in NAMES
+        is_listed_word = name in WORDS - columns and before != "DOT"
+        if is_listed_call or is_listed_word:
             yield name
 
 
 def _window_differences(node: Any, types: Types, keys: Keys) -> Iterator[str]:
     """Yield how a function over a window differs, or may give other rows each time."""
     order, spec, name = node.args.get("order"), node.args.get("spec"), _spelled_name(node.this)
-    spread = [
-        *(node.args.get("partition_by") or ()),
-        *(o.this for o in (order.expressions if order else ())),
-    ]
+    spread = [*(node.args.get("partition_by") or ())]
+    if order:
+        spread += [one.this for one in order.expressions]
     plain = {p.name.lower() for p in spread if isinstance(p, exp.Column)} & types.keys()
     frame = str(spec.args.get("kind")).lower() if spec is not None else ""
+    needs_order = name in BY_PLACE or frame != ""
     if node.args.get("alias") is not None or not node.args.get("over"):
         yield "a window that is named"
     elif name not in OVER:
         yield f"{name} over"
     elif frame not in ("", "rows"):
         yield f"{name} over {frame}"
-    elif (name in BY_PLACE or frame) and not any(key <= plain for key in keys):
+    elif needs_order and not any(key <= plain for key in keys):
         yield f"{name} over an order that may not be total"
     default = node.this.args.get("default")
     if default is not None and not isinstance(default, exp.Literal | exp.Null | exp.Neg):
         yield f"{name} with a default that is no literal"
-    if any(node_kind(p) == ARRAY for p in spread):
+    if ARRAY in map(node_kind, spread):
         yield "order of ARRAY"

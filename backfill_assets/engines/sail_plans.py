@@ -70,10 +70,10 @@ def plan_differences(
 def _new_names(message: Any) -> Iterator[str]:
     """Yield the names that a message gives to something else than the column of that name."""
     kind = message.DESCRIPTOR.name
-    if kind == "Alias" and [n.lower() for n in message.name] != [
-        _expression_sql(message.expr).strip("`").lower()
-    ]:
-        yield from message.name
+    if kind == "Alias":
+        column = _expression_sql(message.expr).strip("`").lower()
+        if [name.lower() for name in message.name] != [column]:
+            yield from message.name
     elif kind == "ToDF":
         yield from message.column_names
     elif kind == "WithColumnsRenamed":
@@ -82,14 +82,13 @@ def _new_names(message: Any) -> Iterator[str]:
 
 def _multiplies_rows(message: Any) -> bool:
     kind = message.DESCRIPTOR.name
-    if kind in ("SQL", "ExpressionString"):
-        return multiplies_rows(_syntax_tree(message.query if kind == "SQL" else message.expression))
-    name = (
-        message.WhichOneof("rel_type")
-        if kind == "Relation"
-        else getattr(message, "function_name", "")
-    )
-    return str(name).lower() in MULTIPLYING
+    if kind == "SQL":
+        return multiplies_rows(_syntax_tree(message.query))
+    if kind == "ExpressionString":
+        return multiplies_rows(_syntax_tree(message.expression))
+    if kind == "Relation":
+        return message.WhichOneof("rel_type") in MULTIPLYING
+    return getattr(message, "function_name", "").lower() in MULTIPLYING
 
 
 def _differences_in_part(
@@ -98,19 +97,15 @@ def _differences_in_part(
     kind = message.DESCRIPTOR.name
     if kind == "Relation":
         relation = str(message.WhichOneof("rel_type"))
-        if relation in RELATIONS or (
-            relation == "deduplicate" and not message.deduplicate.all_columns_as_keys
-        ):
+        takes_any_row = relation == "deduplicate" and not message.deduplicate.all_columns_as_keys
+        if relation in RELATIONS or takes_any_row:
             yield relation
         for expression in _whole_expressions(message):
             yield from sql_differences(_expression_sql(expression), types, keys)
     elif kind == "SQL":
         given = {p.subquery_alias.alias for p in every if p.DESCRIPTOR.name == "Relation"}
-        yield from (
-            f"table {name}"
-            for name in tables_read(_syntax_tree(message.query))
-            if name not in given
-        )
+        read = tables_read(_syntax_tree(message.query))
+        yield from (f"table {name}" for name in read if name not in given)
         yield from sql_differences(message.query, types, keys)
     elif kind == "UnresolvedFunction" and message.is_user_defined_function:
         yield message.function_name.lower()
@@ -179,12 +174,19 @@ def _call_sql(name: str, parts: Sequence[str]) -> str:
     """Return a call as Spark writes it: an operator stands between its operands, `when` is a
     CASE."""
     if name.lower() == "when":
-        chosen = "".join(
-            f" WHEN {c} THEN {v}" for c, v in zip(parts[::2], parts[1::2], strict=False)
-        )
-        return f"CASE{chosen}{f' ELSE {parts[-1]}' if len(parts) % 2 else ''} END"
+        return _sql_of_case(parts)
     if name.lower() == "in":
         return f"({parts[0]}) IN ({', '.join(parts[1:])})"
-    if len(parts) == 2 and (name.lower() in ("and", "or") or not name.isidentifier()):
+    is_operator = name.lower() in ("and", "or") or not name.isidentifier()
+    if is_operator and len(parts) == 2:
         return f"({parts[0]}) {name} ({parts[1]})"
     return f"{name}({', '.join(parts)})"
+
+
+def _sql_of_case(parts: Sequence[str]) -> str:
+    """Return a CASE of conditions, each with its value behind it, and perhaps a default."""
+    pairs = zip(parts[::2], parts[1::2], strict=False)
+    words = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
+    if len(parts) % 2:
+        words.append(f"ELSE {parts[-1]}")
+    return " ".join(["CASE", *words, "END"])

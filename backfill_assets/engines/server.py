@@ -30,6 +30,7 @@ from backfill_assets.engines.supervisor import (
     STOP_GRACE_SECONDS,
     Record,
     ServerFolder,
+    ServerRequest,
     take_lock,
 )
 from backfill_assets.kernel.core.engines import EMBEDDED, SAIL, SPARK, Engine
@@ -139,15 +140,15 @@ def _is_held_elsewhere(state: ServerFolder) -> bool:
     """True if another process uses the lake's server."""
     with _holding:
         held = _held.get(state.folder)
-        file = state.open_in_use() if held is None else held
-        alone = take_lock(file)
         if held is None:
+            file = state.open_in_use()
+            is_alone = take_lock(file)
             os.close(file)
         else:
-            fcntl.flock(
-                file, fcntl.LOCK_SH
-            )  # a failed attempt at the whole lock may have cost us our share
-        return not alone
+            is_alone = take_lock(held)
+            # A failed attempt at the whole lock may have cost us our share.
+            fcntl.flock(held, fcntl.LOCK_SH)
+        return not is_alone
 
 
 def ensure_server(lake: Path, settings: EngineSettings) -> Record:
@@ -166,21 +167,23 @@ def ensure_server(lake: Path, settings: EngineSettings) -> Record:
         record = state.record()
         if record is not None and _is_wanted_server(record, wanted):
             return record
-        if (
-            record is not None
-            and record.usable
-            and record.identity != wanted
-            and _is_held_elsewhere(state)
-        ):
-            raise SettingsError(
-                f"the server of {lake}",
-                f"it runs with other settings ({identity_differences(record.identity, wanted)}) "
-                "and other processes use it",
-                "Nothing was started",
-                "Wait for them, use the same settings, or run `backfill-assets server stop`",
-            )
+        if record is not None and record.usable:
+            _refuse_other_server(lake, record, wanted)
         _end_processes(state)
         return _start_supervisor(state, lake, settings)
+
+
+def _refuse_other_server(lake: Path, record: Record, wanted: dict[str, str]) -> None:
+    """Raise SettingsError if the running server has other settings and other processes use it."""
+    is_other = record.identity != wanted
+    if is_other and _is_held_elsewhere(ServerFolder.of(lake)):
+        raise SettingsError(
+            f"the server of {lake}",
+            f"it runs with other settings ({identity_differences(record.identity, wanted)}) "
+            "and other processes use it",
+            "Nothing was started",
+            "Wait for them, use the same settings, or run `backfill-assets server stop`",
+        )
 
 
 def begin_server(lake: Path, settings: EngineSettings) -> threading.Thread | None:
@@ -211,11 +214,15 @@ def _is_wanted_server(record: Record, wanted: dict[str, str]) -> bool:
 def identity_differences(running: dict[str, str], wanted: dict[str, str]) -> str:
     """The differences of a running server from the wanted one, in words; digests are named, not
     shown."""
-    found = (k for k in sorted(running.keys() | wanted.keys()) if running.get(k) != wanted.get(k))
-    return ", ".join(
-        k if k.startswith("the ") else f"{k} {running.get(k)} instead of {wanted.get(k)}"
-        for k in found
-    )
+    found = list[str]()
+    for name in sorted(running.keys() | wanted.keys()):
+        if running.get(name) == wanted.get(name):
+            continue
+        if name.startswith("the "):
+            found.append(name)
+        else:
+            found.append(f"{name} {running.get(name)} instead of {wanted.get(name)}")
+    return ", ".join(found)
 
 
 def _acquired_start_lock(state: ServerFolder) -> AbstractContextManager[object]:
@@ -231,37 +238,16 @@ def _acquired_start_lock(state: ServerFolder) -> AbstractContextManager[object]:
 
 
 def _start_supervisor(state: ServerFolder, lake: Path, settings: EngineSettings) -> Record:
-    """Start the supervisor, in a session of its own so that no terminal or parent takes it along,
-    and wait for it."""
-    engine = server_engine(settings)
-    request, path = engine.request(state, settings), state.folder / "supervisor.log"
-    log = os.fdopen(open_unless_link(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
-    with (
-        log,
-        TemporaryFile("w+", dir=state.folder) as request_file,
-    ):  # without a name: it holds the token
-        json.dump(asdict(request), request_file)
-        request_file.seek(0)
-        supervisor = subprocess.Popen(
-            python_command(SUPERVISOR, str(lake.resolve())),
-            cwd=state.folder,
-            start_new_session=True,
-            env=environment_with_package(engine.environ(state, settings)),
-            umask=settings.umask,
-            stdin=request_file,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    """Start the supervisor and wait for its server. Raises EngineLost where it does not start."""
+    request = server_engine(settings).request(state, settings)
+    supervisor = _start_program(state, lake, settings, request)
     with _holding:
         _supervisors[:] = [s for s in _supervisors if s.poll() is None] + [supervisor]
     deadline = time.monotonic() + START_TIMEOUT_SECONDS + STOP_GRACE_SECONDS
     while supervisor.poll() is None and time.monotonic() < deadline:
         record = state.record()
-        if (
-            record is not None
-            and record.supervisor.pid == supervisor.pid
-            and _is_wanted_server(record, request.identity)
-        ):
+        is_of_supervisor = record is not None and record.supervisor.pid == supervisor.pid
+        if record is not None and is_of_supervisor and _is_wanted_server(record, request.identity):
             return record
         time.sleep(_POLL_SECONDS)
     if supervisor.poll() is None:
@@ -275,19 +261,38 @@ def _start_supervisor(state: ServerFolder, lake: Path, settings: EngineSettings)
     )
 
 
+def _start_program(
+    state: ServerFolder, lake: Path, settings: EngineSettings, request: ServerRequest
+) -> "subprocess.Popen[bytes]":
+    """Start the supervisor's program with this request, in a session of its own so that no terminal
+    or parent takes it along."""
+    path = state.folder / "supervisor.log"
+    environ = server_engine(settings).environ(state, settings)
+    log = os.fdopen(open_unless_link(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb")
+    # The file of the request has no name: it holds the token.
+    with log, TemporaryFile("w+", dir=state.folder) as request_file:
+        json.dump(asdict(request), request_file)
+        request_file.seek(0)
+        return subprocess.Popen(
+            python_command(SUPERVISOR, str(lake.resolve())),
+            cwd=state.folder,
+            start_new_session=True,
+            env=environment_with_package(environ),
+            umask=settings.umask,
+            stdin=request_file,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
 def _newest_error(state: ServerFolder) -> str:
     """The line of the logs that explains most, for a message."""
-    for name in (
-        "supervisor.log",
-        "server.log",
-    ):  # where the supervisor failed, the other is of an earlier server
+    # Where the supervisor failed, the server's log is of an earlier server.
+    for name in ("supervisor.log", "server.log"):
         with suppress(FileNotFoundError):
             text = (state.folder / name).read_text(encoding="utf-8", errors="replace")
-            lines = [
-                line.strip()
-                for line in text.splitlines()
-                if line.strip() and not line.lstrip().startswith("at ")
-            ]
+            stripped = [line.strip() for line in text.splitlines()]
+            lines = [line for line in stripped if line and not line.startswith("at ")]
             errors = [line for line in lines if "rror" in line or "xception" in line]
             if lines:
                 return scrub_secrets((errors or lines)[-1])[:300]

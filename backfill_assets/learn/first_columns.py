@@ -133,8 +133,34 @@ class FileColumn:
 
 def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColumn:
     """The column, with the type that nearly all of its values read as; blank ones say nothing."""
-    value = f"nullif(trim(CAST({quoted_name(name)} AS VARCHAR)), '')"
-    tests = {
+    tests, words = _type_tests(), _op_tests()
+    conditions = [*tests.values(), "regexp_matches(v, '^[{[]')", *words.values()]
+    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in conditions)
+    values = f"SELECT nullif(trim(CAST({quoted_name(name)} AS VARCHAR)), '') AS v FROM landed"
+    query = f"SELECT count(*), count(v), count(DISTINCT v), {counts} FROM ({values})"
+    [(rows, filled, distinct, *found)] = engine.execute(query).fetchall()
+    read, (nested, *ops) = found[: len(tests)], found[len(tests) :]
+    is_text = kind == "VARCHAR"
+    column_type = _payload_type(kind)
+    if is_text:
+        fitting = [t for t, count in zip(tests, read, strict=True) if count >= ENOUGH * filled]
+        column_type = fitting[0] if filled and fitting else "STRING"
+    full = [w for w, count in zip(words, ops, strict=True) if count == filled]
+    return FileColumn(
+        name,
+        column_type,
+        is_text,
+        distinct,
+        is_text and nested > ENOUGH * filled,
+        distinct == filled >= ENOUGH * rows,
+        full[0] if filled and full else "",
+    )
+
+
+def _type_tests() -> dict[str, str]:
+    """By type, DuckDB's condition that a text `v` reads as it; of several that fit, the first
+    counts."""
+    return {
         "BOOLEAN": "v IN ('true', 'false')",
         "BIGINT": f"regexp_full_match(v, '{WHOLE}')",
         "DECIMAL(18,2)": f"regexp_full_match(v, '{DECIMAL % (16, 2)}')",
@@ -142,71 +168,47 @@ def read_column(engine: "DuckDBPyConnection", name: str, kind: str) -> FileColum
         "DATE": "regexp_full_match(v, '\\d{4}-\\d\\d-\\d\\d') AND try_cast(v AS DATE) IS NOT NULL",
         "TIMESTAMP": f"regexp_full_match(v, '{TIME}') AND try_cast(v AS TIMESTAMPTZ) IS NOT NULL",
     }
-    words = {
-        w: f"lower(v) IN ({', '.join(map(sql_literal, sum(known.values(), ())))})"
-        for w, known in OPS.items()
-    }
-    conditions = [
-        *tests.values(),
-        "regexp_matches(v, '^[{[]')",
-        *words.values(),
-        "v IN ('upsert', 'delete')",
-    ]
-    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in conditions)
-    query = (
-        f"SELECT count(*), count(v), count(DISTINCT v), {counts} FROM (SELECT {value} AS v FROM "
-        "landed)"
-    )
-    rows, filled, distinct, *found = (int(n) for n in engine.execute(query).fetchone() or ())
-    read, (nested, *ops) = found[: len(tests)], found[len(tests) :]
-    fitting = (
-        t for t, count in zip(tests, read, strict=True) if filled and count >= ENOUGH * filled
-    )
-    is_text = kind == "VARCHAR"
-    return FileColumn(
-        name,
-        next(fitting, "STRING") if is_text else _payload_type(kind),
-        is_text,
-        distinct,
-        is_text and nested > ENOUGH * filled,
-        distinct == filled >= ENOUGH * rows,
-        next(
-            (
-                w
-                for w, n in zip(("plain", *words), (ops[-1], *ops), strict=False)
-                if n == filled > 0
-            ),
-            "",
-        ),
-    )
+
+
+def _op_tests() -> dict[str, str]:
+    """By a way to write `op` (`FileColumn.ops`), DuckDB's condition that a text `v` is one of its
+    words."""
+    tests = {"plain": "v IN ('upsert', 'delete')"}
+    for way, known in OPS.items():
+        words = [word for group in known.values() for word in group]
+        tests[way] = f"lower(v) IN ({', '.join(map(sql_literal, words))})"
+    return tests
 
 
 def _payload_type(kind: str) -> str:
+    """The type of a payload's column for a type of DuckDB; empty if it can have none."""
     if kind.endswith("[]"):
-        return (
-            f"ARRAY<{inner}>"
-            if (inner := _payload_type(kind[:-2])) and not inner.startswith("ARRAY")
-            else ""
-        )
-    return SPARKS.get(kind, kind if kind.startswith("DECIMAL") else "")
+        inner = _payload_type(kind[:-2])
+        has_type = inner and not inner.startswith("ARRAY")
+        return f"ARRAY<{inner}>" if has_type else ""
+    if kind.startswith("DECIMAL"):
+        return kind
+    return SPARKS.get(kind, "")
 
 
 def plain_name(text: str) -> str:
     """A column's name as the lake may have it: ASCII letters, digits and _, small."""
-    plain = unicodedata.normalize(
-        "NFKD", text.lower().replace("ß", "ss").replace("æ", "ae").replace("ø", "o")
-    )
-    return re.sub(
-        r"\W", "_", "".join(c for c in plain if not unicodedata.combining(c)), flags=re.ASCII
-    )
+    spelled = text.lower().replace("ß", "ss").replace("æ", "ae").replace("ø", "o")
+    decomposed = unicodedata.normalize("NFKD", spelled)
+    plain = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return re.sub(r"\W", "_", plain, flags=re.ASCII)
 
 
 def unused_name(text: str, taken: Collection[str]) -> str:
     """A name for a column of the lake that is neither taken nor one of the tables' own."""
     name = plain_name(text)
-    name = f"own_{name}" if name in TAKEN or not name[:1].isalpha() else name
-    names = (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3)))
-    return next(n for n in names if n not in taken)
+    if name in TAKEN or not name[:1].isalpha():
+        name = f"own_{name}"
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
 
 
 def quoted_for_spark(name: str) -> str:
@@ -248,37 +250,52 @@ def guessed_dialect(files: Sequence[LandedFile], form: str) -> Dialect:
     if form == "parquet":
         return PLAIN_TEXT
     heads = [_file_head(f) for f in files]
-    encoding = next(
-        (e for e in ("utf-8", "utf-16", "cp1252") if all(_is_encoded_as(h, e) for h in heads)),
-        "utf-8",
-    )
-    if form != "csv":
+    encoding = _guessed_encoding(heads)
+    separator = _guessed_separator(heads, encoding) if form == "csv" else ""
+    if separator in ("", ","):
         return Dialect(encoding=encoding)
-    read = {
-        s: [_column_texts(h, Dialect(separator=s, encoding=encoding)) for h in heads]
-        for s in SEPARATORS
-    }
-    fit = [s for s, found in read.items() if found and all(len(columns) > 1 for columns in found)]
-    if len(fit) != 1 or fit == [","]:
-        return Dialect(encoding=encoding)
+    dialect = Dialect(encoding=encoding, separator=separator)
     values = dict[str, list[str]]()
-    for columns in read[fit[0]]:
-        for name, texts in columns.items():
-            values.setdefault(name, []).extend(t for t in texts if t.strip())
-    numbers = {
-        n: v for n, v in values.items() if v and all(re.fullmatch(COMMAS.number, t) for t in v)
-    }
-    texts = "".join(t for v in numbers.values() for t in v)
-    if "," not in texts:
-        return Dialect(encoding=encoding, separator=fit[0])
-    thousands = "." if "." in texts else ""
+    for head in heads:
+        for name, texts in _column_texts(head, dialect).items():
+            values.setdefault(name, []).extend(text for text in texts if text.strip())
+    numbers = {name: texts for name, texts in values.items() if _are_numbers(texts)}
+    signs = {sign for texts in numbers.values() for text in texts for sign in text}
+    if "," not in signs:
+        return dialect
+    thousands = "." if "." in signs else ""
     return Dialect(
         encoding=encoding,
-        separator=fit[0],
+        separator=separator,
         numbers=tuple(numbers),
         decimal=",",
         thousands=thousands,
     )
+
+
+def _guessed_encoding(heads: Sequence[bytes]) -> str:
+    """The encoding in which all these beginnings can be text; UTF-8 if there is none."""
+    for encoding in ("utf-8", "utf-16", "cp1252"):
+        if all(_is_encoded_as(head, encoding) for head in heads):
+            return encoding
+    return "utf-8"
+
+
+def _guessed_separator(heads: Sequence[bytes], encoding: str) -> str:
+    """The one sign that parts the records of all files into several columns; empty if none or
+    several do."""
+    fitting = list[str]()
+    for separator in SEPARATORS:
+        dialect = Dialect(separator=separator, encoding=encoding)
+        read = [_column_texts(head, dialect) for head in heads]
+        if read and all(len(columns) > 1 for columns in read):
+            fitting.append(separator)
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _are_numbers(texts: Sequence[str]) -> bool:
+    """Whether all of some texts are numbers with decimal commas, or whole ones."""
+    return bool(texts) and all(re.fullmatch(COMMAS.number, text) for text in texts)
 
 
 def _file_head(file: LandedFile) -> bytes:

@@ -7,7 +7,7 @@ Not here: what the files suggest (`first_source`), and writing the file (`learn.
 import json
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,14 +58,19 @@ def landed_form(root: Path, form: str | None, files: str | None) -> LandedFiles 
     SettingsError for a bad glob."""
     candidates = list[LandedFiles]()
     for known, extensions in EXTENSIONS.items():
-        for glob in [files] if files else [f"landing/**/*{extension}" for extension in extensions]:
-            if form in (None, known) and (
-                matching := [f for f in list_files(glob, root, known).files if f.size]
-            ):
+        if form not in (None, known):
+            continue
+        globs = [files] if files else [f"landing/**/*{extension}" for extension in extensions]
+        for glob in globs:
+            matching = [f for f in list_files(glob, root, known).files if f.size]
+            if matching:
                 candidates.append(LandedFiles(glob, known, matching))
-    return max(
-        candidates, key=lambda c: (sum(map(c.is_named_so, c.files)), len(c.files)), default=None
-    )
+    return max(candidates, key=_file_counts, default=None)
+
+
+def _file_counts(landed: LandedFiles) -> tuple[int, int]:
+    """The number of files that are named as their format is, and of all."""
+    return sum(map(landed.is_named_so, landed.files)), len(landed.files)
 
 
 def guessed_sources(
@@ -77,14 +82,7 @@ def guessed_sources(
         return {name: guessed_source(one.files, one.form, chosen) for name, one in landed.items()}
     alone = {name: guessed_source(one.files, one.form, {}) for name, one in landed.items()}
     columns = {name: {c.name.lower() for c in guess.columns} for name, guess in alone.items()}
-    for role, column in chosen.items():
-        if not any(column.lower() in known for known in columns.values()):
-            raise SettingsError(
-                f"--{role}",
-                f"no source has a column {column}",
-                "No lake.toml was written",
-                "Correct it",
-            )
+    _refuse_no_source(chosen, columns)
     keys = {guess.roles["event_key"].lower() for guess in alone.values()}
     found = {}
     for name, one in landed.items():
@@ -94,6 +92,18 @@ def guessed_sources(
     return found
 
 
+def _refuse_no_source(chosen: Mapping[str, str], columns: Mapping[str, Collection[str]]) -> None:
+    """Raise SettingsError if no source (`columns` by source) has a chosen column."""
+    for role, column in chosen.items():
+        if not any(column.lower() in known for known in columns.values()):
+            raise SettingsError(
+                f"--{role}",
+                f"no source has a column {column}",
+                "No lake.toml was written",
+                "Correct it",
+            )
+
+
 def guessed_toml(
     guesses: Mapping[str, FirstSource], landed: Mapping[str, LandedFiles], values: Mapping[str, Any]
 ) -> str:
@@ -101,9 +111,8 @@ def guessed_toml(
     and label of the first source. `values` as in `lake_toml`; what they name wins. Raises
     SettingsError for values that a lake would not accept."""
     (main, guess), *_ = guesses.items()
-    start = min(g.start_date for g in guesses.values())
     source = {
-        "start_date": start,
+        "start_date": min(g.start_date for g in guesses.values()),
         "files": landed[main].glob,
         "format": guess.form,
         "select": guess.select,
@@ -115,82 +124,75 @@ def guessed_toml(
         )
         text = _with_lines_replaced(text, "[source]", sections + "\n", "[features]")
         text = text.replace('# source = "NAME" ', f"source = {json.dumps(main)} ")
-    elif not guess.is_plain:
-        text = _with_lines_replaced(
-            text,
-            "# [source.payload]",
-            f"[source.payload]\n{_payload_lines(guess)}",
-            "# [source.dialect]",
-        )
-    if not main and (dialect_keys := guess.dialect.declared):
-        text = _with_lines_replaced(
-            text,
-            "# [source.dialect]",
-            f"[source.dialect]\n{_toml_lines(dialect_keys)}",
-            "# Where deliveries come",
-        )
+    else:
+        text = _with_declarations(text, guess)
     if not guess.is_plain:
         text = _with_features(text, guess)
     lake_model().model_validate(tomllib.loads(text))
     return text
 
 
+def _with_declarations(text: str, guess: FirstSource) -> str:
+    """The text with the payload and the dialect of its one source, where these are not plain."""
+    if not guess.is_plain:
+        payload = f"[source.payload]\n{_payload_lines(guess)}"
+        text = _with_lines_replaced(text, "# [source.payload]", payload, "# [source.dialect]")
+    if declared := guess.dialect.declared:
+        dialect = f"[source.dialect]\n{_toml_lines(declared)}"
+        text = _with_lines_replaced(text, "# [source.dialect]", dialect, "# Where deliveries come")
+    return text
+
+
 def _source_section(name: str, guess: FirstSource, glob: str) -> str:
+    """The section `[sources.NAME]` of a source, with its payload and dialect where these are not
+    plain."""
     lines = _toml_lines({"files": glob, "format": guess.form, "select": guess.select})
-    payload = "" if guess.is_plain else f"[sources.{name}.payload]\n{_payload_lines(guess)}"
-    dialect = (
-        f"[sources.{name}.dialect]\n{_toml_lines(dialect_keys)}"
-        if (dialect_keys := guess.dialect.declared)
-        else ""
-    )
-    return f"[sources.{name}]\n{lines}{payload}{dialect}"
+    section = f"[sources.{name}]\n{lines}"
+    if not guess.is_plain:
+        section += f"[sources.{name}.payload]\n{_payload_lines(guess)}"
+    if declared := guess.dialect.declared:
+        section += f"[sources.{name}.dialect]\n{_toml_lines(declared)}"
+    return section
 
 
-def _toml_lines(dialect_keys: Mapping[str, Any]) -> str:
-    return "".join(
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in dialect_keys.items()
-    )
+def _toml_lines(values: Mapping[str, Any]) -> str:
+    """A line of TOML for each key."""
+    texts = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+    return "".join(f"{key} = {text}\n" for key, text in texts.items())
 
 
 def _payload_lines(guess: FirstSource) -> str:
-    return "".join(
-        f"{name} = {json.dumps(column.type)}\n" for name, column in guess.payload.items()
-    )
+    return _toml_lines({name: column.type for name, column in guess.payload.items()})
 
 
 def _with_features(text: str, guess: FirstSource) -> str:
     """The text with a count of events, and sums of the first two numbers that are no names of
     anything."""
-    numbers = [
-        n
-        for n, c in guess.payload.items()
-        if c.type.startswith(NUMBERS) and n not in (guess.entity, "index")
-    ]
-    wanted = [("events_7d", "count", "", 7)]
-    wanted += [
-        (f"{n}_28d", "sum", f"of = {json.dumps(quoted_for_spark(n))}\n", 28)
-        for n in numbers
-        if not KEYS.search(n)
-    ][:2]
-    features = "".join(
-        f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{of}days = {days}\n'
-        for name, agg, of, days in wanted
-    )
-    text = _with_lines_replaced(
-        text, "windows_days", f"entity = {json.dumps([guess.entity])}\n", "cutoff_grace_hours"
-    )
+    features = _feature_text("events_7d", "count", "", 7)
+    numbers = [n for n, column in guess.payload.items() if column.type.startswith(NUMBERS)]
+    measures = [n for n in numbers if not (n in (guess.entity, "index") or KEYS.search(n))]
+    for name in measures[:2]:
+        features += _feature_text(
+            f"{name}_28d", "sum", f"of = {json.dumps(quoted_for_spark(name))}\n", 28
+        )
+    entity = f"entity = {json.dumps([guess.entity])}\n"
+    text = _with_lines_replaced(text, "windows_days", entity, "cutoff_grace_hours")
     text = _with_lines_replaced(text, "# [[features.columns]]", f"{features}\n", "[labels]")
     label = 'label = "count_ahead() > 0"           # is there an event in the horizon?\n'
     return _with_lines_replaced(text, "measure", label, "# label")
+
+
+def _feature_text(name: str, agg: str, of: str, days: int) -> str:
+    return f'[[features.columns]]\nname = "{name}"\nagg = "{agg}"\n{of}days = {days}\n'
 
 
 def _with_lines_replaced(text: str, start: str, new: str, end: str) -> str:
     """The text with `new` in place of the lines from `start` (how a line begins) to before
     `end`."""
     rows = text.splitlines(keepends=True)
-    at = next(i for i, row in enumerate(rows) if row.startswith(start))
-    until = next(i for i, row in enumerate(rows) if i > at and row.startswith(end))
-    return "".join([*rows[:at], new, *rows[until:]])
+    first = next(i for i, row in enumerate(rows) if row.startswith(start))
+    after = next(i for i, row in enumerate(rows[first + 1 :], first + 1) if row.startswith(end))
+    return "".join([*rows[:first], new, *rows[after:]])
 
 
 @explaining_losses()
@@ -205,20 +207,22 @@ def trial_load(root: Path, text: str, guesses: Mapping[str, FirstSource]) -> dic
     for name, guess in guesses.items():
         files = [f for f in guess.files if f.name not in guess.unreadable]
         header = ("event_key", "event_ts", "arrival_ts", "op", *guess.payload)
-        found[name] = Preview(
-            header, *trial_scan(LakeSession(lake.of_source(name)), files, header, SHOWN)
-        )
-        if sum(found[name].refused.values()) == found[name].rows:
-            why = (
-                max(found[name].refused.items(), key=lambda one: one[1])[0]
-                if found[name].rows
-                else "there is none"
-            )
-            raise SettingsError(
-                f"{source_section(name)} of the new lake.toml",
-                f"none of {found[name].rows:,} row(s) is usable by it: {printable_text(why)}",
-                "No lake.toml was written",
-                "Name columns with --key, --event-ts, --arrival-ts, or the expressions with "
-                "--select",
-            )
+        figures = trial_scan(LakeSession(lake.of_source(name)), files, header, SHOWN)
+        found[name] = Preview(header, *figures)
+        _refuse_unusable(name, found[name])
     return found
+
+
+def _refuse_unusable(source: str, preview: Preview) -> None:
+    """Raise SettingsError if a trial load gave no usable row of a source, naming the most frequent
+    reason."""
+    refused = preview.refused
+    if sum(refused.values()) != preview.rows:
+        return
+    why = max(refused, key=lambda reason: refused[reason]) if preview.rows else "there is none"
+    raise SettingsError(
+        f"{source_section(source)} of the new lake.toml",
+        f"none of {preview.rows:,} row(s) is usable by it: {printable_text(why)}",
+        "No lake.toml was written",
+        "Name columns with --key, --event-ts, --arrival-ts, or the expressions with --select",
+    )

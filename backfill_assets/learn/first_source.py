@@ -41,10 +41,8 @@ from backfill_assets.learn.first_columns import (
 )
 from backfill_assets.learn.first_times import other_times
 
-SEEN, MOST_BYTES = (
-    20,
-    1 << 28,
-)  # files that a guess reads, and their bytes: the first and the last, others between
+# Files that a guess reads, and their bytes: the first and the last, others between.
+SEEN, MOST_BYTES = 20, 1 << 28
 EARLY_DAYS = 31  # before the first percent of events: earlier ones are outliers, such as 1970
 WHO = re.compile(
     r"customer|client|user|account|member|patient|device|sensor|player|subscriber|merchant|store|entity"
@@ -98,16 +96,16 @@ class FirstSource:
     path_names_day: bool  # each path names a day: arrival_ts where no column is
     numbered: bool  # numbers in names order files
     dialect: Dialect = PLAIN_TEXT
-    other_times: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of other forms than ISO 8601: what reads them
+    # of other forms than ISO 8601: what reads them
+    other_times: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_plain(self) -> bool:
         """Whether the payload needs no declaration: entity, value and flag, the latter two whole
         numbers."""
-        wholes = all(self.payload[n].type in WHOLES for n in ("value", "flag") if n in self.payload)
-        return set(self.payload) == {c.name for c in DEFAULT_PAYLOAD} and wholes
+        if {*self.payload} != {c.name for c in DEFAULT_PAYLOAD}:
+            return False
+        return all(self.payload[name].type in WHOLES for name in ("value", "flag"))
 
     @property
     def is_ordered(self) -> bool:
@@ -124,52 +122,36 @@ class FirstSource:
         """Spark SQL for `[source] select`; a value that is no time goes to quarantine when it is
         loaded."""
         types = {c.name: c for c in self.columns}
-        parts = [
-            _aliased_expression(role, role_expression(types[self.roles[role]], role))
-            for role in MACHINERY
-            if role in self.roles
-        ]
+        read = {role: role_expression(types[name], role) for role, name in self.roles.items()}
+        parts = [_aliased_expression(role, read[role]) for role in MACHINERY if role in read]
         if self.numbered and not self.is_ordered:
             parts.insert(0, BY_NUMBER)
         if "arrival_ts" not in self.roles and not self.path_names_day:
-            parts.append(
-                f"{role_expression(types[self.roles['event_ts']], 'event_ts')} AS arrival_ts"
-            )
-        return ", ".join(
-            [
-                *parts,
-                *(
-                    _aliased_expression(quoted_for_spark(name), quoted_for_spark(c.name))
-                    for name, c in self.payload.items()
-                ),
-            ]
-        )
+            parts.append(f"{read['event_ts']} AS arrival_ts")
+        parts += [
+            _aliased_expression(quoted_for_spark(name), quoted_for_spark(c.name))
+            for name, c in self.payload.items()
+        ]
+        return ", ".join(parts)
 
     @property
     def remarks(self) -> list[str]:
         """What was left out or is named otherwise than in the files, in a sentence each."""
         used = {*self.roles.values(), *(c.name for c in self.payload.values())}
-        out = {
-            "pandas' row numbers": [c for c in self.columns if c.is_index],
-            "of no type that a payload has": [c for c in self.columns if not c.type],
-        }
-        names = {
-            why: ", ".join(c.name for c in columns if c.name not in used)
-            for why, columns in out.items()
-        }
-        renamed = ", ".join(
-            f"{c.name} is {n}" for n, c in self.payload.items() if n != c.name.lower()
-        )
-        lines = [f"Left out ({why}): {columns}." for why, columns in names.items() if columns]
-        lines += [
-            f"{name} holds times of another form than ISO 8601: write {read} in select."
-            for name, read in self.other_times.items()
-        ]
-        return (
-            [*lines, f"Under a name that is free and plain in the lake: {renamed}."]
-            if renamed
-            else lines
-        )
+        unused = [c for c in self.columns if c.name not in used]
+        lines = list[str]()
+        if indexes := ", ".join(c.name for c in unused if c.is_index):
+            lines.append(f"Left out (pandas' row numbers): {indexes}.")
+        if untyped := ", ".join(c.name for c in unused if not c.type):
+            lines.append(f"Left out (of no type that a payload has): {untyped}.")
+        for name, read in self.other_times.items():
+            lines.append(
+                f"{name} holds times of another form than ISO 8601: write {read} in select."
+            )
+        others = {name: c for name, c in self.payload.items() if name != c.name.lower()}
+        if renamed := ", ".join(f"{c.name} is {name}" for name, c in others.items()):
+            lines.append(f"Under a name that is free and plain in the lake: {renamed}.")
+        return lines
 
 
 def guessed_source(
@@ -180,37 +162,11 @@ def guessed_source(
 
     Raises SettingsError where a role has no column or no file has rows.
     """
-    seen, unreadable, copies = _sampled_files(files), dict[str, str](), list[str]()
+    seen = _sampled_files(files)
     dialect = guessed_dialect(seen, form)
     with tempfile.TemporaryDirectory() as store, duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")
-        for file in seen:
-            copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
-            why = copy.refused or (_rowless_reason(copy) if form != "parquet" else None)
-            if why is None:
-                copies.append(sql_literal(str(copy.parquet)))
-            else:
-                unreadable[file.name] = why
-        if not copies:
-            name, why = next(iter(unreadable.items()))
-            fix = (
-                f"Write an object per line, as `{AS_LINES}` does"
-                if form == "jsonl"
-                else "Correct the file"
-            )
-            raise _unfit_file_error(
-                name, f"it cannot be read: {why}", f"{fix}, or name its --format"
-            )
-        rows = (
-            f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
-        )
-        own = [f.name for f in OWN_FIELDS] if form != "parquet" else []
-        once = (
-            f"* EXCLUDE ({', '.join(own)}) FROM {rows} WHERE {BAD_REASON} IS NULL"
-            if own
-            else f"* FROM {rows}"
-        )
-        engine.execute(f"CREATE TEMP TABLE landed AS SELECT DISTINCT {once}")
+        unreadable = _read_sample(engine, seen, form, dialect, store)
         described = engine.execute("DESCRIBE landed").fetchall()
         columns = tuple(
             read_column(engine, str(column), str(kind)) for column, kind, *_ in described
@@ -235,6 +191,35 @@ def guessed_source(
         dialect,
         forms,
     )
+
+
+def _read_sample(
+    engine: DuckDBPyConnection, seen: Sequence[LandedFile], form: str, dialect: Dialect, store: str
+) -> dict[str, str]:
+    """Read the usable rows of files to the table `landed` of `engine`, by copies in the folder
+    `store`; returns why a file gave no row, by its path. Raises SettingsError where none gave
+    any."""
+    unreadable, copies = dict[str, str](), list[str]()
+    for file in seen:
+        copy = ingest(file, form, Folder(store), by_path=True, dialect=dialect)
+        why = copy.refused or (None if form == "parquet" else _rowless_reason(copy))
+        if why is None:
+            copies.append(sql_literal(str(copy.parquet)))
+        else:
+            unreadable[file.name] = why
+    if not copies:
+        name, why = next(iter(unreadable.items()))
+        fix = f"Write an object per line, as `{AS_LINES}` does"
+        if form != "jsonl":
+            fix = "Correct the file"
+        raise _unfit_file_error(name, f"it cannot be read: {why}", f"{fix}, or name its --format")
+    rows = f"read_parquet([{', '.join(copies)}], union_by_name = true, hive_partitioning = false)"
+    once = f"* FROM {rows}"
+    if form != "parquet":
+        own = ", ".join(f.name for f in OWN_FIELDS)
+        once = f"* EXCLUDE ({own}) FROM {rows} WHERE {BAD_REASON} IS NULL"
+    engine.execute(f"CREATE TEMP TABLE landed AS SELECT DISTINCT {once}")
+    return unreadable
 
 
 def _rowless_reason(copy: StoredFile) -> str | None:
@@ -271,61 +256,83 @@ def _column_roles(
     chosen: Mapping[str, str],
     forms: Mapping[str, str],
 ) -> dict[str, str]:
-    """The column of each role that one has, or that `chosen` names."""
+    """The column of each role that one has, or that `chosen` names; `file` is named where none fits
+    a role that must have one."""
     known, listed = {c.name.lower(): c for c in columns}, [c.name for c in columns]
-    if form == "csv" and len(listed) == 1 and re.search(r"[;\t|]", listed[0]):
-        raise _unfit_file_error(
-            file,
-            f"its header has no comma: {listed[0]}",
-            "Separate its columns by one sign in all files",
-        )
+    _refuse_no_comma(file, form, listed)
     for role, name in chosen.items():
         if name.lower() not in known:
-            raise _unfit_file_error(
-                file, f"it has no column {name} for {role}", f"Name one of {', '.join(listed)}"
-            )
+            fix = f"Name one of {', '.join(listed)}"
+            raise _unfit_file_error(file, f"it has no column {name} for {role}", fix)
     roles = {role: known[name.lower()].name for role, name in chosen.items() if role != "entity"}
     for role, names in ROLES.items():
-        free = [known[n] for n in names if n in known and known[n].name not in roles.values()]
-        if role not in roles and (fits := [c for c in free if _fits_role(c, role)]):
-            roles[role] = fits[0].name
-    if "event_ts" not in roles:  # the only time may be the version's, too
-        times = sorted(
-            (c for c in columns if c.type in TIMES), key=lambda c: c.name in roles.values()
-        )
-        if forms and not times:
-            why = f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}"
-            raise _unfit_file_error(
-                file,
-                why,
-                f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}',
-            )
+        called = [known[name] for name in names if name in known]
+        free = [c for c in called if c.name not in roles.values()]
+        fitting = [c for c in free if _fits_role(c, role)]
+        if fitting and role not in roles:
+            roles[role] = fitting[0].name
+    if "event_ts" not in roles:
+        # The only time may be the version's, too.
+        times = [c for c in columns if c.type in TIMES]
+        times.sort(key=lambda c: c.name in roles.values())
+        if not times:
+            _refuse_other_forms(file, forms)
         roles["event_ts"] = _likeliest_name(file, "event_ts", times, listed)
     if "event_key" not in roles:
-        others = _naming_columns(c for c in columns if c.name not in roles.values())
-        # a number that differs in every row may be a measure, and a corrected key is there twice
-        maybe_measures = [c for c in columns[1:] if c.type in WHOLES and not _is_named(c.name)]
-        likeliest = sorted(others, key=lambda c: (c in maybe_measures, -c.distinct))
+        free = [c for c in columns if c.name not in roles.values()]
+        likeliest = _likeliest_keys(free, measures=columns[1:])
         roles["event_key"] = _likeliest_name(file, "event_key", likeliest, listed)
     return roles
+
+
+def _refuse_no_comma(file: str, form: str, columns: Sequence[str]) -> None:
+    """Raise SettingsError for a file of CSV whose one column has several names in it."""
+    if form == "csv" and len(columns) == 1 and re.search(r"[;\t|]", columns[0]):
+        raise _unfit_file_error(
+            file,
+            f"its header has no comma: {columns[0]}",
+            "Separate its columns by one sign in all files",
+        )
+
+
+def _refuse_other_forms(file: str, forms: Mapping[str, str]) -> None:
+    """Raise SettingsError for a file whose only times are of other forms than ISO 8601."""
+    if forms:
+        raise _unfit_file_error(
+            file,
+            f"no column of it is a time of ISO 8601; of another form: {', '.join(forms)}",
+            f'Say --select "… AS event_ts, …", in place of … {" or ".join(forms.values())}',
+        )
+
+
+def _likeliest_keys(
+    columns: Sequence[FileColumn], measures: Sequence[FileColumn]
+) -> list[FileColumn]:
+    """The columns that may be the key, the likeliest first. One of `measures` that is a number and
+    not called as keys are comes last: it may differ in every row, and a corrected key is there
+    twice."""
+    numbers = [c for c in measures if c.type in WHOLES and not _is_named(c.name)]
+    return sorted(_naming_columns(columns), key=lambda c: (c in numbers, -c.distinct))
 
 
 def _fits_role(column: FileColumn, role: str) -> bool:
     if role == "op":
         return column.ops != ""
-    return (
-        column.type in TIMES if role.endswith("_ts") else column.type in WHOLES and column.is_unique
-    )
+    if role.endswith("_ts"):
+        return column.type in TIMES
+    return column.type in WHOLES and column.is_unique
 
 
 def _naming_columns(columns: Iterable[FileColumn]) -> list[FileColumn]:
     """The columns that may name something: by their names, else all texts and whole numbers."""
-    fit = [
-        c
-        for c in columns
-        if c.type in ("STRING", *WHOLES) and c.distinct and not (c.is_nested or c.is_index)
-    ]
+    filled = [c for c in columns if c.distinct and not c.is_index]
+    fit = [c for c in filled if _may_name(c)]
     return [c for c in fit if _is_named(c.name)] or fit
+
+
+def _may_name(column: FileColumn) -> bool:
+    """Whether the values of a column may be names or numbers of things."""
+    return column.type in ("STRING", *WHOLES) and not column.is_nested
 
 
 def _is_named(column: str) -> bool:
@@ -334,14 +341,13 @@ def _is_named(column: str) -> bool:
 
 
 def _likeliest_name(
-    file: str, role: str, columns: Iterable[FileColumn], known: Iterable[str]
+    file: str, role: str, columns: Sequence[FileColumn], known: Iterable[str]
 ) -> str:
-    for column in columns:
-        return column.name
-    fix = (
-        f"Name it with --{'key' if role == 'event_key' else role.replace('_', '-')}: one of "
-        f"{', '.join(known)}"
-    )
+    """The name of the first column, which is taken for a role; raises SettingsError without any."""
+    if columns:
+        return columns[0].name
+    option = "key" if role == "event_key" else role.replace("_", "-")
+    fix = f"Name it with --{option}: one of {', '.join(known)}"
     raise _unfit_file_error(file, f"no column of it looks like {role}", fix)
 
 
@@ -351,32 +357,36 @@ def _payload_columns(
     entity: str | None,
     shared: Collection[str],
 ) -> tuple[dict[str, FileColumn], str]:
-    """All columns without a role, by the name they get, and the column that names the entity: among
-    columns that other sources have, too, else columns named like a key, the one called as people
-    and things are; without any, the event's own key."""
+    """All columns without a role, by the name they get, and the name of the entity's column:
+    `entity`, if a person named it, else the likeliest."""
     named = dict[str, FileColumn]()
     for column in columns:
-        if (
-            column.name not in roles.values()
-            and column.type
-            and (not column.is_index or column.name == entity)
-        ):
+        has_role = column.name in roles.values()
+        is_left_out = column.is_index and column.name != entity
+        if column.type and not has_role and not is_left_out:
             named[unused_name(column.name, named)] = column
-    own = next(c for c in columns if c.name == roles["event_key"])
-    both = [
-        c
-        for c in named.values()
-        if c.name.lower() in shared and c.type in ("STRING", *WHOLES) and not c.is_nested
-    ]
-    candidates = both or _naming_columns(named.values()) or [own]
-    first = min(
+    key = next(c for c in columns if c.name == roles["event_key"])
+    chosen = _entity_column([*named.values()], key, shared)
+    for column in columns:
+        if entity is not None and column.name.lower() == entity.lower():
+            chosen = column
+            break
+    names = [name for name, column in named.items() if column is chosen]
+    name = names[0] if names else unused_name(chosen.name, named)
+    return {**named, name: chosen}, name
+
+
+def _entity_column(
+    columns: Sequence[FileColumn], key: FileColumn, shared: Collection[str]
+) -> FileColumn:
+    """The column that seems to name the entity: among those that other sources have, too
+    (`shared`), else those named like a key, the one called as people and things are; without any,
+    the event's own key."""
+    both = [c for c in columns if c.name.lower() in shared]
+    candidates = [c for c in both if _may_name(c)] or _naming_columns(columns) or [key]
+    return min(
         candidates, key=lambda c: (WHO.search(c.name.lower()) is None, not _is_named(c.name))
     )
-    chosen = next((c for c in columns if c.name.lower() == (entity or "").lower()), first)
-    name = next((n for n, c in named.items() if c is chosen), None) or unused_name(
-        chosen.name, named
-    )
-    return {**named, name: chosen}, name
 
 
 def _guessed_first_day(
@@ -390,18 +400,17 @@ def _guessed_first_day(
     names."""
     moment = f"CAST(try_cast(CAST({quoted_name(event_ts)} AS VARCHAR) AS TIMESTAMPTZ) AS TIMESTAMP)"
     days = f"(SELECT CAST({moment} AS DATE) AS d FROM landed)"
-    (usual,) = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchone() or (None,)
+    [(usual,)] = engine.execute(f"SELECT quantile_disc(d, 0.01) FROM {days}").fetchall()
     if usual is None:
         read = forms.get(event_ts, f"to_timestamp({quoted_for_spark(event_ts)}, 'dd.MM.yyyy')")
         fix = f'Name another with --event-ts, or say --select "{read} AS event_ts, …"'
         raise _unfit_file_error(file, f"no value of {event_ts} is a time of ISO 8601", fix)
-    earliest = usual - timedelta(days=EARLY_DAYS)
-    first: date
-    (first,) = engine.execute(
-        f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'"
-    ).fetchone() or (usual,)
-    named = [day for f in files if (day := day_of_path(f.name)) and day >= earliest]
-    return min([first, *named])
+    earliest: date = usual - timedelta(days=EARLY_DAYS)
+    first = f"SELECT min(d) FROM {days} WHERE d >= DATE '{earliest}'"
+    found: date
+    [(found,)] = engine.execute(first).fetchall()
+    named = [day for day in (day_of_path(f.name) for f in files) if day is not None]
+    return min([found, *(day for day in named if day >= earliest)])
 
 
 def _aliased_expression(name: str, expression: str) -> str:

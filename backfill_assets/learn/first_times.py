@@ -28,11 +28,8 @@ DAYS = (
 CLOCKS = ("", " HH:mm", " HH:mm:ss")
 PATTERNS = tuple(day + clock for day in DAYS for clock in CLOCKS)  # of Spark
 IN_DUCKDB = {"dd": "%d", "MM": "%m", "yyyy": "%Y", "HH": "%H", "mm": "%M", "ss": "%S"}
-NUMBERS = {
-    "seconds": 1,
-    "millis": 10**3,
-    "micros": 10**6,
-}  # since 1970, as Spark's functions are called
+# Since 1970, as Spark's functions are called: so many are a second.
+NUMBERS = {"seconds": 1, "millis": 10**3, "micros": 10**6}
 FROM_2000, TO_2100 = 946_684_800, 4_102_444_800  # in such seconds
 TIMELY = re.compile(
     r"(?:^|_)(?:ts|time|timestamp|at|on|date|day|when|created|updated|modified)(?:_ms|_us)?$|time$|date$"
@@ -59,27 +56,26 @@ def _fitting_readers(engine: DuckDBPyConnection, column: FileColumn) -> list[str
     counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
     values = f"SELECT DISTINCT trim(CAST({quoted_name(column.name)} AS VARCHAR)) AS v FROM landed"
     some = f"SELECT v FROM ({values}) WHERE v <> '' ORDER BY hash(v) LIMIT {MOST_VALUES}"
-    seen, *fit = (
-        int(n)
-        for n in engine.execute(f"SELECT count(*), {counts} FROM ({some})").fetchone() or (0,)
-    )
-    return [read for read, n in zip(tests, fit, strict=True) if seen and n >= ENOUGH * seen]
+    [(seen, *fit)] = engine.execute(f"SELECT count(*), {counts} FROM ({some})").fetchall()
+    if not seen:
+        return []
+    return [read for read, count in zip(tests, fit, strict=True) if count >= ENOUGH * seen]
 
 
 def _form_tests(column: FileColumn) -> Mapping[str, str]:
     """What reads a form, and DuckDB's condition for a text `v` of it."""
     name, is_timely = quoted_for_spark(column.name), TIMELY.search(column.name.lower()) is not None
-    text = name if column.is_text else f"CAST({name} AS string)"
-    whole = f"CAST({name} AS bigint)" if column.is_text else name
+    text, whole = f"CAST({name} AS string)", name
+    if column.is_text:
+        text, whole = name, f"CAST({name} AS bigint)"
     patterns = [p for p in PATTERNS if is_timely or not p.startswith("yyyyMMdd")]
     tests = {
         f"to_timestamp({text}, '{pattern}')": _pattern_condition(pattern) for pattern in patterns
     }
     if is_timely:
         for unit, a_second in NUMBERS.items():
-            moment = (
-                f"try_cast(v AS BIGINT) BETWEEN {FROM_2000 * a_second} AND {TO_2100 * a_second}"
-            )
+            first, last = FROM_2000 * a_second, TO_2100 * a_second
+            moment = f"try_cast(v AS BIGINT) BETWEEN {first} AND {last}"
             tests[f"timestamp_{unit}({whole})"] = f"regexp_full_match(v, '\\d+') AND {moment}"
     return tests
 

@@ -36,6 +36,15 @@ from backfill_assets.learn.first_source import FirstSource
 from backfill_assets.learn.new_lake import lake_toml
 
 PLAIN = "seq, arrival_ts, version_ts, event_ts, event_key, op, entity, value, flag"
+BY_FILE_NUMBER = (
+    "Of a key's rows in several files of one day the one counts whose file has the greatest number "
+    "at the end of its name, in which alone the names of a day differ. A name without one sends "
+    "its rows to quarantine."
+)
+NO_ORDER = (
+    "No column says which of a key's rows is the newest. Name one as version_ts, or give seq as "
+    "lake.toml says, if several files of one day may hold the same key."
+)
 ROLES = {"event_key": "key", "event_ts": "event_ts", "arrival_ts": "arrival_ts", "entity": "entity"}
 
 
@@ -89,13 +98,10 @@ def init(
     engine. Never overwrites a lake.toml.
     """
     root = lake_root()
-    refuse_file(root)
-    refuse_foreign_lake(root)
-    place = place_at(root)
-    if place.exists(FILE_NAME):
-        raise _existing_file_error(place)
+    place = _new_place(root)
     named = {} if start_date is None else {"start_date": start_date}
-    roles = {role: name for role, option in ROLES.items() if (name := columns[option]) is not None}
+    roles = {role: columns[option] for role, option in ROLES.items()}
+    chosen = {role: name for role, name in roles.items() if name is not None}
     if sources and (files or select):
         raise click.UsageError(
             "--source names globs of its own: leave --files and --select out. Nothing was written."
@@ -105,7 +111,7 @@ def init(
     if not landed:
         _write_example(place, files, form, select, named)
         return
-    guesses = guessed_sources(landed, roles)
+    guesses = guessed_sources(landed, chosen)
     text = guessed_toml(guesses, landed, named)
     say("Trying it on these files; an engine that is not up yet takes some seconds to start.")
     for name, preview in trial_load(root, text, guesses).items():
@@ -116,19 +122,30 @@ def init(
     )
 
 
+def _new_place(root: Path) -> Place:
+    """The place of a lake that is to be made. Raises SettingsError where one is, and for a folder
+    of somebody else."""
+    refuse_file(root)
+    refuse_foreign_lake(root)
+    place = place_at(root)
+    if place.exists(FILE_NAME):
+        raise _existing_file_error(place)
+    return place
+
+
 def _named_globs(sources: tuple[str, ...]) -> dict[str, str | None]:
-    pairs = [source.partition("=") for source in sources]
-    if wrong := [
-        source
-        for source, (name, _, glob) in zip(sources, pairs, strict=True)
-        if not name or not glob
-    ]:
-        raise click.UsageError(
-            f"--source {printable_text(wrong[0])} names no glob. Nothing was done. Say NAME=GLOB, "
-            "as "
-            "orders='orders/**/*.csv'."
-        )
-    return {name: glob for name, _, glob in pairs}
+    """The glob of each source that is given as NAME=GLOB."""
+    globs = dict[str, str | None]()
+    for source in sources:
+        name, _, glob = source.partition("=")
+        if not name or not glob:
+            raise click.UsageError(
+                f"--source {printable_text(source)} names no glob. Nothing was done. Say "
+                "NAME=GLOB, as "
+                "orders='orders/**/*.csv'."
+            )
+        globs[name] = glob
+    return globs
 
 
 def _landed_sources(
@@ -136,22 +153,27 @@ def _landed_sources(
 ) -> dict[str, LandedFiles]:
     """The files of each source; none where the only one has none yet. Raises SettingsError where
     one of several has."""
-    found = {name: landed_form(root, form, glob) for name, glob in globs.items()}
-    if "" not in found and (empty := [name for name, seen in found.items() if seen is None]):
-        fix = (
-            f"Correct its glob {globs[empty[0]]}, which begins at the lake's folder, or name the "
-            "others first"
-        )
-        raise SettingsError(
-            f"--source {empty[0]}", "no file lies there", "No lake.toml was written", fix
-        )
-    return {name: seen for name, seen in found.items() if seen is not None}
+    landed = dict[str, LandedFiles]()
+    for name, glob in globs.items():
+        found = landed_form(root, form, glob)
+        if found is not None:
+            landed[name] = found
+        elif name:
+            raise SettingsError(
+                f"--source {name}",
+                "no file lies there",
+                "No lake.toml was written",
+                f"Correct its glob {glob}, which begins at the lake's folder, or name the others "
+                "first",
+            )
+    return landed
 
 
 def _write_example(
     place: Place, files: str | None, form: str | None, select: str | None, named: dict[str, Any]
 ) -> None:
-    form = form or next((f for f in ("csv", "jsonl") if f".{f}" in (files or "")), "parquet")
+    """Write a lake.toml without having seen a file: by what a person says, else an example."""
+    form = form or _form_of_glob(files or "")
     first = {
         "start_date": utc_today().replace(month=1, day=1),
         "files": files or f"landing/**/*.{form}",
@@ -169,15 +191,20 @@ def _write_example(
     click.echo("Look it over (start_date, files, select), then `backfill-assets scan`.")
 
 
+def _form_of_glob(glob: str) -> str:
+    """The format of files that a glob names by their ending; Parquet if it names none."""
+    for form in ("csv", "jsonl"):
+        if f".{form}" in glob:
+            return form
+    return "parquet"
+
+
 def _show_preview(name: str, guess: FirstSource, preview: Preview) -> None:
     read = (
         f"{number_text(len(guess.files))} of {number_text(len(guess.files) + guess.others)} file(s)"
     )
-    say(
-        f"{f'{name}: ' if name else ''}{number_text(preview.rows)} row(s) of {guess.form} in "
-        f"{read}; "
-        "the first deliveries:"
-    )
+    rows = f"{number_text(preview.rows)} row(s) of {guess.form} in {read}; the first deliveries:"
+    say(f"{name}: {rows}" if name else rows)
     click.echo()
     draw_table(list(preview.header), [list(row) for row in preview.deliveries])
     click.echo()
@@ -193,12 +220,13 @@ def _show_preview(name: str, guess: FirstSource, preview: Preview) -> None:
 
 def _doubt_lines(guess: FirstSource) -> Iterator[str]:
     """What was not looked at or cannot be known, in a sentence each."""
-    yield from (f"{name} gives no row: {why}." for name, why in guess.unreadable.items())
+    for name, why in guess.unreadable.items():
+        yield f"{name} gives no row: {why}."
     if guess.key_is_guessed:
         yield (
             f"{guess.roles['event_key']} is taken for the key: two rows with one value of it are "
-            "one event. If another "
-            "column names an event, remove lake.toml and call this again with --key COLUMN."
+            "one event. If another column names an event, remove lake.toml and call this again "
+            "with --key COLUMN."
         )
     if guess.others:
         yield (
@@ -206,7 +234,8 @@ def _doubt_lines(guess: FirstSource) -> Iterator[str]:
             "see "
             "what `scan` says."
         )
-    if guess.form == "jsonl" and (nested := [c.name for c in guess.columns if c.is_nested]):
+    nested = [c.name for c in guess.columns if c.is_nested]
+    if nested and guess.form == "jsonl":
         example = f"get_json_object({quoted_for_spark(nested[0])}, '$.NAME') AS NAME"
         yield (
             f"Nested JSON is text here ({', '.join(nested)}). Write e.g. {example} in select, "
@@ -215,20 +244,10 @@ def _doubt_lines(guess: FirstSource) -> Iterator[str]:
     if "arrival_ts" not in guess.roles and not guess.path_names_day:
         yield (
             "No column says when a row arrived, and not every path a day, so it counts as arrived "
-            "when it happened: no "
-            "row is late."
+            "when it happened: no row is late."
         )
     if not guess.is_ordered:
-        yield (
-            "Of a key's rows in several files of one day the one counts whose file has the "
-            "greatest number at the end "
-            "of its name, in which alone the names of a day differ. A name without one sends its "
-            "rows to quarantine."
-            if guess.numbered
-            else "No column says which of a key's rows is the newest. Name one as version_ts, or "
-            "give seq as lake.toml "
-            "says, if several files of one day may hold the same key."
-        )
+        yield BY_FILE_NUMBER if guess.numbered else NO_ORDER
 
 
 def _write_settings(place: Place, text: str) -> None:

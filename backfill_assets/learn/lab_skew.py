@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -82,10 +83,7 @@ def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
     """Return by tag of a job the rows that each task of each of its stages read after a shuffle, by
     the event logs."""
     tags, tasks = dict[int, str](), defaultdict[int, list[int]](list)
-    for line in (
-        line for file in logs.rglob("events_*") if file.is_file() for line in file.open("rb")
-    ):
-        event = json.loads(line)
+    for event in _logged_events(logs):
         if event["Event"] == "SparkListenerJobStart":
             tags |= dict.fromkeys(event["Stage IDs"], event["Properties"].get("spark.job.tags", ""))
         elif event["Event"] == "SparkListenerTaskEnd" and (found := event.get("Task Metrics")):
@@ -97,14 +95,49 @@ def rows_by_tag(logs: Path) -> Mapping[str, list[list[int]]]:
     return by_tag
 
 
+def _logged_events(logs: Path) -> Iterator[Any]:
+    """The events of Spark in logs at any depth below a folder."""
+    for file in logs.rglob("events_*"):
+        if file.is_file():
+            with file.open("rb") as lines:
+                yield from map(json.loads, lines)
+
+
 def skew_steps(folder: Path) -> Iterator[LabStep]:
     """Do each work by each choice, compare all rows, then read from the logs what the busiest task
     had."""
+    contents = _run_works(folder)
+    read = rows_by_tag(folder / "events")
+    busiest = [max(read[f"lab-{number}"], key=max) for number in range(len(contents))]
+    rows = [
+        (*at, f"{max(b) / sum(b):.0%}", max(b), len(b))
+        for at, b in zip(contents, busiest, strict=True)
+    ]
+    text = (
+        f"Rows that Spark's tasks read after a shuffle; an even share of {TASKS} tasks is "
+        f"{1 / TASKS:.1%}."
+    )
+    columns = ("work", "choice", "share", "rows", "tasks")
+    yield LabStep("The busiest task of each work", text, columns, rows)
+    for (work, choice, share, *_), stage in zip(rows, busiest, strict=True):
+        text = "OTHER ROWS than the plain way."
+        if contents[work, choice] == contents[work, PLAINLY]:
+            text = "The same rows as the plain way, by a hash of all."
+        is_fair = max(stage) / sum(stage) <= MOST
+        found = FAIR if is_fair else f"one task reads {share}"
+        yield LabStep(work, text, form=choice, expected=FAIR, found=found)
+
+
+def _run_works(folder: Path) -> dict[tuple[str, str], str]:
+    """Run each work by each choice on a Spark whose event logs lie in `events` below the folder,
+    each under the tag `lab-NUMBER`; gives by work and choice the count and a hash of its rows."""
     logs = folder / "events"
     logs.mkdir(parents=True)
-    logging = {"enabled": "true", "dir": logs.as_uri(), "compress": "false"}
-    confs = {f"spark.eventLog.{k}": v for k, v in logging.items()} | {
-        "spark.sql.shuffle.partitions": str(TASKS)
+    confs = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.sql.shuffle.partitions": str(TASKS),
     }
     settings = EngineSettings("local[2]", "1g", confs=confs)
     spark, contents = open_session(folder, settings), dict[tuple[str, str], str]()
@@ -117,28 +150,7 @@ def skew_steps(folder: Path) -> Iterator[LabStep]:
         spark.removeTag(f"lab-{number}")
     drop_session(folder)
     stop_server(folder, force=True)
-    read = rows_by_tag(logs)
-    busiest = [max(read[f"lab-{number}"], key=max) for number in range(len(contents))]
-    rows = [
-        (*at, f"{max(b) / sum(b):.0%}", max(b), len(b))
-        for at, b in zip(contents, busiest, strict=True)
-    ]
-    text = (
-        f"Rows that Spark's tasks read after a shuffle; an even share of {TASKS} tasks is "
-        f"{1 / TASKS:.1%}."
-    )
-    yield LabStep(
-        "The busiest task of each work", text, ("work", "choice", "share", "rows", "tasks"), rows
-    )
-    for (work, choice, share, *_), stage in zip(rows, busiest, strict=True):
-        same = contents[work, choice] == contents[work, PLAINLY]
-        text = (
-            "The same rows as the plain way, by a hash of all."
-            if same
-            else "OTHER ROWS than the plain way."
-        )
-        found = FAIR if max(stage) / sum(stage) <= MOST else f"one task reads {share}"
-        yield LabStep(work, text, form=choice, expected=FAIR, found=found)
+    return contents
 
 
 STEPS = {"skew": skew_steps}
