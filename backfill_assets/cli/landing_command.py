@@ -7,6 +7,7 @@ Not here: comparing folder and ledger (`intake.scan`), and what is adopted or re
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from typing import Any
 
 import click
 
@@ -21,12 +22,11 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import number_text, remark
 from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.foreign.adopting import is_followed
-from backfill_assets.foreign.observing import observe_tables
 from backfill_assets.intake.landed_changes import compare_each_source, joined_comparisons
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
+from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.kernel.core.scans import ScanReport, path_with_source
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
@@ -48,7 +48,7 @@ def scan(ctx: click.Context) -> None:
 
     lake = named_lake()
     report, failed = scan_each(LakeSession(lake))
-    observed, unread = observe_tables(lake, _table_contracts(lake))
+    observed, unread = _observe_tables(lake, _table_contracts(lake))
     document = {**report.to_dict(), "external": {o.table: o.to_dict() for o in observed}}
     write_answer(document, [*_scan_lines(report), *observed])
     raise_first_error([*failed, *unread])
@@ -125,7 +125,8 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
 def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
     """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
     session = LakeSession(lake)
-    unread = _observe_tables(lake, pipeline_in(lake))
+    observed, unread = _observe_tables(lake, pipeline_in(lake).contracts)
+    _say_changes(observed)
     comparisons, unlisted = compare_each_source(session)
     comparison = joined_comparisons(comparisons.values())
     if comparison.is_scanned:
@@ -153,21 +154,26 @@ def observed_lake() -> tuple[Lake, Pipeline]:
     """Open the chosen lake and its pipeline after a look at the tables that others write; say what
     changed there, and what cannot be read, of which the days that the lake has seen stand."""
     lake, pipeline = opened_lake()
-    if not any(is_followed(lake, c) for c in pipeline.contracts):
-        return lake, pipeline
-    for error in _observe_tables(lake, pipeline):
+    observed, failed = _observe_tables(lake, pipeline.contracts)
+    _say_changes(observed)
+    for error in failed:
         remark(f"Error: {error}")
-    return opened_lake()
+    return opened_lake() if observed or failed else (lake, pipeline)
 
 
-def _observe_tables(lake: Lake, pipeline: Pipeline) -> list[BackfillError]:
-    """Look at the tables that others write, and say what changed there; return why some cannot be
-    read."""
-    observed, failed = observe_tables(lake, pipeline.contracts)
+def _observe_tables(
+    lake: Lake, contracts: Sequence[Contract]
+) -> tuple[Sequence[Any], list[BackfillError]]:
+    """Look at the tables that others write; return what was found (`foreign.external.Observation`),
+    and why some cannot be read."""
+    observe_each = offered_function("observe_each")
+    return observe_each(lake, contracts) if observe_each is not None else ([], [])
+
+
+def _say_changes(observed: Sequence[Any]) -> None:
     for found in observed:
         if found.days:
             remark(str(found))
-    return failed
 
 
 @click.group()

@@ -22,6 +22,7 @@ ROOM = Room(
             "foreign.catalog_command:register", "Keep", "Tables by name in Spark's own catalog."
         ),
     },
+    offers={"observe_each": "foreign.observing:observe_tables"},
     settings="foreign.settings:ForeignSettings",
     sessions=("foreign.located:refuse_moved_names",),
 )

@@ -21,6 +21,7 @@ from backfill_assets.intake.deliveries import PLACE, read_deliveries
 from backfill_assets.intake.forgotten import forgotten_condition
 from backfill_assets.intake.ledger import FileRecord, contents_of_dumps, dump_before
 from backfill_assets.intake.select import ORIGIN, arrival_at_day_end, selected_names
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.scans import OF_DUMP
 from backfill_assets.kernel.tables.sections import SourceSettings
@@ -296,7 +297,7 @@ def _incomplete_dump_reason(
             f"{OF_DUMP}{day} has {lost} row(s) without a key or of another day: nobody knows what "
             "vanished"
         )
-    most = lake.settings.source.max_vanished_share
+    most = landed_source(lake.settings.source).max_vanished_share
     if vanished <= most * many:
         return ""
     many_more = f"more than max_vanished_share = {most}"

@@ -156,7 +156,8 @@ def listing_and_ledger(
     """What the lake's source delivers, with what manifests declare of it, and its ledger `files`.
     `whole`: a table's log is read from its beginning, so that its contents say where their rows
     lie."""
-    source, lake = lake_session.lake.settings.source, lake_session.lake
+    lake = lake_session.lake
+    source = landed_source(lake.settings.source)
     base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
     known = reading_position(lake.stock, records) if source.table and not whole else None
     read_before = noted_version(lake.stock) if source.table else -1

@@ -22,6 +22,7 @@ from backfill_assets.intake.landings import list_files, source_table
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.log_bounds import checkpoint_versions, commit_fault, log_fault
 from backfill_assets.intake.select import COMMIT_BITS, PLACE_BITS
+from backfill_assets.intake.settings import landed_source
 from backfill_assets.intake.source_position import (
     Position,
     TableState,
@@ -152,7 +153,7 @@ def list_source(
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
     commits, first, look = (
         log_versions(table),
-        source.first_version,
+        landed_source(source).first_version,
         round(utc_now().timestamp() * 1000),
     )
     if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):

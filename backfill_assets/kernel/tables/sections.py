@@ -1,11 +1,11 @@
-"""Sections of `lake.toml` as models: deliveries, features, known totals, the engine, and the
-standing proof.
+"""Sections of `lake.toml` as models: sources, features, tables of others, retention, the engine.
 
-Not here: reading the file and the other sections (`settings`), the types of a payload
-(`kernel.core.payload`), `select` (`intake.select`), and judging totals (`reconcile.reconcile`).
+Not here: reading the file and the other sections (`settings`), sections and keys that one room
+alone reads (`settings` of the room), the types of a payload (`kernel.core.payload`).
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -15,12 +15,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import (
-    CLOCKS,
     DEFAULT_PAYLOAD,
     NAME,
     TAKEN,
     PayloadColumn,
-    log_columns,
     read_payload,
 )
 
@@ -56,63 +54,38 @@ class Section(BaseModel):
 
 class SourceSettings(Section):
     """What a source delivers: landed files and their format, or a Delta table that others write.
-    How files and keys are written is in `intake.settings`."""
+    Further keys, and what fits together, are in `intake.settings`."""
 
     files: Text  # a glob; of a table its place
     format: Literal["parquet", "csv", "jsonl", "delta"]
     table: Text | None = None
-    first_version: Annotated[int, Field(strict=True, ge=0)] = (
-        0  # of a table: what it holds then comes at once
-    )
     select: Text  # Spark SQL that maps the columns
     # Column -> Spark type, perhaps with NOT NULL; None: entity, value and flag.
     payload: Payload | None = None
-    in_place: bool | Annotated[int, Field(strict=True, ge=1)] = (
-        False  # Parquet stays where it is; from so many bytes
-    )
     # Snapshot: the files of a day are the whole table as of then.
     kind: Literal["changes", "snapshot"] = "changes"
-    max_vanished_share: float = Field(
-        default=0.2, ge=0, le=1
-    )  # of a dump's keys, which a whole next one may lack
 
     @model_validator(mode="before")
     @classmethod
     def _read_table_as_files(cls, body: Any) -> Any:
-        if not isinstance(body, dict) or "table" not in body:
-            if isinstance(body, dict) and body.get("format") == "delta":
+        if not isinstance(body, dict):
+            return body
+        if "table" not in body:
+            if body.get("format") == "delta":
                 raise ValueError(
                     'a Delta table is named by table = "PATH", without files and format'
                 )
             return body
-        as_files = {"files": (table := body["table"]), "format": "delta"}
-        if named := [key for key, value in as_files.items() if body.get(key, value) != value]:
-            raise ValueError(f"a table needs no {' and no '.join(named)}: leave it out")
+        table = body["table"]
+        as_files = {"files": table, "format": "delta"}
+        needless = [key for key, value in as_files.items() if body.get(key, value) != value]
+        if needless:
+            raise ValueError(f"a table needs no {' and no '.join(needless)}: leave it out")
         if ELSEWHERE.match(str(table)):
             raise ValueError(
                 f"table = {table!r} is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"
             )
         return {**body, **as_files}
-
-    @model_validator(mode="after")
-    def _refuse_misfit_options(self) -> Self:
-        if self.first_version and self.table is None:
-            raise ValueError("first_version is of a table")
-        if self.table and (
-            taken := sorted({c.name.lower() for c in self.payload_columns} & {*log_columns(CLOCKS)})
-        ):
-            raise ValueError(
-                f"payload: {taken[0]} is a name of raw itself, over a table; give it another one"
-            )
-        if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
-            raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
-        if self.kind == "snapshot" and self.format == "delta":
-            raise ValueError('kind = "snapshot" is of files: versions of a table are changes')
-        if self.in_place and self.format != "parquet":
-            raise ValueError(
-                f"in_place is of Parquet: of files of {self.format} a parsed copy is read"
-            )
-        return self
 
     @property
     def payload_columns(self) -> tuple[PayloadColumn, ...]:
@@ -135,27 +108,30 @@ class DeliveredSettings(Section):
             raise ValueError(
                 "a lake with assets_only = true loads no files: leave it out, or [source]"
             )
-        if not self.assets_only and (self.single is None) == (not self.sources):
-            advice = "give one of them" if self.single is None else "leave one of them out"
-            raise ValueError(f"[source] and [sources.NAME] say what is delivered: {advice}")
-        if bad := [n for n in self.sources if not TABLE_NAME.fullmatch(n)]:
-            raise ValueError(
-                f"sources.{bad[0]}: a source's name has small letters, digits and _, a letter first"
-            )
+        what_is_meant = "[source] and [sources.NAME] say what is delivered"
+        if self.single is not None and self.sources:
+            raise ValueError(f"{what_is_meant}: leave one of them out")
+        if not self.assets_only and not self.delivered:
+            raise ValueError(f"{what_is_meant}: give one of them")
+        for name in self.sources:
+            if not TABLE_NAME.fullmatch(name):
+                raise ValueError(
+                    f"sources.{name}: a source's name has small letters, digits and _, a letter "
+                    "first"
+                )
         return self
 
     @property
     def source(self) -> SourceSettings:
         """The only source. Raises SettingsError in a lake with several."""
-        if self.single is None:
-            several = f"it has several sources: {', '.join(self.sources)}"
-            raise SettingsError(
-                "lake.toml",
-                several if self.sources else "it has no source (assets_only = true)",
-                "Nothing was done",
-                "Name one of them" if self.sources else "Name a table that an asset makes",
-            )
-        return self.single
+        if self.single is not None:
+            return self.single
+        culprit = f"it has several sources: {', '.join(self.sources)}"
+        fix = "Name one of them"
+        if not self.sources:
+            culprit = "it has no source (assets_only = true)"
+            fix = "Name a table that an asset makes"
+        raise SettingsError("lake.toml", culprit, "Nothing was done", fix)
 
     @property
     def delivered(self) -> dict[str, SourceSettings]:
@@ -164,9 +140,9 @@ class DeliveredSettings(Section):
 
     def of_source(self, name: str) -> Self:
         """The settings as if this source were the only one; unchanged for ""."""
-        return (
-            self.model_copy(update={"single": self.sources[name], "sources": {}}) if name else self
-        )
+        if not name:
+            return self
+        return self.model_copy(update={"single": self.sources[name], "sources": {}})
 
     def payload_of(self, section: str, name: str | None) -> tuple[PayloadColumn, ...] | None:
         """The payload for a section that names this source; None if it must name one and does not.
@@ -174,8 +150,10 @@ class DeliveredSettings(Section):
         if name is not None and name not in self.sources:
             known = ", ".join(self.sources) or "one, without a name: leave this out"
             raise ValueError(f"{section}.source: there is no source {name!r}; the lake has {known}")
-        named = name is not None or len(self.delivered) == 1
-        return self.delivered[self.choice(section, name)].payload_columns if named else None
+        is_named = name is not None or len(self.delivered) == 1
+        if not is_named:
+            return None
+        return self.delivered[self.choice(section, name)].payload_columns
 
     def choice(self, section: str, name: str | None) -> str:
         """The source of a section that names this one, or the only source. Raises SettingsError if
@@ -259,8 +237,10 @@ class FeatureSettings(Section):
             raise ValueError(
                 "windows_days: the short window comes first and may not exceed the long one"
             )
-        names = [name.lower() for name in (*self.entity, *(c.name for c in self.columns))]
-        if twice := sorted({n for n in names if names.count(n) > 1}):
+        declared = [column.name for column in self.columns]
+        names = Counter(name.lower() for name in (*self.entity, *declared))
+        twice = sorted(name for name, count in names.items() if count > 1)
+        if twice:
             raise ValueError(
                 f"{', '.join(twice)} names more than one column of features; give each a name of "
                 "its own"

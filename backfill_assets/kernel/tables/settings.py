@@ -1,7 +1,8 @@
 """The settings of a lake: one file, `LAKE/lake.toml`, overridden by environment variables.
 
-Not here: the keys of deliveries and features (`sections`), the effect of settings on a table
-(`pipeline`), the text of a new file (`learn.new_lake`), and secrets, which no file holds.
+The kernel's sections and those of rooms become one model (`lake_model`). Not here: the keys of
+deliveries and features (`sections`), sections that one room alone reads (`settings` of the room),
+the text of a new file (`learn.new_lake`), and secrets, which no file holds.
 """
 
 import json
@@ -19,7 +20,7 @@ from pydantic import Field, ValidationError, create_model, field_validator, mode
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ownership import refuse_foreign_lake
-from backfill_assets.kernel.core.payload import entity_misfit
+from backfill_assets.kernel.core.payload import PayloadColumn, entity_misfit
 from backfill_assets.kernel.core.rooms import (
     Room,
     added_by_rooms,
@@ -70,9 +71,12 @@ class LabelSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_two_labels(self) -> Self:
-        if self.label is not None and (both := sorted({"measure", "rule"} & self.model_fields_set)):
+        if self.label is None:
+            return self
+        beside = sorted({"measure", "rule"} & self.model_fields_set)
+        if beside:
             raise ValueError(
-                f"{' and '.join(both)} has no effect beside `label`: leave one of them out"
+                f"{' and '.join(beside)} has no effect beside `label`: leave one of them out"
             )
         return self
 
@@ -164,31 +168,39 @@ class LakeSettings(DeliveredSettings):
     @field_validator("as_of")
     @classmethod
     def _in_utc(cls, value: datetime | None) -> datetime | None:
-        return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+        if value is None:
+            return None
+        is_aware = value.tzinfo is not None
+        return value.astimezone(UTC) if is_aware else value.replace(tzinfo=UTC)
 
     @model_validator(mode="after")
     def _refuse_unknown_sources(self) -> Self:
-        chosen = {"features": self.features.source, "labels": self.labels.source}
-        payloads = {
-            s: p for s, name in chosen.items() if (p := self.payload_of(s, name)) is not None
-        }
+        payloads = self._chosen_payloads()
         for section, payload in payloads.items():
-            if misfit := entity_misfit(self.features.entity, payload):
-                raise ValueError(
-                    f"features.entity: {misfit}{f' (for [{section}])' if self.sources else ''}"
-                )
-        if self.lateness.beyond != "apply" and any(
-            s.kind == "snapshot" for s in self.delivered.values()
-        ):
+            misfit = entity_misfit(self.features.entity, payload)
+            if misfit and self.sources:
+                raise ValueError(f"features.entity: {misfit} (for [{section}])")
+            if misfit:
+                raise ValueError(f"features.entity: {misfit}")
+        has_dumps = any(source.kind == "snapshot" for source in self.delivered.values())
+        if has_dumps and self.lateness.beyond != "apply":
             raise ValueError(
                 'lateness.beyond = "quarantine" sets rows aside, and a dump is whole: leave it out'
             )
         types = [{c.name: c.type for c in payload} for payload in payloads.values()]
         for column in self.features.entity:
-            if len({type_of[column] for type_of in types}) > 1:
-                both = " and ".join(type_of[column] for type_of in types)
+            types_of_column = [type_of[column] for type_of in types]
+            if len({*types_of_column}) > 1:
+                both = " and ".join(types_of_column)
                 raise ValueError(f"features.entity: {column} is {both} in two sources")
         return self
+
+    def _chosen_payloads(self) -> dict[str, tuple[PayloadColumn, ...]]:
+        """The payloads of the sources of features and of labels, by section; without a section
+        that must name its source and does not."""
+        chosen = {"features": self.features.source, "labels": self.labels.source}
+        found = {section: self.payload_of(section, name) for section, name in chosen.items()}
+        return {section: payload for section, payload in found.items() if payload is not None}
 
     def source_of(self, section: Literal["features", "labels"]) -> str:
         """The name of the source of a section's built-in tables. Raises SettingsError if the
@@ -272,14 +284,17 @@ def _apply_environment(
                 raise SettingsError(
                     path, culprit, "Nothing was done", "Correct the name of the variable"
                 )
-        try:
-            target[keys[-1]] = tomllib.loads(f"value = {value}")[
-                "value"
-            ]  # a number, a date, a list
-        except tomllib.TOMLDecodeError:
-            target[keys[-1]] = value
+        target[keys[-1]] = _value_in_toml(value)
         variables[keys] = name
     return variables
+
+
+def _value_in_toml(text: str) -> Any:
+    """A number, a date or a list as TOML writes it; every other text as it is."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def _explained_refusal(error: Any, variables: Mapping[tuple[str, ...], str]) -> str:
@@ -287,20 +302,29 @@ def _explained_refusal(error: Any, variables: Mapping[tuple[str, ...], str]) -> 
     keys = tuple(str(k) for k in error["loc"])
     if not keys:  # about several keys, which the text names
         return refusal_reason(error)
-    source = next(
-        (v for k, v in variables.items() if keys[: len(k)] == k or k[: len(keys)] == keys), None
-    )
-    where = ".".join(keys) + (f" (from ${source})" if source else "")
+    named = ".".join(keys)
+    variable = _variable_over(keys, variables)
+    where = f"{named} (from ${variable})" if variable else named
     if error["type"] == "extra_forbidden":
-        why = GONE.get(".".join(keys)) or f"there is no such setting{_similar_key(keys)}"
+        why = GONE.get(named) or f"there is no such setting{_similar_key(keys)}"
         return f"{where}: {why}"
-    text = shown_setting(keys[-1], value := error.get("input"))
-    given = (
-        ""
-        if error["type"] == "missing"
-        else f", got {json.dumps(text) if isinstance(value, str) else text}"
-    )
-    return f"{where}: {refusal_reason(error)}{given}"
+    if error["type"] == "missing":
+        return f"{where}: {refusal_reason(error)}"
+    value = error.get("input")
+    shown = shown_setting(keys[-1], value)
+    if isinstance(value, str):
+        shown = json.dumps(shown)
+    return f"{where}: {refusal_reason(error)}, got {shown}"
+
+
+def _variable_over(keys: tuple[str, ...], variables: Mapping[tuple[str, ...], str]) -> str:
+    """The environment variable that gave this key, a section around it or a key within; "" where
+    the file did."""
+    for overridden, name in variables.items():
+        shared = min(len(keys), len(overridden))
+        if keys[:shared] == overridden[:shared]:
+            return name
+    return ""
 
 
 def _similar_key(keys: tuple[str, ...]) -> str:
