@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
-from backfill_assets.kernel.core.plans import PLAN_REASON
 from backfill_assets.kernel.core.profiles import receipt_counts
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.write_mode import WriteMode
@@ -22,7 +21,7 @@ from backfill_assets.kernel.write.derived import merged_entry
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import keep_plan
-from backfill_assets.plans.model import Plan, TableImpact
+from backfill_assets.plans.model import PLAN_REASON, Plan, TableImpact
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.work import ChunkWork

@@ -18,12 +18,13 @@ from backfill_assets.intake.session_free import has_no_day
 from backfill_assets.kernel.core.column_types import ARRAY, DECIMAL, GREATEST_PRECISION, ColumnType
 from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.scans import UNFIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+# How a reason begins that refuses all files of a schema.
+UNFIT = "select does not fit its columns: "
 FRACTIONS = ("double", "float", "decimal")
 # Of a number as text: its digits behind the point, without zeros at the end. They end with another
 # digit than zero, so that an engine that tries each place for the end of a text, as Java does,

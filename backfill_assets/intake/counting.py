@@ -14,6 +14,7 @@ from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
 from backfill_assets.engines.session import explained_error, is_of_this_machine
 from backfill_assets.engines.workers import GIVE_FOLDER, failed_worker
+from backfill_assets.intake.casting import UNFIT
 from backfill_assets.intake.content_store import DIALECT, StoredFile, find_content, refuse_replaced
 from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.intake.files import Hashes, LandedFile
@@ -37,7 +38,6 @@ from backfill_assets.intake.tasks import Intake
 from backfill_assets.intake.text_lines import Unreadable
 from backfill_assets.kernel.core.engines import SHORT_OF_MEMORY
 from backfill_assets.kernel.core.errors import BackfillError, LandingError, SettingsError
-from backfill_assets.kernel.core.scans import UNFIT
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.settings import LakeSettings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.intake.batches import BAD_REASON, BAD_TEXT, ROW_NUMBER
 from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.declared import MOST_DIGITS, DeclaredTotals, exact_number
-from backfill_assets.kernel.core.scans import OF_TOTALS
+from backfill_assets.intake.ledger import OF_TOTALS
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name

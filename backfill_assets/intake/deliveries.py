@@ -53,7 +53,6 @@ from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn, log_columns
-from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
 
 NOT_SEEN = re.compile("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException")  # an engine's words
 PLACE = "__landed_row"  # the number of the row in the file as it landed
+FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 NUMBERS = ("INT", "BIGINT", "DOUBLE", DECIMAL)
 GREATEST_VALUE = (

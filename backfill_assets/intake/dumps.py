@@ -19,11 +19,10 @@ from backfill_assets.intake.declared import DeclaredTotals
 from backfill_assets.intake.declared_totals import totals_disagreement
 from backfill_assets.intake.deliveries import PLACE, read_deliveries
 from backfill_assets.intake.forgotten import forgotten_condition
-from backfill_assets.intake.ledger import FileRecord, contents_of_dumps, dump_before
+from backfill_assets.intake.ledger import OF_DUMP, FileRecord, contents_of_dumps, dump_before
 from backfill_assets.intake.select import ORIGIN, arrival_at_day_end, selected_names
 from backfill_assets.intake.settings import landed_source
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.scans import OF_DUMP
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.write.session import Session
 

@@ -24,6 +24,7 @@ from backfill_assets.intake.declared import (
     read_declared,
     totals_digest,
 )
+from backfill_assets.intake.deliveries import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.intake.files import Hashes, LandedFile
 from backfill_assets.intake.landings import source_table
 from backfill_assets.intake.ledger import FileRecord, read_files
@@ -53,7 +54,6 @@ from backfill_assets.kernel.core.errors import (
     source_section,
 )
 from backfill_assets.kernel.core.payload import payload_values
-from backfill_assets.kernel.core.scans import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import LakeSettings

@@ -9,20 +9,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.paths import day_of_path
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
-from backfill_assets.kernel.core.scans import OF_DUMP, OF_TOTALS
 from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets.kernel.tables.store import TableStore
 
+# How a reason begins that speaks of a file's manifest; the manifest's path follows.
+OF_TOTALS = "its totals ("
+# How a reason begins that refuses a dump which may not be whole; its day follows.
+OF_DUMP = "the dump of "
 WITHDRAWN = "withdrawn"
 LANDED = "landed"
 LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the file
 KEYED = "+"  # in `counted_by` of releases before 0.3, beside some paths; it says nothing more
+K = TypeVar("K", date, tuple[date, date])
 LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 
 FILES = Contract(
@@ -330,3 +334,12 @@ def read_arrivals(
     for row in store.rows(name, version, columns) if version >= 0 else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}
+
+
+def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    """Add up counts of several sources by key; keys ascending."""
+    counted: dict[K, int] = {}
+    for rows_by_key in found:
+        for key, rows in rows_by_key.items():
+            counted[key] = counted.get(key, 0) + rows
+    return dict(sorted(counted.items()))

@@ -13,13 +13,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.intake.heirs import with_heirs
-from backfill_assets.intake.ledger import ARRIVALS, read_files
+from backfill_assets.intake.ledger import ARRIVALS, read_files, sum_by_key
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.ledgers import FILES, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.scans import sum_by_key
 from backfill_assets.kernel.core.view import Release
 from backfill_assets.kernel.place.port import load_lock
 from backfill_assets.kernel.tables.committer import commit_receipt

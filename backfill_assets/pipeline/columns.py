@@ -13,10 +13,13 @@ from backfill_assets.kernel.core.column_types import ColumnType, read_type
 from backfill_assets.kernel.core.contracts import Column, Contract, Rule
 from backfill_assets.kernel.core.engines import DeclaredExpression
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, OF_EVERY_EVENT, PayloadColumn
+from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, MACHINERY, PayloadColumn
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.transforms.aggregation import Aggregation, UnfitAggregation
 
+# What an expression over an event may name besides the payload; both are the same in every
+# version's row.
+OF_EVERY_EVENT = {name: ColumnType(MACHINERY[name]) for name in ("event_key", "event_ts")}
 AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of its copies below
 # The transforms are imported when they run, because they import Spark.
 TRANSFORMS = "backfill_assets.pipeline.transforms."

@@ -8,7 +8,7 @@ the aggregates in the text of a label (`reading.queries`) and the computation (`
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from backfill_assets.kernel.core.column_types import EXACT, ColumnType, read_type
+from backfill_assets.kernel.core.column_types import DECIMAL, ColumnType, read_type
 from backfill_assets.kernel.tables.sections import FeatureColumnSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.pipeline.columns import (
@@ -31,6 +31,8 @@ from backfill_assets.pipeline.transforms.aggregation import (
 
 LABEL = "[labels] label"
 BOOLEAN = ColumnType("BOOLEAN")
+# As `transforms.measures` gives whole numbers to a condition; holds any sum of them.
+EXACT = ColumnType(DECIMAL, 30, 0)
 AGGS: dict[str, Agg] = {agg: agg for agg in get_args(Agg) if agg != "days_since_last"}
 ADVICE = (
     "Write a condition over aggregates of the horizon, e.g. sum_ahead(total) > 2 * "

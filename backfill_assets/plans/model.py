@@ -18,16 +18,14 @@ from pydantic import PlainSerializer, TypeAdapter, ValidationError
 
 from backfill_assets.kernel.core.days import DayRange, inclusive_range
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import (
-    CHUNK_TAG,
-    CODE_TAG,
-    PLAN_TAG,
-    DayMove,
-)
+from backfill_assets.kernel.core.plans import CHUNK_TAG, CODE_TAG, PLAN_TAG
 from backfill_assets.plans.policy import Days, Policy
 from backfill_assets.plans.skew import KeyShare
 
 SCHEMA = 1
+PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
+# One huge run is one huge thing to put back: a month of days is what a person still looks at.
+MOST_CHUNK_DAYS = 31
 Instant = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 
@@ -90,6 +88,17 @@ class Price:
         return cls(
             seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None
         )
+
+
+@dataclass(frozen=True)
+class DayMove:
+    """A day of a table under today's settings against what is written."""
+
+    table: str
+    day: date
+    gains: int  # keys
+    loses: int  # keys
+    changes: int  # keys whose rows differ
 
 
 @dataclass(frozen=True)

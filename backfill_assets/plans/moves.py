@@ -24,9 +24,9 @@ from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import landed_by_versions
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import errors_of_source
-from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import Source
+from backfill_assets.plans.model import DayMove
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,7 +18,6 @@ from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.downstream import days_maybe_changed, stale_after_rebuild
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS, DayMove
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
@@ -27,7 +26,9 @@ from backfill_assets.kernel.write.derived import refuse_merge
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.expect import parse_expectation
 from backfill_assets.plans.model import (
+    MOST_CHUNK_DAYS,
     ChunkKind,
+    DayMove,
     Plan,
     PlanChunk,
     PlanCode,

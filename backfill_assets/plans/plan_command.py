@@ -23,7 +23,6 @@ from backfill_assets.cli.drawing import TextTable
 from backfill_assets.cli.landing_command import observed_lake
 from backfill_assets.cli.output import entered_options, options_of, write_answer
 from backfill_assets.kernel.core.days import DayRange, parse_span
-from backfill_assets.kernel.core.plans import MOST_CHUNK_DAYS
 from backfill_assets.kernel.core.rooms import offered_function
 from backfill_assets.pipeline.own_files import reached_paths
 from backfill_assets.plans.code import pin_code, using_code
@@ -38,6 +37,7 @@ from backfill_assets.plans.files import (
     set_mark,
 )
 from backfill_assets.plans.files import resume_plan as resume_plan
+from backfill_assets.plans.model import MOST_CHUNK_DAYS
 from backfill_assets.plans.plan import TEMPLATES, PlanRequest, make_plan
 from backfill_assets.plans.plan_page import runbook_text, show_progress
 from backfill_assets.plans.policy import Policy, PolicyOptions, Tolerances

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
-from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import KEPT, DayEntry, Receipt
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.tables.home import Lake
@@ -30,7 +30,7 @@ from backfill_assets.plans.files import (
     plan_state,
     why_waiting,
 )
-from backfill_assets.plans.model import ChunkKind, Plan, PlanChunk, Price
+from backfill_assets.plans.model import PLAN_REASON, ChunkKind, Plan, PlanChunk, Price
 
 Number = TypeVar("Number", int, float)
 COLD_SECONDS = 10.0  # what the first work of an engine that has just started takes longer

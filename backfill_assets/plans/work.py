@@ -19,12 +19,12 @@ from pathlib import Path
 from backfill_assets.kernel.core.addresses import address_of
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.interrupts import hold_interrupts
-from backfill_assets.kernel.core.plans import PLAN_REASON, Work, forced_tables
+from backfill_assets.kernel.core.plans import Work, forced_tables
 from backfill_assets.kernel.core.process import environment_with_package, python_command
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import plan_lock
-from backfill_assets.plans.model import Plan, PlanChunk
+from backfill_assets.plans.model import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.plans.preflight import refuse_moved_pins
 from backfill_assets.plans.progress import read_progress
 

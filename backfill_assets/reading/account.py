@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from backfill_assets.intake.ledger import QUARANTINE, FileRecord, read_files
+from backfill_assets.intake.ledger import QUARANTINE, FileRecord, read_files, sum_by_key
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.frontier import is_loaded
 from backfill_assets.kernel.core.ledgers import TOO_LATE, source_table_name
 from backfill_assets.kernel.core.payload import CLOCKS, LANDED, log_columns
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.core.scans import sum_by_key
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import LakeView, Source
 from backfill_assets.kernel.tables.fingerprints import quoted_name

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from backfill_assets.intake.ledger import ARRIVALS
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import PLAN_REASON, Work
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.readings import PARAMETERS, todays_parameters
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
 from backfill_assets.kernel.core.states import Codes, State
@@ -35,7 +35,7 @@ from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.kernel.write.replace import Write, replace_days
 from backfill_assets.plans.files import keep_plan, set_mark
-from backfill_assets.plans.model import Plan
+from backfill_assets.plans.model import PLAN_REASON, Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.rollback import RollbackRequest, release_days, roll_back

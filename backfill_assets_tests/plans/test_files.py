@@ -15,7 +15,6 @@ import pytest
 from backfill_assets.buckets.store_errors import lost_request_error
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.files import (
@@ -28,7 +27,7 @@ from backfill_assets.plans.files import (
     only_runner,
     set_mark,
 )
-from backfill_assets.plans.model import Plan, PlanLook, plan_json
+from backfill_assets.plans.model import DayMove, Plan, PlanLook, plan_json
 from backfill_assets_tests.end_to_end.test_bucket_lake import bare_bucket
 from backfill_assets_tests.planning import bare_staging, impact_on, planned
 from backfill_assets_tests.synthetic import synthetic_lake

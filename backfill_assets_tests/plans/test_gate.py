@@ -16,14 +16,14 @@ import pytest
 from backfill_assets.candidates.candidates import create_candidate
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import PLAN_REASON, Work
+from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.audit import audit_table
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import record_acceptance
 from backfill_assets.plans.gate import gate_findings
 from backfill_assets.plans.gates import refuse_bound
-from backfill_assets.plans.model import Plan
+from backfill_assets.plans.model import PLAN_REASON, Plan
 from backfill_assets.plans.policy import Tolerances
 from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 from backfill_assets.plans.run import run_plan

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.plans.model import (
+    DayMove,
     Pins,
     Plan,
     PlanLook,

@@ -7,9 +7,9 @@ import pytest
 
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.kernel.core.days import inclusive_range, parse_day
-from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
+from backfill_assets.plans.model import DayMove
 from backfill_assets.plans.moves import moved_rows
 from backfill_assets_tests.lakes import SELECT, backfill, configure, delivery, make_lake, toy
 from backfill_assets_tests.planning import versions_of

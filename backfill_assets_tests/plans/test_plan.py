@@ -17,11 +17,18 @@ from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import DayMove
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.plans.files import find_plan, keep_plan, plan_ids
-from backfill_assets.plans.model import ChunkKind, Plan, PlanLook, Price, parse_plan, plan_json
+from backfill_assets.plans.model import (
+    ChunkKind,
+    DayMove,
+    Plan,
+    PlanLook,
+    Price,
+    parse_plan,
+    plan_json,
+)
 from backfill_assets.plans.plan import (
     TEMPLATES,
     PlanRequest,

@@ -19,7 +19,6 @@ from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.engines import ENGINE
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.ownership import whoami
-from backfill_assets.kernel.core.plans import PLAN_REASON
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.gate_bounds import GateSettings, TableGate
 from backfill_assets.kernel.tables.home import Lake
@@ -27,7 +26,7 @@ from backfill_assets.kernel.tables.sections import SparkSettings
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import keep_plan, past_resumptions, resume_plan, set_mark
-from backfill_assets.plans.model import Pins, Plan
+from backfill_assets.plans.model import PLAN_REASON, Pins, Plan
 from backfill_assets.plans.plan import PlanRequest, make_plan
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.preflight import moved_pins, take_pins, usual_parallel

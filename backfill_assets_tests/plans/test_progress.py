@@ -13,11 +13,11 @@ import pytest
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_REASON, PLAN_TAG
+from backfill_assets.kernel.core.plans import CHUNK_TAG, PLAN_TAG
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import set_mark
-from backfill_assets.plans.model import Pins, Plan
+from backfill_assets.plans.model import PLAN_REASON, Pins, Plan
 from backfill_assets.plans.plan import cut_chunks
 from backfill_assets.plans.policy import Policy
 from backfill_assets.plans.progress import (

@@ -94,11 +94,6 @@ class ColumnType:
         return self.kind
 
 
-EXACT = ColumnType(
-    DECIMAL, 30, 0
-)  # as `transforms.measures` gives whole numbers to a condition; holds any sum of them
-
-
 @lru_cache(maxsize=1024)
 def read_type(text: str) -> ColumnType:
     """The type that a text names, in any case and with any blanks; raises ValueError saying what to

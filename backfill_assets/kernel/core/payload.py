@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from backfill_assets.kernel.core.column_types import ColumnType, read_type
+from backfill_assets.kernel.core.column_types import read_type
 
 # What the machinery needs of every delivery, in the order of raw's columns, with Spark's types.
 MACHINERY = {
@@ -20,9 +20,6 @@ MACHINERY = {
     "event_key": "STRING",
     "op": "STRING",
 }
-# What an expression over an event may name besides the payload; both are the same in every
-# version's row.
-OF_EVERY_EVENT = {name: ColumnType(MACHINERY[name]) for name in ("event_key", "event_ts")}
 # Columns of a delivery that `select` may leave out, and that the commit gives for a row that it
 # took from a table.
 CLOCKS = ("op", "seq", "arrival_ts", "version_ts")

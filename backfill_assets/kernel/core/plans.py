@@ -27,26 +27,12 @@ PLAN_TAG, CHUNK_TAG = (
     "plan",
     "chunk",
 )  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
-PLAN_REASON = "plan"  # the reason of every receipt that a plan's run wrote
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
-# One huge run is one huge thing to put back: a month of days is what a person still looks at.
-MOST_CHUNK_DAYS = 31
 ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
 REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
 # Tag of a rollback's receipt: `VERSION`, or `VERSION:FIRST..LAST …` where days differ.
 TO_VERSION = "to_version"
 NO_DIGEST = ""  # the input digest of a day put back to before it was ever made: equal to no digest
-
-
-@dataclass(frozen=True)
-class DayMove:
-    """A day of a table under today's settings against what is written."""
-
-    table: str
-    day: date
-    gains: int  # keys
-    loses: int  # keys
-    changes: int  # keys whose rows differ
 
 
 def targets_text(targets: Mapping[date, int]) -> str:

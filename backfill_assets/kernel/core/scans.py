@@ -3,22 +3,13 @@
 Not here: scanning (`intake.scan`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any
 
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
 BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
-# How a reason begins that speaks of a file's manifest; the manifest's path follows.
-OF_TOTALS = "its totals ("
-# How a reason begins that refuses a dump which may not be whole; its day follows.
-OF_DUMP = "the dump of "
-# How a reason begins that refuses all files of a schema.
-UNFIT = "select does not fit its columns: "
-FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
-
-K = TypeVar("K", date, tuple[date, date])
 
 
 @dataclass(frozen=True)
@@ -73,15 +64,6 @@ class ScanReport:
             "known": self.known,
             "example": self.example,
         }
-
-
-def sum_by_key(found: Iterable[Mapping[K, int]]) -> dict[K, int]:
-    """Add up counts of several sources by key; keys ascending."""
-    counted: dict[K, int] = {}
-    for rows_by_key in found:
-        for key, rows in rows_by_key.items():
-            counted[key] = counted.get(key, 0) + rows
-    return dict(sorted(counted.items()))
 
 
 def path_with_source(path: str, source: str) -> str:
