@@ -64,11 +64,8 @@ class Bucket(Place):
         return f"{self.folder}/{name}".strip("/")
 
     def _object_key(self, name: str) -> str:
-        return (
-            f"{self.address.partition('://')[2].partition('/')[2]}/{self._full_name(name)}".strip(
-                "/"
-            )
-        )
+        prefix = self.address.partition("://")[2].partition("/")[2]
+        return f"{prefix}/{self._full_name(name)}".strip("/")
 
     @property
     def _bucket_objects(self) -> Objects:
@@ -87,22 +84,20 @@ class Bucket(Place):
     def names(self, folder: str = "") -> list[str]:
         """As the port says: one listing."""
         cut = len(folder) + 1 if folder else 0
-        return [
-            *self._bucket_objects.names(self._object_key(folder))
-            | {n[cut:].partition("/")[0] for n in self._unsent_names(folder)}
-        ]
+        waiting = {name[cut:].partition("/")[0] for name in self._unsent_names(folder)}
+        return [*self._bucket_objects.names(self._object_key(folder)) | waiting]
 
     def below(self, folder: str = "") -> list[str]:
         """As the port says: one listing, and a request for each empty object. Hadoop's S3A leaves
         one in place of a folder that it emptied, which is listed without its "/" and not found so:
         it is none of the files."""
-        return sorted(
-            n for n, token in self.tokens(folder).items() if token.size or self.token(n) is not None
-        )
+        found = self.tokens(folder)
+        return sorted(n for n, token in found.items() if token.size or self.token(n) is not None)
 
     def tokens(self, folder: str = "", after: str = "") -> dict[str, Token]:
         """As the port says: a request for each thousand."""
-        cut = len(f"{self._object_key('')}/") if self._object_key("") else 0
+        above = self._object_key("")
+        cut = len(above) + 1 if above else 0
         try:
             found = self._bucket_objects.tokens(
                 self._object_key(folder), self._object_key(after) if after else ""
@@ -110,12 +105,10 @@ class Bucket(Place):
         except OddKeys as error:
             raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
         tokens = {key[cut:]: token for key, token in found.items()}
-        waiting = {
-            name: token
-            for name in self._unsent_names(folder)
-            if name > after and (token := self.token(name))
-        }
-        return tokens | waiting
+        for name in self._unsent_names(folder):
+            if name > after and (token := self.token(name)):
+                tokens[name] = token
+        return tokens
 
     def token(self, name: str) -> Token | None:
         """As the port says: the ETag of the object."""
@@ -125,16 +118,12 @@ class Bucket(Place):
 
     def open(self, name: str, *, at_end: bool = False, at_hand: bool = False) -> BufferedReader:
         """As the port says, and always of one content."""
-        below = self._full_name(name)
+        below, key = self._full_name(name), self._object_key(name)
         if self._local_copies.waiting(below):
             return self._local_copies.prepared(below).open("rb")
         if at_hand and (copy := self._local_copies.found(below)) is not None:
             return copy.open("rb")
-        return (
-            self._bucket_objects.open_at_end(self._object_key(name))
-            if at_end
-            else self._bucket_objects.open(self._object_key(name))
-        )
+        return self._bucket_objects.open_at_end(key) if at_end else self._bucket_objects.open(key)
 
     def write(
         self,
@@ -162,15 +151,15 @@ class Bucket(Place):
         """As the port says: within the store where both lie in it."""
         above, _, source_name = source_name.rpartition("/")
         source = source.at(above)
-        if (
-            isinstance(source, Bucket)
-            and source._bucket_objects == self._bucket_objects
-            and not source._is_unsent(source_name)
-        ):
+        if isinstance(source, Bucket) and self._shares_store(source, source_name):
             self._bucket_objects.copy(self._object_key(name), source._object_key(source_name))
             return
         with source.open(source_name) as opened:
             self._bucket_objects.send(self._object_key(name), opened)
+
+    def _shares_store(self, source: "Bucket", name: str) -> bool:
+        """Whether a name of another place is an object of this one's bucket already."""
+        return source._bucket_objects == self._bucket_objects and not source._is_unsent(name)
 
     def _is_unsent(self, name: str) -> bool:
         return self._local_copies.waiting(self._full_name(name)) is not None

@@ -112,18 +112,17 @@ def copy_lake(lake: Lake, root: Path) -> CopiedLake:
 
 
 def _copy_in_rounds(lake: Lake, target: Place) -> CopiedLake:
-    done, copied = dict[str, Token](), 0
-    if target.exists(
-        FILE_NAME
-    ):  # it held all when the command was killed, and may have been used since
+    """Copy in rounds until one finds the lake as it left it."""
+    if target.exists(FILE_NAME):
+        # It held all when the command was killed, and may have been used since.
         return _finish_copy(lake, target, _lake_content(lake), 0)
+    done, copied, no_lake = dict[str, Token](), 0, "The target is no lake yet"
     for _ in range(ROUNDS):
         if busy := tables_being_written(lake.place):
-            culprit, fix = (
-                f"another command writes {', '.join(busy)}",
-                "Wait until it ends; the same command goes on",
+            culprit = f"another command writes {', '.join(busy)}"
+            raise _uncopied_lake_error(
+                lake, culprit, no_lake, "Wait until it ends; the same command goes on"
             )
-            raise _uncopied_lake_error(lake, culprit, "The target is no lake yet", fix)
         before, settings = _lake_content(lake), lake.place.read(FILE_NAME)
         done, brought = _copy_round(lake.place, target, before, done)
         copied += brought
@@ -133,28 +132,22 @@ def _copy_in_rounds(lake: Lake, target: Place) -> CopiedLake:
     fix = (
         "Stop what writes it (schedules, sensors, commands), then run the same command: it goes on"
     )
-    raise _uncopied_lake_error(
-        lake, f"it was written during each of {ROUNDS} rounds", "The target is no lake yet", fix
-    )
+    raise _uncopied_lake_error(lake, f"it was written during each of {ROUNDS} rounds", no_lake, fix)
 
 
 def _refuse_source(lake: Lake, root: Path) -> None:
     """Raise for a lake that cannot be copied there; nothing is written yet."""
     nothing = "Nothing was copied"
     if lake.shared is not None:
-        raise _uncopied_lake_error(
-            lake, "it is a candidate", nothing, "Copy its lake, which brings its candidates along"
-        )
+        fix = "Copy its lake, which brings its candidates along"
+        raise _uncopied_lake_error(lake, "it is a candidate", nothing, fix)
     _refuse_nested(lake, root)
     if stopped := unfinished_switches(lake):
         raise _uncopied_lake_error(lake, str(stopped[0]), nothing, "Then copy it")
-    if linked := _linked_tables(lake):
-        culprit = (
-            f"{', '.join(linked)} is read from the folder of others by a link, which no copy has"
-        )
+    if linked := ", ".join(_linked_tables(lake)):
         raise _uncopied_lake_error(
             lake,
-            culprit,
+            f"{linked} is read from the folder of others by a link, which no copy has",
             nothing,
             "Take it out of lake.toml and its folder out of the lake, or copy by hand",
         )
@@ -188,13 +181,11 @@ def _refuse_nested(lake: Lake, root: Path) -> None:
 
 def _linked_tables(lake: Lake) -> list[str]:
     """The tables of `lake` that a link into the folder of others makes, and the adopted ones."""
-    tables = lake.place.at(TABLES)
-    linked = [
-        t
-        for t in sorted(tables.names())
-        if any(name.startswith(OTHERS) for name in tables.names(t))
-    ]
-    return sorted({*linked, *adopted_names(lake)})
+    tables, linked = lake.place.at(TABLES), {*adopted_names(lake)}
+    for table in tables.names():
+        if any(name.startswith(OTHERS) for name in tables.names(table)):
+            linked.add(table)
+    return sorted(linked)
 
 
 def _lake_above(root: Path) -> Path | None:
@@ -206,15 +197,14 @@ def _refuse_links(lake: Lake) -> None:
     """Raise for a lake in a folder of which a file that a copy holds is a link, a pipe or the like:
     what lies behind one is not of the lake, and would be left out."""
     passed_over = (f"{STOCK}/", *_absolute_landings(lake))
-    odd = (name for name in _irregular_files(lake.root) if not name.startswith(passed_over))
-    if name := min((name for name in odd if _is_copied(name)), default=None):
+    odd = [name for name in _irregular_files(lake.root) if not name.startswith(passed_over)]
+    if copied := sorted(name for name in odd if _is_copied(name)):
         raise _uncopied_lake_error(
             lake,
-            f"{printable_text(name)} is a link, or no regular file, and no link is followed",
+            f"{printable_text(copied[0])} is a link, or no regular file, and no link is followed",
             "Nothing was copied",
             "Put the file or folder itself there, or take it out of the lake; a landing folder "
-            "elsewhere is named by "
-            "its whole path in lake.toml",
+            "elsewhere is named by its whole path in lake.toml",
         )
 
 
@@ -256,25 +246,25 @@ def _lake_content(lake: Lake) -> dict[str, Token]:
     """The files of a lake that a copy holds, by name."""
     names, landings = lake.place.below(), _absolute_landings(lake)
     _refuse_odd_names(lake, names)
-    files = {n for n in names if _is_copied(n) and not n.startswith(landings)}
-    return {n: t for n, t in lake.place.tokens().items() if n in files}
+    files = {name for name in names if not name.startswith(landings)}
+    tokens = lake.place.tokens()
+    return {n: token for n, token in tokens.items() if n in files and _is_copied(n)}
 
 
 def _absolute_landings(lake: Lake) -> tuple[str, ...]:
     """The landing folders in the lake that `lake.toml` names by whole paths, which stay where they
     are; each ends with `/`."""
     sources = [s for s in lake.settings.delivered.values() if Path(s.files).is_absolute()]
-    roots = local_roots(sources, lake.root)
-    return tuple(
-        f"{r.relative_to(lake.root).as_posix()}/" for r in roots if r.is_relative_to(lake.root)
-    )
+    inside = [r for r in local_roots(sources, lake.root) if r.is_relative_to(lake.root)]
+    return tuple(f"{root.relative_to(lake.root).as_posix()}/" for root in inside)
 
 
 def _refuse_odd_names(lake: Lake, names: Iterable[str]) -> None:
     """Raise for a name, as an object may have it, that would lead out of a folder or be another
     file there."""
     for name in names:
-        if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+        leads_out = not {"", ".", ".."}.isdisjoint(name.split("/"))
+        if leads_out or "\0" in name:
             fix = "Look who wrote it, and delete or rename the object"
             raise _uncopied_lake_error(
                 lake,
@@ -287,8 +277,10 @@ def _refuse_odd_names(lake: Lake, names: Iterable[str]) -> None:
 def _is_copied(name: str) -> bool:
     """Whether a file of a lake, or of a candidate in it, is of more than one machine."""
     first, _, rest = name.partition("/")
+    if first.startswith(".") and first not in KEPT:
+        return False
     inner = rest.partition("/")[2] if first == CANDIDATES else ""
-    return (not first.startswith(".") or first in KEPT) and (not inner or _is_copied(inner))
+    return not inner or _is_copied(inner)
 
 
 def _copy_round(
@@ -303,17 +295,13 @@ def _copy_round(
     proven = {n: t for n, t in content.items() if n == FILE_NAME or done.get(n) == t}
     todo = [name for name in content if name not in proven]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = dict(
-            zip(
-                todo,
-                pool.map(lambda n: _copy_file(source, target, n, here.get(n)), todo),
-                strict=True,
-            )
-        )
-    target.sync_new(came := [name for name, is_new in found.items() if is_new])
-    return proven | {
-        name: content[name] for name, is_new in found.items() if is_new is not None
-    }, len(came)
+        brought = [*pool.map(lambda n: _copy_file(source, target, n, here.get(n)), todo)]
+    came = [name for name, is_new in zip(todo, brought, strict=True) if is_new]
+    target.sync_new(came)
+    for name, is_new in zip(todo, brought, strict=True):
+        if is_new is not None:
+            proven[name] = content[name]
+    return proven, len(came)
 
 
 def _copy_file(source: Place, target: Place, name: str, here: int | None) -> bool | None:

@@ -7,7 +7,7 @@ processes write at once, and says nothing.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -61,28 +61,30 @@ def request_estimate(place: Place, tables: int) -> Diagnosis:
     """Return what a store is asked for a lake of so many tables, and its price, without bytes kept
     and sent."""
     rounds = 24 * 3600 // TICK_SECONDS
-    day, ticks = (
-        [tables * n * times for n in counted]
-        for counted, times in ((OF_DAY, 1), (OF_TICKS, rounds))
-    )
-    price_of_day, price_of_ticks = (
-        sum(n * d for n, d in zip(of, DOLLARS, strict=True)) for of in (day, ticks)
-    )
+    day = [tables * count for count in OF_DAY]
+    ticks = [tables * count * rounds for count in OF_TICKS]
     return good_finding(
         f"requests to {place}",
-        f"about {sum(day):,} for a day of {tables} table(s), {price_of_day:.4f} $; {SENSORS} "
-        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * price_of_ticks:.2f} $ a "
+        f"about {sum(day):,} for a day of {tables} table(s), {_price(day):.4f} $; {SENSORS} "
+        f"sensors each {TICK_SECONDS} s: {sum(ticks):,} a day, {30 * _price(ticks):.2f} $ a "
         f"month ({PRICES})",
     )
 
 
+def _price(requests: Sequence[int]) -> float:
+    """The price in dollars of so many PUT and LIST, and so many GET and HEAD."""
+    return sum(count * price for count, price in zip(requests, DOLLARS, strict=True))
+
+
 def _keeps_promise(place: Place, keeps: Callable[[Place, str], bool]) -> bool:
-    name = f"{LOCKS}/.tried.{uuid.uuid4().hex}"
+    """Whether the store keeps a promise; what was written to try it is deleted."""
+    tried = f".tried.{uuid.uuid4().hex}"
     try:
-        return keeps(place, name)
+        return keeps(place, f"{LOCKS}/{tried}")
     finally:
-        for left in [n for n in place.names(LOCKS) if f"{LOCKS}/{n}".startswith(name)]:
-            place.delete(f"{LOCKS}/{left}")
+        for left in place.names(LOCKS):
+            if left.startswith(tried):
+                place.delete(f"{LOCKS}/{left}")
 
 
 def _one_creates(place: Place, name: str) -> bool:

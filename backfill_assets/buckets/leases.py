@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +30,8 @@ from backfill_assets.kernel.place.port import (
     Token,
 )
 
-WRITE_LEASE_SECONDS = (
-    LeaseWatch.SHOWN_SECONDS
-)  # so long the files of a process that was killed are not swept
+# So long the files of a process that was killed are not swept.
+WRITE_LEASE_SECONDS = LeaseWatch.SHOWN_SECONDS
 LOCK_LEASE_SECONDS = 30.0  # so long others wait for the lock of a process that was killed
 FIRST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.1, 1.0  # of a waiter, between two looks
 STAGED, COMMITTING, DEAD = "staged", "committing", "dead"
@@ -48,12 +47,10 @@ class Lease:
     token: Token
     body: dict[str, Any]
     is_lost: bool = False
-    _tried: set[str] = field(
-        default_factory=set
-    )  # nonces of writes of which nobody knows whether they were done
-    _seen: float = field(
-        default_factory=time.monotonic
-    )  # the last time that the file was surely ours
+    # nonces of writes of which nobody knows whether they were done
+    _tried: set[str] = field(default_factory=set)
+    # the last time that the file was surely ours
+    _seen: float = field(default_factory=time.monotonic)
     _ended: threading.Event = field(default_factory=threading.Event)
     _one: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,10 +62,8 @@ class Lease:
 
     def _renew_often(self) -> None:
         while not self._ended.wait(self.seconds / 3):
-            with (
-                suppress(OSError),
-                self._one,
-            ):  # a store that does not answer now may do so at the next turn
+            # A store that does not answer now may do so at the next turn.
+            with suppress(OSError), self._one:
                 if self._ended.is_set() or not self.renew():
                     return
 
@@ -110,20 +105,17 @@ class Lease:
     def committing(self, version: int) -> None:
         """As the port's `WriteHold` says."""
         with self._one:
-            if (
-                self._ended.is_set()
-                or self.is_lost
-                or not self.renew(state=COMMITTING, version=version)
-            ):
-                self.is_lost = True
-                raise Swept(
-                    f"the write {self.name.rpartition('/')[2]}",
-                    f"it had not shown itself for {self.seconds:.0f} s, so another process took "
-                    "it for dead and "
-                    "removed its files",
-                    "Nothing was written",
-                    "Run again",
-                )
+            is_over = self._ended.is_set() or self.is_lost
+            if not is_over and self.renew(state=COMMITTING, version=version):
+                return
+            self.is_lost = True
+            raise Swept(
+                f"the write {self.name.rpartition('/')[2]}",
+                f"it had not shown itself for {self.seconds:.0f} s, so another process took it for "
+                "dead and removed its files",
+                "Nothing was written",
+                "Run again",
+            )
 
     def __call__(self, is_deleted: bool = False) -> None:
         """As the port's `WriteHold` says."""
@@ -191,13 +183,12 @@ def abandoned_markers(
     clock = None
     for name in sorted(place.names(folder)):
         watch = LeaseWatch(place, f"{folder}/{name}", clock)
-        if (seen := watch.look()) is None:  # its process has just ended the write
+        seen = watch.look()
+        if seen is None:  # its process has just ended the write
             continue
         clock, body = watch.clock, watch.body
-        if (state := body.get("state")) != DEAD:
-            if not watch.is_over() or state not in (STAGED, COMMITTING):
-                continue
-            if state == COMMITTING and not is_past(name, body["version"]):
+        if body.get("state") != DEAD:
+            if not watch.is_over() or not _may_be_killed(name, body, is_past):
                 continue
             dead = {**body, "state": DEAD, "seconds": 0, "nonce": uuid.uuid4().hex}
             try:
@@ -207,11 +198,20 @@ def abandoned_markers(
         yield name
 
 
+def _may_be_killed(name: str, body: Mapping[str, Any], is_past: Callable[[str, int], bool]) -> bool:
+    """Whether a sweeper may let a write whose lease is over be dead: it is staged, or what it was
+    to commit is there or can be no more (`is_past`)."""
+    if body.get("state") == COMMITTING:
+        return is_past(name, body["version"])
+    return body.get("state") == STAGED
+
+
 def clear_dead_locks(place: Place) -> None:
     """Delete the locks of a lake whose processes died. Each is taken over first, so that one whose
     holder shows itself meanwhile stays."""
     clock = None
-    for name in sorted(f"{LOCKS}/{name}" for name in place.names(LOCKS) if name.endswith(".lock")):
+    locks = [name for name in place.names(LOCKS) if name.endswith(".lock")]
+    for name in sorted(f"{LOCKS}/{lock}" for lock in locks):
         watch = LeaseWatch(place, name, clock)
         seen, clock = watch.look(), watch.clock
         if seen is not None and watch.is_over():

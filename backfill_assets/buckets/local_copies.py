@@ -74,7 +74,8 @@ class LocalCopies:
             found = self.prepared(name).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found if stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IWUSR else None
+        is_unsent = stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IWUSR
+        return found if is_unsent else None
 
     def waiting_below(self, folder: str) -> list[str]:
         """The names of the files at any depth below a folder that wait to be sent, in no order."""
@@ -133,9 +134,8 @@ class LocalCopies:
         except OSError as error:
             if error.errno not in _UNKEPT:
                 raise
-            raise self._unkept_copy_error(
-                _UNKEPT[error.errno]
-            ) from None  # so that the error names this folder's disk
+            # So that the error names this folder's disk.
+            raise self._unkept_copy_error(_UNKEPT[error.errno]) from None
         finally:
             part.unlink(missing_ok=True)
         self.trim()
@@ -180,22 +180,22 @@ class LocalCopies:
         with suppress(FileNotFoundError):
             if now - looked.stat().st_mtime < TRIM_EVERY_SECONDS:
                 return
-        with suppress(
-            OSError
-        ):  # the disk is full, which deleting mends; or somebody deleted the folder
+        # The disk is full, which deleting mends; or somebody deleted the folder.
+        with suppress(OSError):
             looked.touch()
         for path in _files_below(self.prepared("")):
-            if (found := _file_status(path)) and (
-                now - found.st_mtime > LEFT_SECONDS
-                if found.st_mode & stat.S_IWUSR
-                else now - found.st_atime > IN_USE_SECONDS
-            ):
+            found = _file_status(path)
+            if found is not None and _is_left(found, now):
                 Path(path).unlink(missing_ok=True)
-        copies = [
-            (found.st_atime, found.st_size, p)
-            for p in _files_below(self.copied(""))
-            if (found := _file_status(p))
-        ]
+        self._trim_copies(now)
+
+    def _trim_copies(self, now: float) -> None:
+        """Delete the copies that were used longest ago, but none that may be in use, until the
+        others have no more than `most_bytes`."""
+        copies = list[tuple[float, int, str]]()
+        for path in _files_below(self.copied("")):
+            if found := _file_status(path):
+                copies.append((found.st_atime, found.st_size, path))
         over = sum(size for _, size, _ in copies) - self.most_bytes
         for used, size, path in sorted(copies):
             if over <= 0 or now - used < IN_USE_SECONDS:
@@ -209,6 +209,15 @@ def _mark_complete(path: Path, size: int) -> None:
     last change."""
     path.chmod(0o400)
     os.utime(path, (time.time(), size % MARKS))
+
+
+def _is_left(found: os.stat_result, now: float) -> bool:
+    """Whether a prepared file is what a killed process left, or was sent and is no longer in
+    use."""
+    is_unsent = found.st_mode & stat.S_IWUSR
+    if is_unsent:
+        return now - found.st_mtime > LEFT_SECONDS
+    return now - found.st_atime > IN_USE_SECONDS
 
 
 def _file_status(path: str) -> os.stat_result | None:

@@ -35,16 +35,13 @@ if TYPE_CHECKING:
 OF_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_")  # what the store's client reads
 RETRY_SECONDS = 30.0  # so long the client repeats one request: stores say SlowDown for seconds
 RETRIES = 1000  # more than it makes in that time: the time is the limit
-FIRST_PAUSE, LONGEST_PAUSE = (
-    timedelta(seconds=0.1),
-    timedelta(seconds=3),
-)  # between two of its tries
+# Between two of its tries.
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.1), timedelta(seconds=3)
 AGAIN = 5  # times that a write is tried which meets another's request
 PAGE = 1000  # objects of one listing request
 READ_BYTES = 8 << 20  # of one request: smaller objects are read at once
-END_BYTES = (
-    64 << 10
-)  # of a request for the end of an object: Parquet's readers look there for a footer first
+# Of a request for the end of an object: Parquet's readers look there for a footer first.
+END_BYTES = 64 << 10
 PART_BYTES = 16 << 20  # of a large file that is sent in parts
 NONCE = "nonce"
 
@@ -68,11 +65,8 @@ class Objects:
                 "Nothing was read or written",
                 "Start it anew (`multiprocessing`: by `spawn` or `forkserver`)",
             )
-        return _opened_store(
-            self.bucket,
-            self.retries,
-            tuple(sorted(i for i in os.environ.items() if i[0].startswith(OF_ENVIRONMENT))),
-        )
+        environment = [item for item in os.environ.items() if item[0].startswith(OF_ENVIRONMENT)]
+        return _opened_store(self.bucket, self.retries, tuple(sorted(environment)))
 
     def uri(self, key: str) -> str:
         """The address of an object."""
@@ -96,12 +90,12 @@ class Objects:
                 pages = _obstore_module().list(
                     self._bucket_store, prefix or None, offset=after or None, chunk_size=PAGE
                 )
-                return {
-                    o["path"]: _object_token(o) for page in pages for o in page if o["path"] > after
-                }  # Azurite lists all
+                found = (o for page in pages for o in page)
+                # Azurite lists all.
+                return {o["path"]: _object_token(o) for o in found if o["path"] > after}
         except OddKeys as error:
-            if (found := list_odd_keys(self.bucket, prefix, after)) is not None:
-                error.listed(found)
+            if (listed := list_odd_keys(self.bucket, prefix, after)) is not None:
+                error.listed(listed)
             raise
 
     def token(self, key: str) -> Token | None:
@@ -125,13 +119,11 @@ class Objects:
     def open_at_end(self, key: str) -> BufferedReader:
         """As `open`, for a reader of the end: one request for its last bytes, others for what else
         is read."""
-        store, others = (
-            self._bucket_store,
-            _obstore_module().exceptions,
-        )  # Azure takes no such range, and an empty object has no end
+        store, errors = self._bucket_store, _obstore_module().exceptions
+        # Azure takes no such range, and an empty object has no end.
         with (
             translated_errors(self.uri(key)),
-            suppress(others.NotSupportedError, others.GenericError),
+            suppress(errors.NotSupportedError, errors.GenericError),
         ):
             found = _obstore_module().get(store, key, options={"range": {"suffix": END_BYTES}})
             content = _RangedObject(self, key, found.meta, bytes(found.bytes()), found.range[0])
@@ -140,7 +132,9 @@ class Objects:
 
     def part(self, key: str, start: int, end: int, e_tag: str) -> bytes:
         """Bytes of an object, `end` not included; raises Changed if its ETag is another."""
-        options = {"range": (start, end), **({"if_match": e_tag} if e_tag else {})}
+        options: dict[str, Any] = {"range": (start, end)}
+        if e_tag:
+            options["if_match"] = e_tag
         with translated_errors(self.uri(key)):
             return bytes(_obstore_module().get(self._bucket_store, key, options=options).bytes())
 
@@ -166,9 +160,8 @@ class Objects:
         except (AlreadyThere, Changed) as error:
             if (own := self._own_token(key, nonce)) is not None:
                 return own
-            if isinstance(
-                error, ChangedAfterAll
-            ):  # perhaps ours was the content before the one that is there
+            if isinstance(error, ChangedAfterAll):
+                # Perhaps ours was the content before the one that is there.
                 raise lost_request_error(self.uri(key)) from None
             raise
         return Token(
@@ -181,10 +174,11 @@ class Objects:
     def _put_object(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         """Write an object; again where the store meets another request for its name."""
         for _ in range(AGAIN - 1):
-            if isinstance(content, BufferedReader):
-                content.seek(0)
-            with suppress(Busy), translated_errors(self.uri(key)):
-                return dict(_obstore_module().put(self._bucket_store, key, content, **how))
+            with suppress(Busy):
+                return self._put_once(key, content, **how)
+        return self._put_once(key, content, **how)
+
+    def _put_once(self, key: str, content: object, **how: Any) -> Mapping[str, Any]:
         if isinstance(content, BufferedReader):
             content.seek(0)
         with translated_errors(self.uri(key)):
@@ -211,13 +205,15 @@ class Objects:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, a thousand by each request; harmless for those that are gone."""
+        if not keys:
+            return
         try:
-            with translated_errors(self.uri(keys[0] if keys else "")):
-                if keys:
-                    _obstore_module().delete(self._bucket_store, keys)
+            with translated_errors(self.uri(keys[0])):
+                _obstore_module().delete(self._bucket_store, keys)
         except Gone:  # some stores say so, and delete no others of the request then
-            for key in keys if len(keys) > 1 else ():
-                self.delete([key])
+            if len(keys) > 1:
+                for key in keys:
+                    self.delete([key])
 
 
 class _RangedObject(io.RawIOBase):
@@ -315,13 +311,12 @@ def _object_token(meta: Mapping[str, Any]) -> Token:
 
 def _quoted_e_tag(e_tag: str | None) -> str:
     """An ETag as every answer of a store has it: listings of Azure leave the quotes out."""
-    return f'"{e_tag}"' if e_tag and '"' not in e_tag else e_tag or ""
+    if not e_tag:
+        return ""
+    return e_tag if '"' in e_tag else f'"{e_tag}"'
 
 
 def _put_condition(token: Token) -> dict[str, str]:
     """What a conditional put names: S3 and Azure look at the ETag, Google at the version."""
-    return {
-        name: part
-        for name, part in (("e_tag", str(token.mark[0])), ("version", token.version))
-        if part
-    }
+    named = {"e_tag": str(token.mark[0]), "version": token.version}
+    return {name: value for name, value in named.items() if value}

@@ -36,20 +36,18 @@ def list_odd_keys(bucket: str, prefix: str, after: str) -> dict[str, Token] | No
 
 
 def _listed_objects(bucket: str, prefix: str, after: str) -> Iterator[tuple[str, Token]]:
-    asked = {"list-type": "2", "encoding-type": "url", "prefix": prefix} | (
-        {"start-after": after} if after else {}
-    )
+    """The keys below a prefix and their tokens, by as many requests as the store needs."""
+    asked = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
+    if after:
+        asked["start-after"] = after
     for _ in range(MOST_PAGES):
         page = ElementTree.fromstring(_signed_answer(bucket, asked))  # noqa: S314  # of the person's own store
         is_quoted = _child_text(page, "EncodingType") == "url"
         for found in page.iterfind("{*}Contents"):
             key = _child_text(found, "Key")
-            yield (
-                (unquote_plus(key, errors="surrogateescape") if is_quoted else key).removesuffix(
-                    "/"
-                ),
-                _listed_token(found),
-            )
+            if is_quoted:
+                key = unquote_plus(key, errors="surrogateescape")
+            yield key.removesuffix("/"), _listed_token(found)
         if _child_text(page, "IsTruncated") != "true":
             return
         asked["continuation-token"] = _child_text(page, "NextContinuationToken")
@@ -67,13 +65,15 @@ def _listed_token(found: ElementTree.Element) -> Token:
 
 def _signed_answer(bucket: str, asked: Mapping[str, str]) -> bytes:
     """The body of one signed listing request. Raises OSError."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
-    base = urlsplit(f"{(endpoint or f'https://s3.{region}.amazonaws.com').rstrip('/')}/{bucket}")
-    query = urlencode(sorted(asked.items()), quote_via=quote, safe="")
-    headers = signed_headers(base.netloc, base.path, query, region, utc_now())
+    environ = os.environ
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    endpoint = environ.get("AWS_ENDPOINT_URL") or environ.get("AWS_ENDPOINT")
+    store = endpoint or f"https://s3.{region}.amazonaws.com"
+    base = urlsplit(f"{store.rstrip('/')}/{bucket}")
     if base.scheme not in ("http", "https"):
         raise ValueError(base.scheme)
+    query = urlencode(sorted(asked.items()), quote_via=quote, safe="")
+    headers = signed_headers(base.netloc, base.path, query, region, utc_now())
     url = f"{base.scheme}://{base.netloc}{base.path}?{query}"
     request = urllib.request.Request(url, headers=headers)  # noqa: S310  # its scheme was looked at
     with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
@@ -89,16 +89,19 @@ def signed_headers(host: str, path: str, query: str, region: str, now: datetime)
         headers["x-amz-security-token"] = token
     names = ";".join(sorted(headers))
     listed = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    asked = hashlib.sha256(
-        "\n".join(["GET", quote(path), query, listed, names, NOTHING]).encode()
-    ).hexdigest()
+    asked = "\n".join(["GET", quote(path), query, listed, names, NOTHING])
     scope = f"{day}/{region}/s3/aws4_request"
-    key = f"AWS4{os.environ['AWS_SECRET_ACCESS_KEY']}".encode()
-    for part in (day, region, "s3", "aws4_request"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    signature = hmac.digest(
-        key, f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{asked}".encode(), "sha256"
-    ).hex()
+    digest = hashlib.sha256(asked.encode()).hexdigest()
+    signature = _signature(f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}", scope)
     credential = f"Credential={os.environ['AWS_ACCESS_KEY_ID']}/{scope}"
-    signed = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
-    return {**headers, "Authorization": signed}
+    words = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
+    return {**headers, "Authorization": words}
+
+
+def _signature(text: str, scope: str) -> str:
+    """The signature of a text by the key that the environment's key gives for a scope (day, region,
+    service and `aws4_request`)."""
+    key = f"AWS4{os.environ['AWS_SECRET_ACCESS_KEY']}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return hmac.digest(key, text.encode(), "sha256").hex()

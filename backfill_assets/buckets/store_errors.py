@@ -25,9 +25,8 @@ from backfill_assets.kernel.place.port import (
 
 CODE, STATE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"status code: (\d{3})")
 REPEATED = re.compile(r"\bretries: [1-9]|after [1-9]\d* retries")  # by the client itself
-THERE = (
-    "BlobAlreadyExists",
-)  # Azure says so with the state 409, by which others say that they are busy
+# Azure says so with the state 409, by which others say that they are busy.
+THERE = ("BlobAlreadyExists",)
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
 OLD_SIGNATURE = "Signature not valid in the specified time frame"  # of Azure, whose code says less
@@ -37,12 +36,9 @@ NO_CREDENTIALS = re.compile(
 )
 ODD_NAME = re.compile(r"with invalid path: .*?[Pp]ath \"(.*?)\" ?(?:contained|:)", re.DOTALL)
 REGION = ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException")
-OF_STORE = re.compile(
-    r"object store|Generic \w+ error"
-)  # in errors of delta-rs: the store did not answer
-OLD_LIST = re.compile(
-    r"end version (\d+) not the same as the specified end version (\d+)"
-)  # likewise
+# In errors of delta-rs: the store did not answer.
+OF_STORE = re.compile(r"object store|Generic \w+ error")
+OLD_LIST = re.compile(r"end version (\d+) not the same as the specified end version (\d+)")
 NOTHING = "Nothing was read or written by this request"
 RENEW = (
     "Renew them (`aws sso login`, a new token in AWS_SESSION_TOKEN), in the environment of every "
@@ -154,8 +150,8 @@ def _cause_in_setup(text: str, code: str, state: str) -> tuple[str, str] | None:
             f"{utc_now():%Y-%m-%d %H:%M:%S} UTC"
         )
         return culprit, SET_CLOCK
-    has_no_credentials = not code and NO_CREDENTIALS.search(text.partition("<?xml")[0])
-    if has_no_credentials:
+    own_words = text.partition("<?xml")[0]  # of the client, before the store's
+    if not code and NO_CREDENTIALS.search(own_words):
         culprit = "no credentials for it were found, neither in the environment nor of this machine"
         return culprit, SET_CREDENTIALS
     return None
@@ -181,11 +177,9 @@ def _cause_in_rights(text: str, code: str, state: str) -> tuple[str, str] | None
 
 def lost_request_error(address: str, text: str = "", code: str = "", state: str = "") -> StoreLost:
     """The error of a request of which nobody knows whether it was done."""
-    culprit = (
-        f"the store answers {code or state} again and again"
-        if code or state
-        else "the store does not answer"
-    )
+    culprit = "the store does not answer"
+    if answer := code or state:
+        culprit = f"the store answers {answer} again and again"
     if "timed out" in text or "TimedOut" in text:
         culprit = "the store does not answer in time"
     return StoreLost(

@@ -62,17 +62,14 @@ def demo(ctx: click.Context, new: bool, days: int, last: date | None, engine: st
         lake_root(), require_partitions(samples.days_until(stop, days), date.min), new, engine
     )
     lake, pipeline = opened_lake()
+    tables = tuple(t.name for t in pipeline.tables)
     outcomes = []
     for title in ("Every table over every day:", "The same again: nothing changes:"):
         remark(title)
-        outcomes.append(
-            run_work(
-                KnownStates(lake, pipeline),
-                Work(span, tuple(t.name for t in pipeline.tables), note="demo"),
-            )
-        )
-        if not outcomes[-1].success:
-            remark(f"Error: {outcomes[-1].cause}")
+        outcome = run_work(KnownStates(lake, pipeline), Work(span, tables, note="demo"))
+        outcomes.append(outcome)
+        if not outcome.success:
+            remark(f"Error: {outcome.cause}")
             ctx.exit(1)
     report = lake_status(lake, pipeline, span)
     refused = refused_rows(lake, "")
@@ -89,14 +86,7 @@ def prepare_sample(root: Path, days: DayRange, new: bool, engine: str | None = N
     if known is None and root.exists() and any(root.iterdir()):
         raise samples.not_a_sample_error(root)
     if known is not None and not new:
-        if engine not in (None, has := load_settings(root).spark.engine):
-            raise SettingsError(
-                f"the sample lake {root}",
-                f"its engine is {scrub_secrets(has)}, not {engine}",
-                "Nothing was done",
-                f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its '
-                "days stay as they are",
-            )
+        _refuse_other_engine(root, engine)
         remark(f"The sample lake {root} holds {known}; `--new` makes a fresh one.")
         return known
     if known is not None:
@@ -104,6 +94,20 @@ def prepare_sample(root: Path, days: DayRange, new: bool, engine: str | None = N
     samples.make_sample(root, days, engine or "embedded")
     remark(f"Made the sample lake {root}: {days}, {len(days)} days.")
     return days
+
+
+def _refuse_other_engine(root: Path, engine: str | None) -> None:
+    """Raise SettingsError for a sample lake that was made with another engine than this one (None:
+    any will do)."""
+    found = load_settings(root).spark.engine
+    if engine not in (None, found):
+        raise SettingsError(
+            f"the sample lake {root}",
+            f"its engine is {scrub_secrets(found)}, not {engine}",
+            "Nothing was done",
+            f'Add --new for a fresh one, or set engine = "{engine}" in its lake.toml: its '
+            "days stay as they are",
+        )
 
 
 def _remove_sample(root: Path) -> None:
@@ -124,29 +128,14 @@ def _draw_outcomes(
     from backfill_assets.cli.dagster_home import lake_option_text
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
-    rows: list[list[object]] = [[line[0].day, *(_state_cell(d) for d in line)] for line in lines]
+    rows: list[list[object]] = [[line[0].day, *map(_state_cell, line)] for line in lines]
     rows.append(["all", *(sum(d.rows or 0 for d in column) for column in report.tables.values())])
     draw_table(["rows of", *report.tables], rows)
     click.echo()
-    draw_table(
-        ["lines", "in quarantine because"],
-        [[n, reason] for reason, n in reason_kinds(refused).shown],
-    )
+    reasons = [[count, reason] for reason, count in reason_kinds(refused).shown]
+    draw_table(["lines", "in quarantine because"], reasons)
     click.echo()
-    names = [t.table for t in outcomes[0].tables]
-    parts = {o.run_id: {t.table: t for t in o.tables} for o in outcomes}
-    took = [
-        [
-            name,
-            *(
-                f"{p[name].seconds:.1f} s, {p[name].changed} of {p[name].days} changed"
-                for p in parts.values()
-            ),
-        ]
-        for name in names
-    ]
-    took.append(["the whole run", *(f"{o.seconds:.1f} s" for o in outcomes)])
-    draw_table(["table", "first run", "again"], took)
+    draw_table(["table", "first run", "again"], _run_times(outcomes))
     click.echo()
     words, table, day = lake_option_text(lake), [*report.tables][:2][-1], lines[-1][0].day
     week = f"--from {max(lines[0][0].day, day - timedelta(days=6))} --to {day}"
@@ -157,13 +146,23 @@ def _draw_outcomes(
     )
 
 
+def _run_times(outcomes: list[RunOutcome]) -> list[list[str]]:
+    """A row for each table, and one for all: how long each run took, and what it changed."""
+    rows = []
+    for table in outcomes[0].tables:
+        row = [table.table]
+        for outcome in outcomes:
+            (part,) = (t for t in outcome.tables if t.table == table.table)
+            row.append(f"{part.seconds:.1f} s, {part.changed} of {part.days} changed")
+        rows.append(row)
+    rows.append(["the whole run", *(f"{outcome.seconds:.1f} s" for outcome in outcomes)])
+    return rows
+
+
 def _state_cell(day: DayStatus) -> str:
     """Return the rows, and the state where it is not fresh."""
-    return (
-        number_text(day.rows)
-        if day.state.value == "fresh"
-        else f"{day.state.value} {number_text(day.rows)}"
-    )
+    rows = number_text(day.rows)
+    return rows if day.state.value == "fresh" else f"{day.state.value} {rows}"
 
 
 @click.command()

@@ -136,9 +136,8 @@ def bad_code(lake: Lake) -> PlantedFault:
     pipeline = chosen_pipeline(lake)
     states = pipeline.states(read_view(lake, pipeline.contracts))
     where = f"{contract.day_column} >= DATE '{days[0]}'"
-    rows = sorted(
-        lake.store.rows(contract.name, where=where), key=lambda r: [str(v) for v in r.values()]
-    )
+    rows = lake.store.rows(contract.name, where=where)
+    rows = sorted(rows, key=lambda row: [str(value) for value in row.values()])
     settings = pipeline.codes[contract.name].settings_digest
     signed = Provenance(
         "manual",
@@ -147,7 +146,10 @@ def bad_code(lake: Lake) -> PlantedFault:
         settings_digest=settings,
         tags=state_tags(contract, states),
     )
-    kept = [r for d in days for r in [r for r in rows if r[contract.day_column] == d][::2]]
+    kept = []
+    for day in days:
+        of_day = [row for row in rows if row[contract.day_column] == day]
+        kept += of_day[::2]
     replace_by_day(lake, contract, kept, signed, lambda d: states.digests.of(contract.name, d))
     news = (
         "ALERT a customer: 'our numbers of the last days halved'. Release 4.2 ran last night and "
@@ -237,7 +239,8 @@ PLANTS: dict[str, Callable[[Lake], PlantedFault]] = {
 def _last_days(lake: Lake, count: int) -> list[date]:
     contract = first_events(lake)
     latest = lake.store.view(contract.name, contract.day_column).latest
-    if len(days := sorted(d for d, r in latest.items() if r.entry.rows)) < count:
+    days = sorted(day for day, receipt in latest.items() if receipt.entry.rows)
+    if len(days) < count:
         raise _unplantable_error(lake, f"{contract.name} has rows of {len(days)} day(s)")
     return days[-count:]
 
@@ -245,15 +248,16 @@ def _last_days(lake: Lake, count: int) -> list[date]:
 def _resend_files(lake: Lake, count: int, newest: bool) -> list[Path]:
     """Deliver some landed files again, with other bytes and the same rows."""
     pattern = next(iter(lake.settings.delivered.values())).files
-    landed = sorted((f for f in lake.root.glob(pattern) if f.suffix in TEXT), reverse=newest)[
-        :count
-    ]
+    texts = [file for file in lake.root.glob(pattern) if file.suffix in TEXT]
+    landed = sorted(texts, reverse=newest)[:count]
     if len(landed) < count:
         raise _unplantable_error(lake, f"{pattern} matches {len(landed)} text file(s)")
-    again = [file.with_name(f"{file.stem}-again{file.suffix}") for file in landed]
-    for file, copy in zip(landed, again, strict=True):
+    again = list[Path]()
+    for file in landed:
+        copy = file.with_name(f"{file.stem}-again{file.suffix}")
         copy.write_bytes(file.read_bytes() + b"\n")
         os.utime(copy, (LONG_AGO, LONG_AGO))
+        again.append(copy)
     scan_all(LakeSession(lake))
     return again
 

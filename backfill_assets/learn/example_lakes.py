@@ -35,12 +35,8 @@ ORDERS_A_DAY = (52, 74)
 HOT_CUSTOMER, HOT_SHARE = "customer-001", 0.25
 CUSTOMERS = 40
 SECOND_FILE_EVERY = 3  # days; the others have one file
-LATENESS = (
-    (0.84, 600),
-    (0.08, 6 * 3600),
-    (0.05, 3 * 86400),
-    (0.03, 16 * 86400),
-)  # share, at most so many seconds
+# Shares of orders, and the most seconds that each is late.
+LATENESS = ((0.84, 600), (0.08, 6 * 3600), (0.05, 3 * 86400), (0.03, 16 * 86400))
 SELECT = (
     "CAST(delivery AS bigint) AS seq, CAST(received_at AS timestamp) AS arrival_ts, "
     "CAST(version_at AS timestamp) AS version_ts, CAST(ordered_at AS timestamp) AS event_ts, "
@@ -81,28 +77,34 @@ class Delivery:
 def sample_files(first: date, days: int, seed: int = SEED) -> dict[str, str]:
     """File name -> text of all that arrived on `days` days from `first` on."""
     chance = random.Random(seed)  # noqa: S311  # made-up orders need no secrets
-    quiet = first + ONE_DAY * (days // 2)
-    end = midnight(first) + ONE_DAY * days
-    arrived: dict[date, list[Delivery]] = defaultdict(list)
-    for number in range(days):
-        day = first + ONE_DAY * number
-        for delivery in _orders_of_day(chance, day, first) if day != quiet else ():
-            # Nothing arrives on the quiet day either: the line was down, and it all came the day
-            # after.
-            held = delivery.received.date() == quiet
-            moved = replace(delivery, received=delivery.received + ONE_DAY) if held else delivery
-            if moved.received < end:
-                arrived[moved.received.date()].append(moved)
     files: dict[str, str] = {}
     counted = 0
-    for day in sorted(arrived):
+    for day, deliveries in sorted(_arrivals(chance, first, days).items()):
         lines = []
-        for delivery in sorted(arrived[day], key=lambda d: (d.received, d.order, d.version)):
+        for delivery in sorted(deliveries, key=lambda d: (d.received, d.order, d.version)):
             counted += 1
             lines.append(delivery.line(counted))
         files |= _files_of_day(chance, day, lines, (day - first).days, first)
     again = sorted(files)[days // 3]
     return {**files, again.replace(".jsonl", "-resent.jsonl"): files[again]}
+
+
+def _arrivals(chance: random.Random, first: date, days: int) -> dict[date, list[Delivery]]:
+    """What arrived, by the day of arrival. Nothing did on the day in the middle: the line was down,
+    and it all came the day after."""
+    quiet = first + ONE_DAY * (days // 2)
+    end = midnight(first) + ONE_DAY * days
+    arrived = defaultdict[date, list[Delivery]](list)
+    for number in range(days):
+        day = first + ONE_DAY * number
+        if day == quiet:
+            continue
+        for delivery in _orders_of_day(chance, day, first):
+            is_held = delivery.received.date() == quiet
+            received = delivery.received + ONE_DAY if is_held else delivery.received
+            if received < end:
+                arrived[received.date()].append(replace(delivery, received=received))
+    return arrived
 
 
 def _orders_of_day(chance: random.Random, day: date, first: date) -> Iterator[Delivery]:
@@ -111,12 +113,10 @@ def _orders_of_day(chance: random.Random, day: date, first: date) -> Iterator[De
             seconds=chance.randrange(86_400), microseconds=chance.randrange(1_000_000)
         )
         received = ordered + timedelta(seconds=1 + chance.random() * _drawn_delay(chance))
-        hot = chance.random() < HOT_SHARE
-        customer = (
-            HOT_CUSTOMER
-            if hot
-            else f"customer-{2 + min(int(chance.expovariate(0.08)), CUSTOMERS - 2):03d}"
-        )
+        customer = HOT_CUSTOMER
+        if chance.random() >= HOT_SHARE:
+            number_of = 2 + min(int(chance.expovariate(0.08)), CUSTOMERS - 2)
+            customer = f"customer-{number_of:03d}"
         order = Delivery(
             received,
             ordered,
@@ -220,11 +220,11 @@ SETTINGS: Mapping[str, Any] = {
 
 def example_titles() -> dict[str, str]:
     """Return the title of every example's steps, by the example's name."""
-    steps = {
-        path.parent.name.replace("_", "-"): path.read_text(encoding="utf-8")
-        for path in HOME.glob(f"*/{STEPS}")
-    }
-    return {name: steps[name].splitlines()[0].removeprefix("# ") for name in sorted(steps)}
+    titles = dict[str, str]()
+    for path in HOME.glob(f"*/{STEPS}"):
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        titles[path.parent.name.replace("_", "-")] = first.removeprefix("# ")
+    return dict(sorted(titles.items()))
 
 
 def make_example(name: str, root: Path) -> None:

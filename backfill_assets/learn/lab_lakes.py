@@ -90,11 +90,9 @@ def add_control(lake: Lake, name: str, query: str, grain: str, known: Mapping[st
 def daily_totals(lake: Lake, contract: Contract, where: str = "true") -> Counter[date]:
     """Return the sum of `value` of every day of a table, ascending."""
     found = Counter[date]()
-    for row in sorted(
-        lake.store.rows(contract.name, where=where), key=lambda r: str(r[contract.day_column])
-    ):
+    for row in lake.store.rows(contract.name, where=where):
         found[row[contract.day_column]] += int(row["value"])
-    return found
+    return Counter(dict(sorted(found.items())))
 
 
 def copy_lake(root: Path, target: Path) -> Lake:
@@ -102,7 +100,9 @@ def copy_lake(root: Path, target: Path) -> Lake:
     afterwards. Raises SettingsError if its landed files lie elsewhere: a copy would read, and a
     drill would change, the files of the lake itself."""
     for source in open_lake(root).settings.delivered.values():
-        if source.table or Path(source.files).is_absolute() or ".." in Path(source.files).parts:
+        files = Path(source.files)
+        leads_out = files.is_absolute() or ".." in files.parts
+        if source.table or leads_out:
             raise SettingsError(
                 f"the lake {root}",
                 f"its files {source.files} lie outside of it",
@@ -129,15 +129,12 @@ def land_file(lake: Lake, name: str, arrived: str, rows: Iterable[tuple[str, str
     value per row."""
     file = lake.root / "landing" / f"{name}.jsonl"
     file.parent.mkdir(exist_ok=True)
-    seq = 100 * len([*file.parent.iterdir()])
-    deliveries = [
-        (seq + n, arrived, arrived, event, key, "upsert", "A", value, 0)
-        for n, (key, event, value) in enumerate(rows)
-    ]
-    file.write_text(
-        "".join(json.dumps(dict(zip(FIELDS, row, strict=True))) + "\n" for row in deliveries),
-        encoding="utf-8",
-    )
+    first = 100 * len([*file.parent.iterdir()])
+    lines = list[str]()
+    for seq, (key, event, value) in enumerate(rows, first):
+        row = (seq, arrived, arrived, event, key, "upsert", "A", value, 0)
+        lines.append(json.dumps(dict(zip(FIELDS, row, strict=True))) + "\n")
+    file.write_text("".join(lines), encoding="utf-8")
     os.utime(file, (LONG_AGO, LONG_AGO))
     return file
 

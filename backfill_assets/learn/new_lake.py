@@ -65,12 +65,11 @@ def lake_toml(values: Mapping[str, Any]) -> str:
 def commented_bounds(bounds: type[BaseModel]) -> str:
     """Bounds as a new `lake.toml` has them, commented out: an example, or the default, and the
     description of each."""
-    fields = [
-        (name, field)
-        for name, field in bounds.model_fields.items()
-        if field.description is not None
-    ]
-    shown = [
-        (f"# {n} = {json.dumps((f.examples or [f.default])[0])}", f.description) for n, f in fields
-    ]
-    return "\n".join(f"{text:36s} # {why}" if why else text for text, why in shown)
+    lines = list[str]()
+    for name, field in bounds.model_fields.items():
+        if field.description is None:
+            continue
+        example = json.dumps((field.examples or [field.default])[0])
+        text, why = f"# {name} = {example}", field.description
+        lines.append(f"{text:36s} # {why}" if why else text)
+    return "\n".join(lines)

@@ -76,9 +76,7 @@ class Watch:
 
     root: Path
     before: Days = field(init=False)  # receipts before the fault
-    unfit: frozenset[tuple[str, date]] = field(
-        init=False
-    )  # days that were not fit before the fault
+    unfit: frozenset[tuple[str, date]] = field(init=False)  # days not fit before the fault
     planted: PlantedFault | None = None
     needed: frozenset[tuple[str, date]] = frozenset()
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted
@@ -116,12 +114,11 @@ class Watch:
             states = pipeline.states(read_view(lake, pipeline.contracts))
         except BackfillError:
             return None, {}
-        views = {table: states.view.table(table).latest for table in states.contracts}
-        return states, {
-            (table, day): receipt
-            for table, latest in views.items()
-            for day, receipt in latest.items()
-        }
+        receipts = dict[tuple[str, date], DayReceipt]()
+        for table in states.contracts:
+            for day, receipt in states.view.table(table).latest.items():
+                receipts[table, day] = receipt
+        return states, receipts
 
     def wrong(self) -> dict[tuple[str, date], int] | None:
         """The days that are not as they should be, with the rows that readers get of them though
@@ -131,18 +128,20 @@ class Watch:
             return None
         found = dict[tuple[str, date], int]()
         for at in (self.before.keys() | now.keys()) - self.unfit:
-            state, receipt, was = states.of(*at), now.get(at), self.before.get(at)
-            other = (
-                receipt is not None
-                and was is not None
-                and receipt.entry.content != was.entry.content
-            )
-            differs = bool(self.planted and self.planted.restores and other)
-            if state not in FIT or differs:
-                found[at] = (
-                    receipt.entry.rows if receipt and (differs or state is State.STALE) else 0
-                )
+            state, receipt = states.of(*at), now.get(at)
+            differs = self._differs(receipt, self.before.get(at))
+            if differs or state not in FIT:
+                is_read = receipt is not None and (differs or state is State.STALE)
+                found[at] = receipt.entry.rows if receipt and is_read else 0
         return found
+
+    def _differs(self, receipt: DayReceipt | None, before: DayReceipt | None) -> bool:
+        """Whether a day has other rows than before the fault, though these were right."""
+        if self.planted is None or not self.planted.restores:
+            return False
+        if receipt is None or before is None:
+            return False
+        return receipt.entry.content != before.entry.content
 
     def is_well(self, wrong: Mapping[tuple[str, date], int] | None) -> bool:
         """Whether no day is wrong, and no file is left that has to go."""
@@ -153,13 +152,14 @@ class Watch:
         """How many days receipts wrote since the fault, and how many of them were as they should be
         before."""
         now = self._states_now()[1]
-        moved = [
-            at
-            for at, s in now.items()
-            if at not in self.found or s.version > self.found[at].version
-        ]
-        same = {at for at in moved if at in self.before and now[at].entry == self.before[at].entry}
+        moved = [at for at, receipt in now.items() if self._is_newer(at, receipt)]
+        known = {at for at in moved if at in self.before}
+        same = {at for at in known if now[at].entry == self.before[at].entry}
         return len(moved), len(same - self.needed)
+
+    def _is_newer(self, at: tuple[str, date], receipt: DayReceipt) -> bool:
+        """Whether a day was written since the fault was planted."""
+        return at not in self.found or receipt.version > self.found[at].version
 
 
 def drill_lake(root: Path | None, target: Path) -> Path:
@@ -184,28 +184,34 @@ def run_drill(watch: Watch, desk: Desk, seconds: float) -> DrillScore:
     for line in (planted.symptom, f"The copy: {watch.root}", there, WORDS):
         desk.say(line)
     while (passed := round(desk.clock() - began, 1)) < seconds:
-        wrong = watch.wrong()
-        score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
-        writes, score.needless = watch.written()
-        is_well = watch.is_well(wrong)
-        if (writes or is_well) and score.seen_s is None:
-            score.seen_s = passed
-        if is_well:
-            score.mended_s = passed
+        if _is_mended(watch, score, passed):
             break
         word, _, rest = desk.read().strip().partition(" ")
         if word == "quit":
             break
         if word == "hint":
-            desk.say(
-                (*planted.hints, "There is no further hint.")[min(score.hints, len(planted.hints))]
-            )
+            hints = (*planted.hints, "There is no further hint.")
+            desk.say(hints[min(score.hints, len(planted.hints))])
             score.hints += 1
         elif word == "see":
             _judge_guess(score, planted, rest, passed, desk.say)
         elif word:
             desk.say(WORDS)
     return score
+
+
+def _is_mended(watch: Watch, score: DrillScore, passed: float) -> bool:
+    """Look at the copy after so many seconds, and note in the score what it shows; returns whether
+    it is well."""
+    wrong = watch.wrong()
+    score.wrong_rows = max(score.wrong_rows, sum((wrong or {}).values()))
+    writes, score.needless = watch.written()
+    is_well = watch.is_well(wrong)
+    if score.seen_s is None and (writes or is_well):
+        score.seen_s = passed
+    if is_well:
+        score.mended_s = passed
+    return is_well
 
 
 def _judge_guess(

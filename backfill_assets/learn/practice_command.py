@@ -64,14 +64,11 @@ def lab(name: str | None, html: Path | None) -> None:
 
 def _step_section(step: LabStep) -> PageSection:
     tables = [TextTable(step.columns, step.rows)] if step.columns else []
-    is_code = "\n" in step.text
-    return PageSection(
-        step.title or step.form,
-        tables,
-        [step.verdict] if step.form else [],
-        about=[] if is_code else [step.text],
-        code=step.text if is_code else "",
-    )
+    lines = [step.verdict] if step.form else []
+    title = step.title or step.form
+    if "\n" in step.text:
+        return PageSection(title, tables, lines, about=[], code=step.text)
+    return PageSection(title, tables, lines, about=[step.text], code="")
 
 
 @click.command()
@@ -157,8 +154,8 @@ FIRST = (  # the order in which a newcomer reads them; all others follow by name
 def guide_files() -> dict[str, Path]:
     """Return the file of every guide by its name, `FIRST` first."""
     files = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
-    names = [name for name in FIRST if name in files]
-    return {name: files[name] for name in (*names, *(n for n in files if n not in FIRST))}
+    first = [name for name in FIRST if name in files]
+    return {name: files[name] for name in dict.fromkeys((*first, *files))}
 
 
 @click.command()

@@ -138,13 +138,13 @@ def _add_order(chance: Random, name: str, day: date, arrived: defaultdict[date, 
     comes = LATE_DAY if late else day + ONE_DAY * chance.choice((0, 0, 0, 0, 0, 0, 1, 3))
     drawn = chance.random()
     after = comes + ONE_DAY * chance.randint(1, 2)
-    if comes <= LATE_DAY - ONE_DAY or late:
+    if comes < LATE_DAY or late:
         arrived[comes].append(order)
-    if (
-        drawn < 0.08 and after < LATE_DAY
-    ):  # the same order once more, with another total: it replaces the first
+    if after >= LATE_DAY:
+        return
+    if drawn < 0.08:  # the same order once more, with another total: it replaces the first
         arrived[after].append({**order, "total": f"{(cents // 2) / 100:.2f}"})
-    elif drawn < 0.2 and after < LATE_DAY:
+    elif drawn < 0.2:
         returned = _order_row(f"R{name}", midnight(after) + timedelta(hours=12), customer, cents)
         arrived[after].append({**returned, "is_return": "true"})
 
@@ -178,9 +178,8 @@ PAGES = ("/home", "/shoes", "/shirts", "/basket", "/help")
 CLICKS_A_DAY = (10, 16)
 TIE = "click-tie"  # sent twice within one second, with two different pages
 TIED_AT = datetime.fromisoformat("2024-05-03T12:00:05Z")
-RESTARTED = datetime.fromisoformat(
-    "2024-05-08T06:00:00Z"
-)  # a producer that hung comes back, and sends all again
+# A producer that hung comes back, and sends all again.
+RESTARTED = datetime.fromisoformat("2024-05-08T06:00:00Z")
 
 
 def retried_events_files() -> dict[str, str]:
@@ -260,10 +259,7 @@ PLAYING = {
     "goro": TOKYO,
 }
 TIMES = ((8, 50), (12, 50), (21, 150))  # hour, and the minutes after it within which a play begins
-OWL, OWL_SLEEPS = (
-    "olga",
-    3,
-)  # plays in New York late in the evening only, and not on every third day
+OWL, OWL_SLEEPS = "olga", 3  # plays in New York late in the evening, not on every third day
 
 
 def timezone_bug_files() -> dict[str, str]:
@@ -302,16 +298,13 @@ def _play_row(chance: Random, user: str, zone: str, day: date, hour: int, within
 
 FIRST_READINGS = date(2024, 7, 1)
 DAYS_OF_READINGS = 8
-PLANTS = {
-    "east": ("m1", "m2"),
-    "west": ("m1", "m2", "m3"),
-}  # m1 of east and m1 of west are two machines
+# m1 of east and m1 of west are two machines.
+PLANTS = {"east": ("m1", "m2"), "west": ("m1", "m2", "m3")}
 HOURS = (0, 6, 12, 18)
 READING = ("plant", "machine", "measured_at", "sent_at", "celsius")
 CUT_OFF, CONNECTED_AGAIN = ("west", date(2024, 7, 6)), date(2024, 7, 8)
-CALIBRATED = datetime.fromisoformat(
-    "2024-07-09T08:00:00Z"
-)  # m2 of east measured 1.5 degrees too much, from the 3rd on
+# m2 of east measured 1.5 degrees too much, from the 3rd on.
+CALIBRATED = datetime.fromisoformat("2024-07-09T08:00:00Z")
 TOO_MUCH, FROM = 1.5, date(2024, 7, 3)
 
 
@@ -321,12 +314,11 @@ def sensor_readings_files() -> dict[str, str]:
     for number in range(DAYS_OF_READINGS):
         day = FIRST_READINGS + ONE_DAY * number
         for plant, machines in PLANTS.items():
-            rows = [
-                _reading_row(chance, plant, machine, day, hour)
-                for machine in machines
-                for hour in HOURS
-            ]
-            wrong += [r for r in rows if (plant, r["machine"]) == ("east", "m2") and day >= FROM]
+            rows = list[Row]()
+            for machine in machines:
+                rows += [_reading_row(chance, plant, machine, day, hour) for hour in HOURS]
+            if plant == "east" and day >= FROM:
+                wrong += [row for row in rows if row["machine"] == "m2"]
             landed[f"landing/{plant}/{day}.csv"] = csv_text(READING, rows)
     # Read again, rather than measured again: the same machine and time, sent later, so that it
     # replaces what was sent.
