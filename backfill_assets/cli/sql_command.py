@@ -107,19 +107,19 @@ def _json_records(rows: Any) -> list[dict[str, Any]]:
 def write_csv(rows: Any, to: TextIO) -> None:
     """Write Arrow rows as CSV, with a `'` before a text or name that a spreadsheet would compute. A
     terminal gets control characters escaped."""
-    plainly, quoted = (
-        csv.writer(to, lineterminator="\n"),
-        csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL),
-    )
+    plainly = csv.writer(to, lineterminator="\n")
+    quoted = csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_ALL)
     screen = to.isatty()
 
     def cell(value: Any) -> str:
-        text = f"'{value}" if isinstance(value, str) and FORMULA.match(value) else _cell_text(value)
+        is_computed = isinstance(value, str) and FORMULA.match(value)
+        text = f"'{value}" if is_computed else _cell_text(value)
         return printable_text(text) if screen else text
 
     def write(row: Iterable[Any]) -> None:
         cells = [*map(cell, row)]
-        (quoted if any(map(ENDS_A_CELL.search, cells)) else plainly).writerow(cells)
+        writer = quoted if any(map(ENDS_A_CELL.search, cells)) else plainly
+        writer.writerow(cells)
 
     write(rows.column_names)
     for batch in rows.to_batches():
@@ -132,10 +132,8 @@ def _draw_rows(rows: Any, limit: int) -> None:
     cells = [[_cell_text(v) for v in _column_values(column)] for column in shown.columns]
     draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
     hidden = rows.num_rows - shown.num_rows
-    click.echo(
-        f"{number_text(rows.num_rows)} "
-        f"row(s){f', {number_text(hidden)} of them not shown (--rows)' if hidden else ''}"
-    )
+    not_shown = f", {number_text(hidden)} of them not shown (--rows)" if hidden else ""
+    click.echo(f"{number_text(rows.num_rows)} row(s){not_shown}")
 
 
 def _column_values(column: Any) -> list[Any]:
@@ -195,24 +193,11 @@ def attach(reader: str, newest: bool) -> None:
     seen = None if newest else versions_seen(lake)
     if not newest:
         say_why_readers_wait(lake)
-    lines = [BEFORE[reader]] if BEFORE[reader] else []
-    if reader == "duckdb" and (kind := KINDS.get(lake.address.partition("://")[0])):
-        lines.append(_secret_statement(kind, os.environ, lake.address))
+    lines = _opening_lines(reader, lake.address)
     for name, uri in uris.items():
         version = (seen or {}).get(name)
         if version != NEVER_MADE:
-            line = (NEWEST if version is None else READERS)[reader]
-            path = hadoop_address(unquote(uri)) if reader == "spark" else unquote(uri)
-            literal = path.replace("\\", "\\\\").replace("'", "\\'")
-            lines.append(
-                line.format(
-                    name=name,
-                    uri=uri,
-                    path=path.replace("`", "``"),
-                    literal=literal,
-                    version=version,
-                )
-            )
+            lines.append(_attaching_line(reader, name, uri, version))
     click.echo("\n".join(lines))
     known, unread = readable_tables(lake, pipeline)
     for error in unread.values():
@@ -221,12 +206,32 @@ def attach(reader: str, newest: bool) -> None:
         click.echo(f"Note: {reader} finds NULL in columns of {name}: {unfit_text(days)}", err=True)
 
 
+def _opening_lines(reader: str, address: str) -> list[str]:
+    """Return what a reader runs before it attaches tables: its extensions, and the way to the
+    store."""
+    lines = [BEFORE[reader]] if BEFORE[reader] else []
+    kind = KINDS.get(address.partition("://")[0])
+    if reader == "duckdb" and kind is not None:
+        lines.append(_secret_statement(kind, os.environ, address))
+    return lines
+
+
+def _attaching_line(reader: str, name: str, uri: str, version: int | None) -> str:
+    """Return the line by which a reader finds a table at a version (None: its newest)."""
+    line = (NEWEST if version is None else READERS)[reader]
+    path = hadoop_address(unquote(uri)) if reader == "spark" else unquote(uri)
+    literal = path.replace("\\", "\\\\").replace("'", "\\'")
+    identifier = path.replace("`", "``")
+    return line.format(name=name, uri=uri, path=identifier, literal=literal, version=version)
+
+
 def _secret_statement(kind: str, environ: Mapping[str, str], address: str) -> str:
     """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
     own lies."""
     more = ""
-    if kind == "azure" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
-        more = f", ACCOUNT_NAME '{account}'"
+    if kind == "azure":
+        account = environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+        more = f", ACCOUNT_NAME '{account}'" if account else ""
     if kind == "s3" and (store := S3Address.of(environ, address)).endpoint:
         scheme, _, host = store.endpoint.partition("://")
         style = "path" if store.by_path else "vhost"
@@ -238,12 +243,9 @@ def _secret_statement(kind: str, environ: Mapping[str, str], address: str) -> st
 
 def _lacking_days(states: States) -> dict[str, dict[date, str]]:
     """Per table the days whose files lack a column, each with the words for it."""
-    words = {
-        t: {d: lacking_reason(states.lacks(t, d)) for d in states.view.table(t).latest}
-        for t in states.contracts
-    }
-    return {
-        t: found
-        for t, days in words.items()
-        if (found := {d: text for d, text in days.items() if text})
-    }
+    lacking: dict[str, dict[date, str]] = {}
+    for table in states.contracts:
+        for day in states.view.table(table).latest:
+            if words := lacking_reason(states.lacks(table, day)):
+                lacking.setdefault(table, {})[day] = words
+    return lacking

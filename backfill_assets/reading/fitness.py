@@ -46,12 +46,14 @@ class UnfitDaysWarning(UserWarning):
 def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[date, str]:
     """Return the days that are not fit by the states of the lake, each with its state, or the
     columns that it lacks."""
-    state_of = {d: states.of(table, d) for d in days}
-    reasons = {
-        d: s.value if s in UNFIT else lacking_reason(states.lacks(table, d))
-        for d, s in state_of.items()
-    }
-    return {d: reason for d, reason in reasons.items() if reason}
+    unfit = {}
+    for day in days:
+        state = states.of(table, day)
+        if state in UNFIT:
+            unfit[day] = state.value
+        elif reason := lacking_reason(states.lacks(table, day)):
+            unfit[day] = reason
+    return unfit
 
 
 def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -> dict[date, str]:
@@ -61,10 +63,13 @@ def unfit_days_then(view: TableView, contract: Contract, days: Iterable[date]) -
     unfit = {}
     for day in days:
         receipt = view.latest.get(day)
-        state = State.MISSING if receipt is None else by_receipt.get(receipt.entry.built)
-        state = State.STALE if state is None and day in view.foreign else state
-        lacking = lacking_columns(receipt.entry, contract.columns) if receipt is not None else []
-        if reason := state.value if state is not None else lacking_reason(lacking):
+        if receipt is None:
+            unfit[day] = State.MISSING.value
+        elif receipt.entry.built in by_receipt:
+            unfit[day] = by_receipt[receipt.entry.built].value
+        elif day in view.foreign:
+            unfit[day] = State.STALE.value
+        elif reason := lacking_reason(lacking_columns(receipt.entry, contract.columns)):
             unfit[day] = reason
     return unfit
 
@@ -76,20 +81,20 @@ def lacking_reason(columns: Sequence[str]) -> str:
 
 def unfit_text(unfit: Mapping[date, str]) -> str:
     """List unfit days by reason, in words; empty where all are fit."""
-    reasons = sorted(
-        {*unfit.values()}, key=lambda reason: (reason not in ORDER, ORDER.get(reason, 0), reason)
-    )
-    return "; ".join(
-        f"{r} {ranges_text([d for d, found in unfit.items() if found == r])}" for r in reasons
-    )
+    days_of: dict[str, list[date]] = {}
+    for day, reason in unfit.items():
+        days_of.setdefault(reason, []).append(day)
+    # States in their order, then other reasons by their text.
+    ordered = sorted(days_of, key=lambda reason: (ORDER.get(reason, len(ORDER)), reason))
+    return "; ".join(f"{reason} {ranges_text(days_of[reason])}" for reason in ordered)
 
 
 def _advice_for_unfit(contract: Contract, unfit: Mapping[date, str]) -> str:
     """Return what makes the days: outdated ones are made by no command that names no days, and
     those before the first day of the table by none at all."""
-    lacking = [d for d, reason in unfit.items() if reason not in ORDER]
-    span = f" --from {min(lacking)} --to {max(lacking)}" if lacking else ""
-    command = f"`backfill-assets {'backfill' if lacking else 'catch-up'}{span}`"
+    command = "`backfill-assets catch-up`"
+    if lacking := [d for d, reason in unfit.items() if reason not in ORDER]:
+        command = f"`backfill-assets backfill --from {min(lacking)} --to {max(lacking)}`"
     if contract.first_day is not None and min(unfit) < contract.first_day:
         early = f"Nothing makes days before {contract.first_day}, its first"
         return f"{early}: move that back and run {command}; leave them out"
@@ -147,57 +152,65 @@ def differing_days(
 
     `entries` are the days' entries in receipts, `profiles` the profiles of the rows that were read.
     """
-    days = {*entries, *(d for d in profiles if d is not None)}
-    wrong = [
-        d
-        for d in days
-        if d not in entries or not entries[d].agrees_with(profiles.get(d, DayProfile()))
-    ]
+    read = {day: profile for day, profile in profiles.items() if day is not None}
+    wrong = _disagreeing_days({*entries, *read}, entries, read)
     if wrong:  # the days may come from a contract with other columns
-        stored = audit_as_written(lake, contract, wrong)
-        wrong = [
-            d
-            for d in wrong
-            if d not in entries or not entries[d].agrees_with(stored.get(d, DayProfile()))
-        ]
-    of_others = {d: e for d in wrong if (e := entries.get(d)) is not None and e.columns is not None}
-    if (
-        of_others
-    ):  # who may have written them again since, with columns that are NULL in all of their rows
-        files = lake.store.data_files(contract, None, [*of_others])
-        found = audit_files(
-            lake, files, contract, earlier_column_sets(contract, of_others.values())
-        )
-        again = {
-            d
-            for d, e in of_others.items()
-            if has_same_rows(contract, e, found.get(d, DayProfile()))
-        }
-        wrong = [d for d in wrong if d not in again]
-    return sorted(wrong)
+        wrong = _disagreeing_days(wrong, entries, audit_as_written(lake, contract, wrong))
+    return sorted({*wrong} - _days_rewritten_by_others(lake, contract, entries, wrong))
+
+
+def _disagreeing_days(
+    days: Iterable[date],
+    entries: Mapping[date, DayEntry],
+    profiles: Mapping[date, DayProfile],
+) -> list[date]:
+    """Return those of the days that have no entry, or one with other rows than their profile."""
+    wrong = []
+    for day in days:
+        entry, profile = entries.get(day), profiles.get(day, DayProfile())
+        if entry is None or not entry.agrees_with(profile):
+            wrong.append(day)
+    return wrong
+
+
+def _days_rewritten_by_others(
+    lake: Lake, contract: Contract, entries: Mapping[date, DayEntry], days: Iterable[date]
+) -> set[date]:
+    """Return those of the days whose rows others wrote and may have written again since, with
+    columns that are NULL in all of their rows."""
+    known = {day: entries[day] for day in days if day in entries}
+    of_others = {day: entry for day, entry in known.items() if entry.columns is not None}
+    if not of_others:
+        return set()
+    files = lake.store.data_files(contract, None, [*of_others])
+    found = audit_files(lake, files, contract, earlier_column_sets(contract, of_others.values()))
+    return {
+        day
+        for day, entry in of_others.items()
+        if has_same_rows(contract, entry, found.get(day, DayProfile()))
+    }
 
 
 def input_days(states: States, wanted: Input, day: date) -> list[date]:
     """Return the days of an input that a day is made from; none of landed files."""
+    if wanted.kind is InputKind.FILES:
+        return []
     if wanted.kind is InputKind.ARRIVALS:
         return [arrival for arrival, _ in states.view.source(wanted.table).arrivals.get(day, ())]
-    return [] if wanted.kind is InputKind.FILES else list(input_days_of(wanted, day, states.view))
+    return list(input_days_of(wanted, day, states.view))
 
 
 def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
     """Yield (table, line) for tables with days whose newest receipt has other rows than the same
     inputs, code and settings gave before."""
     for name, table in view.tables.items():
-        days = [d for d, receipt in table.latest.items() if receipt.irreproducible]
-        if days:
-            spans = ", ".join(map(str, contiguous_ranges(days)))
+        if days := [d for d, receipt in table.latest.items() if receipt.irreproducible]:
             yield (
                 name,
-                f"{name} {spans}: made again from the same inputs, code and settings, the rows "
-                "are others; see "
+                f"{name} {', '.join(map(str, contiguous_ranges(days)))}: made again from the same "
+                "inputs, "
+                "code and settings, the rows are others; see "
                 f"`backfill-assets compare --table {name}` and `backfill-assets audit --table "
-                f"{name}`, mend what the "
-                "transform reads beside its inputs (nothing if the engine changed), then make "
-                "these days again with "
-                "--force",
+                f"{name}`, mend what the transform reads beside its inputs (nothing if the engine "
+                "changed), then make these days again with --force",
             )

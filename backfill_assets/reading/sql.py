@@ -8,7 +8,7 @@ because a path that DuckDB may read is one that `COPY … TO` may write. Not her
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.intake.too_late import too_late_contract
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import known_names_advice
@@ -74,12 +75,8 @@ def answer_query(
     with own_engine(lake) as engine:
         try:
             refuse_other_statements(engine, query)
-            wanted, is_past = named_tables(query), at is not None or bool(snapshot)
-            known, unread = readable_tables(lake, pipeline) if not is_past else (pipeline, {})
-            if failed := [
-                error for name, error in unread.items() if wanted is None or name in wanted
-            ]:
-                raise failed[0]
+            is_past = at is not None or bool(snapshot)
+            known = pipeline if is_past else _readable(lake, pipeline, named_tables(query))
             states = None if is_past else _states_now(lake, known, newest)
             if "system" in query.lower():
                 query = _with_system_tables(engine, lake, known, query, states)
@@ -92,13 +89,27 @@ def answer_query(
             refuse_writing(engine, query)
             return Answer(bounded_table(engine.sql(query).to_arrow_reader()), unfit)
         except duckdb.Error as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            names, lacking = known_tables(lake, pipeline), LACKING.search(lines[0])
-            if lacking:  # DuckDB would name a table of its own as near
-                raise refused_query(
-                    f"there is no table {lacking[1]}", known_names_advice(lacking[1], names)
-                ) from None
-            raise refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(names)}") from None
+            raise _query_error(error, known_tables(lake, pipeline)) from None
+
+
+def _readable(lake: Lake, pipeline: Pipeline, named: frozenset[str] | None) -> Pipeline:
+    """Return the pipeline without the tables that cannot be read; raises the BackfillError of the
+    first of them that is `named` (None: it may be any)."""
+    known, unread = readable_tables(lake, pipeline)
+    for name, error in unread.items():
+        if named is None or name in named:
+            raise error
+    return known
+
+
+def _query_error(error: Exception, names: Collection[str]) -> BackfillError:
+    """Return DuckDB's error about a query over the tables `names` as one of ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lacking := LACKING.search(lines[0]):  # DuckDB would name a table of its own as near
+        return refused_query(
+            f"there is no table {lacking[1]}", known_names_advice(lacking[1], names)
+        )
+    return refused_query(" ".join(lines[:2]), f"Its tables are {', '.join(names)}")
 
 
 def bounded_table(batches: Any, most_bytes: int = MOST_BYTES) -> Any:
@@ -178,38 +189,48 @@ def _tables_of_query(
     Without `states` of now they are of the `past`, the name of a snapshot or a moment, which has no
     unfit days.
     """
-    store = lake.store
     if isinstance(past, str) and past:
         kept = SnapshotReader(lake, find_snapshot(lake, past))
         pinned = [kept.table(n).pinned() for n in kept.tables if named is None or n in named]
         return [(p.contract, p.files) for p in pinned], {}
-    known = {n: c for n, c in known_tables(lake, pipeline).items() if named is None or n in named}
-    written = [n for n in known if store.exists(n)]  # what was never written had no rows then
+    known = known_tables(lake, pipeline)
+    if named is not None:
+        known = {name: contract for name, contract in known.items() if name in named}
     if states is None:
         moment = Moment(lake, at=past if not isinstance(past, str) else None)
-        return [
-            (c, store.data_files(c, moment.of(n)) if n in written else []) for n, c in known.items()
-        ], {}
+        return [(c, _files_then(lake, c, moment)) for c in known.values()], {}
     tables: list[tuple[Contract, Sequence[str]]] = []
     unfit: dict[str, str] = {}
     for name, contract in known.items():
-        view = states.view.table(name)
-        version = (
-            view.version if name in states.view.tables else None
-        )  # the newest of the ledger `files`
         with failing_alone(f"the table {name}"):
-            tables.append(
-                (
-                    contract,
-                    store.data_files(contract, version)
-                    if name in written and version != -1
-                    else [],
-                )
-            )
-        days = [d for d, receipt in view.latest.items() if receipt.entry.built is not Built.PENDING]
-        if name in states.contracts and (words := unfit_text(unfit_days_now(states, name, days))):
+            tables.append((contract, _files_now(lake, contract, states)))
+        if name in states.contracts and (words := _unfit_days(states, name)):
             unfit[name] = words
     return tables, unfit
+
+
+def _files_then(lake: Lake, contract: Contract, moment: Moment) -> Sequence[str]:
+    """Return the files of a table at a moment; what was never written had no rows then."""
+    if not lake.store.exists(contract.name):
+        return []
+    return lake.store.data_files(contract, moment.of(contract.name))
+
+
+def _files_now(lake: Lake, contract: Contract, states: States) -> Sequence[str]:
+    """Return the files of a table in the version that the `states` are of; of the ledger `files`,
+    which they leave out, in its newest."""
+    name = contract.name
+    version = states.view.tables[name].version if name in states.view.tables else None
+    if version == -1 or not lake.store.exists(name):
+        return []
+    return lake.store.data_files(contract, version)
+
+
+def _unfit_days(states: States, table: str) -> str:
+    """Return the unfit days of a table among those that hold rows, in words."""
+    latest = states.view.table(table).latest.items()
+    days = [day for day, receipt in latest if receipt.entry.built is not Built.PENDING]
+    return unfit_text(unfit_days_now(states, table, days))
 
 
 def arrow_dataset(files: Sequence[str], contract: Contract) -> Any:

@@ -5,6 +5,7 @@ Not here: judging, measuring and computing (`reading.check_history`, `compare`),
 differs (`compare`), and `doctor`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,19 +83,15 @@ def drift_sections(report: "DriftReport") -> list[PageSection]:
     plots = PageSection("Drift", about=every.lines, figures=drift_figures(report))
     if not every.tables:
         return [plots]
-    spans = {
-        (t, c): contiguous_ranges(d.day for d in report.off if (d.table, d.column) == (t, c))
-        for t, c in dict.fromkeys((d.table, d.column) for d in report.off)
-    }
+    by_column: dict[str, list[ColumnDrift]] = {}
+    for off in report.off:
+        by_column.setdefault(f"{off.table}.{off.column}", []).append(off)
     rows = []
-    for (table, column), found in spans.items():
-        for span in found:
-            off = [
-                d for d in report.off if (d.table, d.column) == (table, column) and d.day in span
-            ]
-            least, most = (_index_text(pick(map(_greatest_index, off))) for pick in (min, max))
-            index = most if least == most else f"{least}..{most}"
-            rows.append((index, f"{table}.{column}", f"{span} ({len(span)})", off[0].moved))
+    for column, drifts in by_column.items():
+        for stretch in contiguous_ranges(d.day for d in drifts):
+            together = [d for d in drifts if d.day in stretch]
+            days = f"{stretch} ({len(stretch)})"
+            rows.append((_range_of_index(together), column, days, together[0].moved))
     title = (
         "population stability index: the greatest of those against the 28 days before, same "
         "weekdays, and before"
@@ -102,6 +99,13 @@ def drift_sections(report: "DriftReport") -> list[PageSection]:
     grouped = TextTable(("index", "column", "days", "moved most"), rows, title)
     folded = [replace(table, title=f"Every day by itself: {table.title}") for table in every.tables]
     return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
+
+
+def _range_of_index(drifts: Sequence[ColumnDrift]) -> str:
+    """Return the least and the greatest index of several days of a column."""
+    indexes = [_greatest_index(drift) for drift in drifts]
+    least, most = _index_text(min(indexes)), _index_text(max(indexes))
+    return most if least == most else f"{least}..{most}"
 
 
 def _greatest_index(drift: "ColumnDrift") -> float:

@@ -16,16 +16,8 @@ from statistics import NormalDist
 from backfill_assets.kernel.core.contracts import Contract, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of_day, newest_day_over
 
-AGES_DAYS = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    14,
-    30,
-    90,
-)  # the ages shown: the steps people plan in (days, weeks, month, quarter)
+# The ages shown: the steps people plan in (days, weeks, month, quarter).
+AGES_DAYS = (0, 1, 2, 3, 7, 14, 30, 90)
 LONGEST_LOOK_BACK_DAYS = 90  # a quarter: to reprocess more every night is to rebuild the table
 CONFIDENCE = 0.95  # of the advisor's intervals
 
@@ -139,11 +131,7 @@ def completeness_by_age(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged,
     step rests on at least half of its days; later rows do not count.
     """
     through = len(watched) // 2
-    counted = {day: [0] * (through + 1) for day in watched}
-    for cell in cells:
-        if cell.event_day in counted and cell.arrival_day in watched and cell.age_days <= through:
-            counted[cell.event_day][cell.age_days] += cell.rows
-    arrived = [list(accumulate(counted[day])) for day in watched]  # the oldest day first
+    arrived = _rows_arrived(cells, watched, through)
     share, found = 1.0, []
     for age in range(through, -1, -1):
         old = arrived[: len(watched) - min(age + 1, through)]
@@ -153,6 +141,17 @@ def completeness_by_age(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged,
             share *= rows / by_next if by_next else 1.0
         found.append(Aged(age, share, len(old), rows))
     return tuple(reversed(found)) if any(a.rows for a in found) else ()
+
+
+def _rows_arrived(cells: Iterable[Cell], watched: DayRange, through: int) -> list[list[int]]:
+    """Return, of each day of `watched` (the oldest first), the rows that arrived up to each age 0
+    .. `through` in days."""
+    counted = {day: [0] * (through + 1) for day in watched}
+    for cell in cells:
+        is_watched = cell.event_day in counted and cell.arrival_day in watched
+        if is_watched and cell.age_days <= through:
+            counted[cell.event_day][cell.age_days] += cell.rows
+    return [list(accumulate(counted[day])) for day in watched]
 
 
 def age_for(share: float, shares: Iterable[Aged]) -> int | None:
@@ -185,19 +184,19 @@ def table_watermarks(
     for contract in contracts:
         table = contract.name
         bounds = [newest.get(table)]
-        for wanted in (
-            i for i in contract.inputs if i.table != table
-        ):  # its own days set no bound of their own
+        for wanted in contract.inputs:
+            if wanted.table == table:  # its own days set no bound of their own
+                continue
             if wanted.kind is InputKind.FILES:
                 bounds.append(measured.get(table))
             elif wanted.kind is not InputKind.KNOWN_AT_CUT:
                 input_day = marks[wanted.table].day if wanted.table in marks else None
                 bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
-        known = [b for b in bounds if b is not None]
-        day, loaded = min(known) if len(known) == len(bounds) else None, frontier(table)
-        lags = [
-            (moment - end_of_day(day)) / ONE_DAY if day and loaded else None
-            for moment in (loaded or now, now)
-        ]
-        marks[table] = Watermark(table, newest.get(table), day, *lags)
+        known = [bound for bound in bounds if bound is not None]
+        is_unknown = len(known) < len(bounds)
+        day = None if is_unknown else min(known)
+        lag, clock_lag, loaded = None, None, frontier(table)
+        if day is not None and loaded is not None:
+            lag, clock_lag = (loaded - end_of_day(day)) / ONE_DAY, (now - end_of_day(day)) / ONE_DAY
+        marks[table] = Watermark(table, newest.get(table), day, lag, clock_lag)
     return tuple(marks.values())

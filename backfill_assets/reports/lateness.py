@@ -102,12 +102,8 @@ def read_lateness(
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     ((deletes,),) = ask(f"SELECT count(*) FROM deliveries WHERE op = 'delete' AND {within}")
-    cells = tuple(
-        Cell(*c)
-        for c in ask(
-            f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2"
-        )
-    )
+    counted = ask(f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2")
+    cells = tuple(Cell(*row) for row in counted)
     if not cells:
         return Lateness(deletes=deletes)
     grouped = ask(
@@ -165,19 +161,20 @@ class LatenessReport(Lateness):
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values: shares 0..1, durations in days."""
         days, watched = self.scope.days, self.watched
-        same = (
-            "lake",
-            "frontier",
-            "rows",
-            "late",
-            "early",
-            "deletes",
-            "age_days",
-            "look_back_days",
-            "look_backs",
-        )
-        report = {name: getattr(self, name) for name in (*same, "watermarks")}
-        report |= {"source": self.scope.source} if self.scope.source else {}
+        report: dict[str, Any] = {
+            "lake": self.lake,
+            "frontier": self.frontier,
+            "rows": self.rows,
+            "late": self.late,
+            "early": self.early,
+            "deletes": self.deletes,
+            "age_days": self.age_days,
+            "look_back_days": self.look_back_days,
+            "look_backs": self.look_backs,
+            "watermarks": self.watermarks,
+        }
+        if self.scope.source:
+            report["source"] = self.scope.source
         report |= {
             "from": days.start if days else None,
             "to": days.last if days else None,
@@ -227,22 +224,19 @@ def lateness_of_states(
         )
     reached = {}
     for table, each in measured.items():
-        age, until = (
-            measures.age_for(scope.share, each[2]) if each else None,
-            states.frontier(table),
-        )
+        age = measures.age_for(scope.share, each.completeness) if each else None
+        until = states.frontier(table)
         if age is not None and until is not None:
             reached[table] = measures.watermark_day(until, age)
-    rows, watched, shares = own
-    ages = measures.rows_by_age(rows.cells)
+    ages = measures.rows_by_age(own.rows.cells)
     return LatenessReport(
-        **vars(rows),
+        **vars(own.rows),
         lake=lake.address,
         scope=replace(scope, source=source.name),
         frontier=states.frontier(source.table),
-        watched=watched,
+        watched=own.watched,
         ages=tuple(ages.items()),
-        completeness=shares,
+        completeness=own.completeness,
         look_backs=measures.look_back_advice(ages) if ages else (),
         watermarks=measures.table_watermarks(
             states.contracts.values(), _newest_days(view), reached, states.frontier, now
@@ -253,8 +247,10 @@ def lateness_of_states(
 def _chosen_source(lake: Lake, view: LakeView, name: str) -> Source:
     """Return the source of a report; raises BackfillError for an unknown name."""
     known = {s.name: s for s in view.sources.values()}
-    usual = name or lake.settings.features.source or ""
-    wanted = usual if name or usual in known else next(iter(known))
+    of_features = lake.settings.features.source or ""
+    wanted = name or of_features
+    if not name and of_features not in known:
+        wanted = next(iter(known))
     if wanted not in known:
         fix = f"Choose one of {', '.join(known)}" if "" not in known else "Leave out --source"
         raise BackfillError(
@@ -263,37 +259,39 @@ def _chosen_source(lake: Lake, view: LakeView, name: str) -> Source:
     return known[wanted]
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of a source."""
+
+    rows: Lateness
+    watched: DayRange | None = None  # the arrival days that can be judged
+    completeness: tuple[Aged, ...] = ()  # by these days
+
+
 def _measure_source(
     lake: Lake, states: States, source: Source, days: DayRange | None
-) -> tuple[Lateness, DayRange | None, tuple[Aged, ...]] | None:
-    """Return a source's rows, the arrival days that can be judged, and completeness; None where
-    nothing is loaded."""
+) -> _Measured | None:
+    """Measure a source; None where nothing is loaded."""
     frontier = states.frontier(source.table)
     if source.loaded_version < 0 or frontier is None:
         return None
-    measured = read_lateness(lake.store, source.table, source.loaded_version, days)
-    first = (
-        days.start
-        if days
-        else measured.by_arrival[0].day
-        if measured.by_arrival
-        else frontier.date()
-    )
+    rows = read_lateness(lake.store, source.table, source.loaded_version, days)
+    if not rows.by_arrival:
+        return _Measured(rows)
+    first = days.start if days else rows.by_arrival[0].day
     stop = min(days.end, frontier.date()) if days else frontier.date()
-    if first >= stop or not measured.by_arrival:
-        return measured, None, ()
-    return (
-        measured,
-        DayRange(first, stop),
-        measures.completeness_by_age(measured.cells, DayRange(first, stop)),
-    )
+    if first >= stop:
+        return _Measured(rows)
+    watched = DayRange(first, stop)
+    return _Measured(rows, watched, measures.completeness_by_age(rows.cells, watched))
 
 
 def _newest_days(view: LakeView) -> dict[str, date]:
     """Return the newest day of each table with a receipt that is not pending."""
-    latest = ((name, table.latest.items()) for name, table in view.tables.items())
-    built = {
-        name: [d for d, receipt in days if receipt.entry.built is not Built.PENDING]
-        for name, days in latest
-    }
-    return {name: max(days) for name, days in built.items() if days}
+    newest = {}
+    for name, table in view.tables.items():
+        latest = table.latest.items()
+        built = [day for day, receipt in latest if receipt.entry.built is not Built.PENDING]
+        if built:
+            newest[name] = max(built)
+    return newest

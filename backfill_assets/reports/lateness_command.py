@@ -99,19 +99,10 @@ def page_of_lateness(report: LatenessReport) -> Page:
 
 
 def _head_lines(report: LatenessReport) -> list[str]:
-    frontier = (
-        f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC" if report.frontier else "frontier: none"
-    )
-    arrived = f", arrived on {report.scope.days}" if report.scope.days else ""
-    of = (
-        f" of the source {report.scope.source} alone (--source NAME: of another)"
-        if report.scope.source
-        else ""
-    )
-    first = (
-        f"{number_text(report.rows)} upserts{of}{arrived}; {number_text(report.deletes)} deletes "
-        "apart"
-    )
+    frontier = "frontier: none"
+    if report.frontier:
+        frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC"
+    first = f"{_measured_upserts(report)}; {number_text(report.deletes)} deletes apart"
     if report.overall is None:
         return [first, frontier, NOTHING]
     shown = ", ".join(
@@ -125,6 +116,16 @@ def _head_lines(report: LatenessReport) -> list[str]:
         f"early (before the event's time): {number_text(report.early)}",
         f"lateness: {shown}",
     ]
+
+
+def _measured_upserts(report: LatenessReport) -> str:
+    """Return how many upserts were measured, of which source and arrival days."""
+    text = f"{number_text(report.rows)} upserts"
+    if report.scope.source:
+        text += f" of the source {report.scope.source} alone (--source NAME: of another)"
+    if report.scope.days:
+        text += f", arrived on {report.scope.days}"
+    return text
 
 
 def _page_sections(report: LatenessReport) -> list[PageSection]:
@@ -142,10 +143,8 @@ def _page_sections(report: LatenessReport) -> list[PageSection]:
 
 def completeness_section(report: LatenessReport) -> PageSection:
     """Return the share of an event day's rows that has arrived by each age."""
-    rows = [
-        (f"{a.age_days} d", percent_text(a.share), a.event_days)
-        for a in _ages_shown(report.completeness)
-    ]
+    shown = _ages_shown(report.completeness)
+    rows = [(f"{a.age_days} d", percent_text(a.share), a.event_days) for a in shown]
     title = f"share of an event day's rows that has arrived, by age (arrivals {report.watched})"
     most = report.completeness[-1].age_days if report.completeness else 0
     line = f"Rows that come more than {most} days after their day are not judged."
@@ -161,16 +160,12 @@ def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
 
 
 def _look_back_section(report: LatenessReport) -> PageSection:
-    rows = [
-        (
-            a.days,
-            a.missed,
-            percent_text(a.missed_share),
-            f"{percent_text(a.low)} .. {percent_text(a.high)}",
-        )
-        for a in report.look_backs
-        if a.days in (*SHOWN_LOOK_BACKS, report.look_back_days)
-    ]
+    shown = {*SHOWN_LOOK_BACKS, report.look_back_days}
+    rows = []
+    for advice in report.look_backs:
+        if advice.days in shown:
+            interval = f"{percent_text(advice.low)} .. {percent_text(advice.high)}"
+            rows.append((advice.days, advice.missed, percent_text(advice.missed_share), interval))
     title = "what a nightly look-back of N days would have missed"
     table = TextTable(["N", "rows missed", "share", "95 % interval"], rows, title)
     sought, days = percent_as_typed(report.scope.share), report.look_back_days
@@ -205,14 +200,12 @@ def _day_table(title: str, days: Iterable[DayLateness]) -> TextTable:
     for d in days:
         shown = d.spread.in_days()
         late = percent_text(d.late / d.spread.rows)
-        rows.append(
-            (
-                d.day,
-                d.spread.rows,
-                late,
-                *(duration_text(shown[name]) for name in ("p50", "p90", "max")),
-            )
+        quantiles = (
+            duration_text(shown["p50"]),
+            duration_text(shown["p90"]),
+            duration_text(shown["max"]),
         )
+        rows.append((d.day, d.spread.rows, late, *quantiles))
     return TextTable(["arrived", "rows", "late", "p50", "p90", "max"], rows, title)
 
 

@@ -70,20 +70,18 @@ def lateness_figures(report: LatenessReport) -> list[Figure]:
 
 def drift_figures(report: "DriftReport") -> list[Figure]:
     """Return a figure for each of the columns that are off most, at most `MOST_COLUMNS`."""
+    off_most = [*dict.fromkeys((d.table, d.column) for d in report.off)][:MOST_COLUMNS]
     figures = list[Figure]()
-    for table, column in [*dict.fromkeys((d.table, d.column) for d in report.off)][:MOST_COLUMNS]:
-        found = sorted(
-            (d for d in report.found if (d.table, d.column) == (table, column)), key=lambda d: d.day
-        )
-        drawn = svg_figure(f"drift-{len(figures)}", partial(_draw_drift, found=found))
+    for table, column in off_most:
+        found = [d for d in report.found if (d.table, d.column) == (table, column)]
+        found.sort(key=lambda d: d.day)
+        name = f"drift-{len(figures)}"
         caption = (
             f"Against the 28 days before; dotted: the bound of {LARGE_DRIFT:g}; dots: days that "
-            "are off. "
+            "are off. A day of few rows may lie above the bound by chance."
         )
-        caption += "A day of few rows may lie above the bound by chance."
-        figures.append(
-            Figure(f"drift-{len(figures)}", f"Drift of {column} in {table}", caption, drawn)
-        )
+        drawn = svg_figure(name, partial(_draw_drift, found=found))
+        figures.append(Figure(name, f"Drift of {column} in {table}", caption, drawn))
     return figures
 
 
@@ -158,9 +156,8 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
     axes.fill_between(
         [*ages, last_age], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0
     )
-    axes.set_xscale(
-        "symlog", linthresh=1, linscale=0.6
-    )  # linear up to a day, logarithmic from there
+    # Linear up to a day, logarithmic from there.
+    axes.set_xscale("symlog", linthresh=1, linscale=0.6)
     axes.set_xticks([t for t in TICKS_DAYS if t <= last_age], minor=False)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
@@ -170,20 +167,23 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     axes.grid(visible=False, axis="x")
     axes.set_title("of the rows", loc="left", color=MUTED)
-    if (age := report.age_days) is not None:
-        share = report.scope.share
-        axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
-        axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
-        is_right = age**2 >= last_age  # the axis is logarithmic: this is about its middle
-        beside: Any = {
-            "xytext": (-5 if is_right else 5, 0),
-            "textcoords": "offset points",
-            "va": "center",
-        }
-        text = f"{share * 100:g}% {f'by {age} d' if age else 'the same day'}"
-        axes.annotate(
-            text, (age, 0.27), ha="right" if is_right else "left", **beside
-        ).set_in_layout(False)
+    if report.age_days is not None:
+        _mark_age(axes, report.age_days, report.scope.share, last_age)
+
+
+def _mark_age(axes: "Axes", age: int, share: float, last_age: int) -> None:
+    """Draw a dot, a line down and a text at the age by which the wanted share has arrived."""
+    axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
+    axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
+    is_right = age**2 >= last_age  # the axis is logarithmic: this is about its middle
+    beside: Any = {
+        "ha": "right" if is_right else "left",
+        "xytext": (-5 if is_right else 5, 0),
+        "textcoords": "offset points",
+        "va": "center",
+    }
+    when = f"by {age} d" if age else "the same day"
+    axes.annotate(f"{share * 100:g}% {when}", (age, 0.27), **beside).set_in_layout(False)
 
 
 def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:

@@ -64,28 +64,36 @@ def table_durations(
     The 95th percentile interpolates between the writes there are (`statistics.quantiles`,
     inclusive).
     """
-    measured, counted = [(w, w.seconds) for w in all_writes if w.seconds is not None], []
-    for table in tables:
-        own = [w for w, _ in measured if w.table == table]
-        seconds = [s for w, s in measured if w.table == table]
-        if seconds:
-            days = sum(sum(map(len, w.days)) for w in own)
-            cuts = quantiles(
-                seconds * 2 if len(seconds) == 1 else seconds, n=100, method="inclusive"
-            )
-            newest, before = own[:NEWEST_WRITES], own[NEWEST_WRITES : 2 * NEWEST_WRITES]
-            rows, past = (
-                _rate_per_second((w.rows, w) for w in newest),
-                _rate_per_second((w.rows, w) for w in before),
-            )
-            rates = (
-                rows,
-                _rate_per_second((w.bytes, w) for w in newest),
-                rows / past if rows is not None and past else None,
-            )
-            of_all = (cuts[49], cuts[94], max(seconds), sum(seconds) / days)
-            counted.append(Durations(table, len(seconds), *of_all, *rates))
-    return tuple(counted)
+    measured: dict[str, list[TableWrite]] = {}
+    for write in all_writes:
+        if write.seconds is not None:
+            measured.setdefault(write.table, []).append(write)
+    return tuple(_durations_of(name, measured[name]) for name in tables if name in measured)
+
+
+def _durations_of(table: str, measured: Sequence[TableWrite]) -> Durations:
+    """Return the durations of the measured writes of a table, one at least, newest first."""
+    seconds = [write.seconds or 0.0 for write in measured]
+    days = sum(len(span) for write in measured for span in write.days)
+    amounts = seconds * 2 if len(seconds) == 1 else seconds
+    cuts = quantiles(amounts, n=100, method="inclusive")
+    newest = measured[:NEWEST_WRITES]
+    before = measured[NEWEST_WRITES : 2 * NEWEST_WRITES]
+    rows, past = (
+        _rate_per_second((w.rows, w) for w in newest),
+        _rate_per_second((w.rows, w) for w in before),
+    )
+    return Durations(
+        table,
+        len(seconds),
+        median_s=cuts[49],
+        p95_s=cuts[94],
+        greatest_s=max(seconds),
+        seconds_per_day=sum(seconds) / days,
+        rows_per_second=rows,
+        bytes_per_second=_rate_per_second((w.bytes, w) for w in newest),
+        trend=rows / past if rows is not None and past else None,
+    )
 
 
 def _rate_per_second(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
@@ -156,16 +164,15 @@ def delivered_rows(lake: Lake, states: States) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine;
     per source, too."""
     account_of = accounts_by_table(lake, states.view)
-    each = {
-        s.name: Delivered(
-            account_of[s.table],
-            refused_rows(lake, s.name),
-            repeats=repeats_of(lake, states, s, NEWEST_DAYS),
-        )
-        for s in states.view.sources.values()
-    }
+    each = {}
+    for source in states.view.sources.values():
+        refused = refused_rows(lake, source.name)
+        repeats = repeats_of(lake, states, source, NEWEST_DAYS)
+        each[source.name] = Delivered(account_of[source.table], refused, repeats=repeats)
     if len(each) == 1:
         return next(iter(each.values()))
-    refused = sum((Counter(one.quarantine) for one in each.values()), Counter[str]())
+    of_all = Counter[str]()
+    for one in each.values():
+        of_all.update(one.quarantine)
     found = sum((one.repeats for one in each.values()), Repeats())
-    return Delivered(sum_of_accounts(account_of.values()), dict(refused.most_common()), each, found)
+    return Delivered(sum_of_accounts(account_of.values()), dict(of_all.most_common()), each, found)

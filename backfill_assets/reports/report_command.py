@@ -77,20 +77,23 @@ def audit(**options: Any) -> Output:
         _commit_cells(list(days))
         for _, days in groupby(found, lambda w: (w.at, w.table, w.version))
     ]
-    more = f"and {len(rows) - SHOWN} more: see --json, or ask with --since, --table, --day, --plan"
-    shown = PageSection(
-        "Writes", [TextTable(COLUMNS, rows[:SHOWN])], [more] if len(rows) > SHOWN else []
-    )
     writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
     page = Page("audit", "Audit", lake.address, [writes], [f"{len(found)} writes of days"])
     return Output(
         found,
-        [shown] if rows else [partial(remark, "No write is like that.")],
+        [_newest_writes(rows) if rows else partial(remark, "No write is like that.")],
         files={
             "html": partial(write_page, page=page),
             "parquet": partial(_write_parquet, found=found),
         },
     )
+
+
+def _newest_writes(rows: Sequence[Sequence[object]]) -> PageSection:
+    """Return the section of a screen, with as many writes as one shows."""
+    hidden = len(rows) - SHOWN
+    more = f"and {hidden} more: see --json, or ask with --since, --table, --day, --plan"
+    return PageSection("Writes", [TextTable(COLUMNS, rows[:SHOWN])], [more] if hidden > 0 else [])
 
 
 def _write_parquet(file: Path, found: Sequence[DayAudit]) -> None:
@@ -101,12 +104,12 @@ def _commit_cells(days: list[DayAudit]) -> tuple[object, ...]:
     """Return the cells of one commit."""
     first = days[0]
     spans = contiguous_ranges(d.day for d in days if d.day is not None)
-    changed, before, rows = (
-        sum(getattr(d, name) or 0 for d in days) for name in ("changed", "rows_before", "rows")
-    )
-    chunk = f" chunk {first.chunk}" if first.chunk else ""
+    changed = sum(d.changed for d in days)
+    before = sum(d.rows_before or 0 for d in days)
+    rows = sum(d.rows or 0 for d in days)
+    plan = f"{first.plan} chunk {first.chunk}" if first.chunk else first.plan
     head = (first.at, first.table, str(first.version), spans or "?", changed, before, rows)
-    return *head, first.by, first.reason, first.plan + chunk, first.run_id[:8], first.note
+    return *head, first.by, first.reason, plan, first.run_id[:8], first.note
 
 
 @click.command()
@@ -117,32 +120,22 @@ def report() -> Output:
 
     No JVM starts.
     """
-    (lake, pipeline), is_page = (
-        opened_lake(),
-        click.get_current_context().params["html"] is not None,
-    )
+    lake, pipeline = opened_lake()
+    is_page = click.get_current_context().params["html"] is not None
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)
-
-    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
-    from backfill_assets.dagster.adapter.history import newest_runs
-
-    with silence_dagster(), instance_of(lake) as instance:
-        runs = newest_runs(instance, lake.address)
-
+    runs = _runs_of(lake)
     found = list(report_gauges(lake, lake_report, runs))
-    every = [*found, *(lateness_gauges(lake_report.lateness) if lake_report.lateness else ())]
-    section = metrics_section(g for g in every if g in found or g[0] in OF_LATENESS)
+    of_lateness = list(lateness_gauges(lake_report.lateness)) if lake_report.lateness else []
+    every = [*found, *of_lateness]
+    section = metrics_section([*found, *(g for g in of_lateness if g[0] in OF_LATENESS)])
 
     def write_report(file: Path) -> None:
         from backfill_assets.reports.report_page import lake_page
 
-        folded = replace(
-            section, tables=(), folded=[replace(t, title="every metric") for t in section.tables]
-        )
-        write_page(
-            file,
-            lake_page(lake_report, runs, *drift_sections(measure_drift(lake, pipeline)), folded),
-        )
+        tables = [replace(table, title="every metric") for table in section.tables]
+        folded = replace(section, tables=(), folded=tables)
+        drifts = drift_sections(measure_drift(lake, pipeline))
+        write_page(file, lake_page(lake_report, runs, *drifts, folded))
 
     metrics = {"dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}}
     return Output(
@@ -150,6 +143,15 @@ def report() -> Output:
         [section],
         files={"html": write_report, "prometheus": partial(write_metrics, gauges=every)},
     )
+
+
+def _runs_of(lake: Lake) -> "Sequence[PastRun]":
+    """Return the runs that Dagster keeps of a lake, newest first."""
+    from backfill_assets.cli.dagster_home import instance_of, silence_dagster
+    from backfill_assets.dagster.adapter.history import newest_runs
+
+    with silence_dagster(), instance_of(lake) as instance:
+        return newest_runs(instance, lake.address)
 
 
 OTHERS = "other reasons"
@@ -246,22 +248,20 @@ def _write_gauges(durations: Iterable[Durations]) -> Iterator[Gauge]:
 
 
 def _p95_by_label(seconds: list[float]) -> dict[str, float | None]:
-    cuts = (
-        quantiles(seconds * 2 if len(seconds) == 1 else seconds, n=20, method="inclusive")
-        if seconds
-        else [None]
-    )
-    return {"": cuts[-1]}
+    if not seconds:
+        return {"": None}
+    amounts = seconds * 2 if len(seconds) == 1 else seconds
+    return {"": quantiles(amounts, n=20, method="inclusive")[-1]}
 
 
 def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
     """Return the known values as a section of the report."""
-    rows = [
-        (name, f"{label} {key}" if key else "–", f"{value:,.3f}".rstrip("0").removesuffix("."))
-        for name, _, label, values in gauges
-        for key, value in values.items()
-        if value is not None
-    ]
+    rows = []
+    for name, _, label, values in gauges:
+        for key, value in values.items():
+            if value is not None:
+                text = f"{value:,.3f}".rstrip("0").removesuffix(".")
+                rows.append((name, f"{label} {key}" if key else "–", text))
     line = (
         "`backfill-assets report --prometheus FILE` writes these, and those of `lateness`, for a "
         "scraper."

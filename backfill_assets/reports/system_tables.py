@@ -67,24 +67,30 @@ def _late_rows(look: LakeLook) -> Iterator[LateRows]:
 
 
 def _table_runs(look: LakeLook) -> Iterator[TableRun]:
-    runs: dict[str, list[DayAudit]] = defaultdict(list)
+    writes_of: dict[str, list[DayAudit]] = defaultdict(list)
     for write in _day_writes(look):
         if write.run_id:
-            runs[write.run_id].append(write)
-    for run_id, found in runs.items():
-        tables, changed = (
-            tuple(dict.fromkeys(w.table for w in reversed(found))),
-            sum(w.changed for w in found),
+            writes_of[write.run_id].append(write)
+    for run_id, found in writes_of.items():  # newest first
+        yield TableRun(
+            run_id,
+            found[0].by,
+            found[0].reason,
+            first=min(w.at for w in found),
+            last=max(w.at for w in found),
+            tables=tuple(dict.fromkeys(w.table for w in reversed(found))),
+            days=len(found),
+            changed=sum(w.changed for w in found),
+            rows=sum(w.rows or 0 for w in found),
         )
-        counts = len(found), changed, sum(w.rows or 0 for w in found)
-        first, last = min(w.at for w in found), max(w.at for w in found)
-        yield TableRun(run_id, found[0].by, found[0].reason, first, last, tables, *counts)
 
 
 def checked_gates(look: LakeLook) -> Iterator[CheckedDay]:
     """Yield a row of `system.checks` per gate of today over each written day."""
     for table, found in checked_days(look.lake, look.states):
-        outcome = "pass" if found.passed else "fail" if found.refuses else "warn"
+        outcome = "fail" if found.refuses else "warn"
+        if found.passed:
+            outcome = "pass"
         yield CheckedDay(table, found.check, found.day, outcome, found.message)
 
 

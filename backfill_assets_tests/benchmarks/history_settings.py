@@ -40,35 +40,13 @@ def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
     labels: dict[str, Any] = {"horizon_days": 1, "maturity_days": 0}
     payload: dict[str, Any] = {}
     if called:
-        untyped = {
-            FLAG: "flag, " if chosen["carried"] else "",
-            "cast(value AS bigint)": "value",
-        }  # the payload types them
-        for cast, name in {
-            TWICE: "concat(value, '0') AS value",
-            **untyped,
-            " AS value": f" AS {called}",
-        }.items():
-            select = select.replace(cast, name)
-        kind = "BIGINT NOT NULL" if chosen.get("required") else "BIGINT"
-        payload = {
-            "payload": {
-                "entity": "STRING",
-                called: kind,
-                **({"flag": "INT"} if chosen["carried"] else {}),
-            }
-        }
+        select = _with_typed_payload(select, called, chosen["carried"])
+        payload = _declared_payload(called, chosen)
         sums = [
             {"name": f"sum_{days}d", "agg": "sum", "of": called, "days": days} for days in windows
         ]
-        features, labels = (
-            {"entity": ["entity"], "columns": sums},
-            labels | {"label": f"sum_ahead({called}) > 3"},
-        )
-    late, gate = chosen.get("late"), chosen.get("gate")
-    more = {"as_of": chosen["as_of"]} if chosen.get("as_of") else {}
-    more |= {"lateness": {"window_days": late, "beyond": "quarantine"}} if late else {}
-    more |= {"gates": {"tables": {gate: {"max_rows": 1}}}} if gate else {}
+        features = {"entity": ["entity"], "columns": sums}
+        labels = labels | {"label": f"sum_ahead({called}) > 3"}
     source = {"files": "landing/**", "format": "jsonl", "select": select, **payload}
     configure(
         root,
@@ -77,5 +55,38 @@ def write_settings(root: Path, start: date, chosen: Mapping[str, Any]) -> None:
         features=features,
         labels=labels,
         spark={"engine": "sail"},
-        **more,
+        **_chosen_bounds(chosen),
     )
+
+
+def _with_typed_payload(select: str, called: str, is_carried: bool) -> str:
+    """The select without casts, as the payload types the columns, and with the value's name."""
+    replaced = {
+        TWICE: "concat(value, '0') AS value",
+        FLAG: "flag, " if is_carried else "",
+        "cast(value AS bigint)": "value",
+        " AS value": f" AS {called}",
+    }
+    for cast, name in replaced.items():
+        select = select.replace(cast, name)
+    return select
+
+
+def _declared_payload(called: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    columns = {"entity": "STRING"}
+    columns[called] = "BIGINT NOT NULL" if chosen.get("required") else "BIGINT"
+    if chosen["carried"]:
+        columns["flag"] = "INT"
+    return {"payload": columns}
+
+
+def _chosen_bounds(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys and sections of `as_of`, `late` and `gate`, where they are chosen."""
+    more: dict[str, Any] = {}
+    if chosen.get("as_of"):
+        more["as_of"] = chosen["as_of"]
+    if late := chosen.get("late"):
+        more["lateness"] = {"window_days": late, "beyond": "quarantine"}
+    if gate := chosen.get("gate"):
+        more["gates"] = {"tables": {gate: {"max_rows": 1}}}
+    return more

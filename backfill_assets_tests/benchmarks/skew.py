@@ -116,10 +116,22 @@ def ways(
     """Each work, plain first and then by choice: names, how to make it, and settings of Spark."""
     skewed = versions(spark, rows, SKEWED, root / "skewed.parquet")
     even = versions(spark, rows, f"concat('e', hash(id) % {ENTITIES})", root / "even.parquet")
-    names = spark.range(ENTITIES).selectExpr(
-        "concat('e', id) AS entity", "concat('name ', id) AS name"
+    yield from _ways_to_sum(skewed)
+    for what, frame in (("features, skewed", skewed), ("features, even keys", even)):
+        plain = partial(features_now, frame, DAYS, ["entity"], COLUMNS)
+        yield what, "plain", plain, {}
+        yield "", "by day first", partial(plain, by_day_first=True), {}
+    yield from _ways_to_join(spark, skewed)
+    yield "number per entity", "plain", lambda: _numbered(skewed, "entity"), {}
+    yield (
+        "number per entity and day",
+        "another key",
+        lambda: _numbered(skewed, "entity", "event_date"),
+        {},
     )
-    names = names.union(spark.sql("SELECT 'hot', 'name of hot'"))
+
+
+def _ways_to_sum(skewed: "DataFrame") -> Iterator[tuple[str, str, Make, Mapping[str, str]]]:
     salt = F.pmod(F.xxhash64("event_key"), F.lit(SALT)).alias("salt")
     parts = skewed.groupBy("entity", salt).agg(
         F.sum("value").alias("total"), F.count("*").alias("events")
@@ -136,14 +148,15 @@ def ways(
         lambda: parts.groupBy("entity").agg(_total("total"), F.sum("events")),
         {},
     )
-    for what, frame in (("features, skewed", skewed), ("features, even keys", even)):
-        yield what, "plain", partial(features_now, frame, DAYS, ["entity"], COLUMNS), {}
-        yield (
-            "",
-            "by day first",
-            partial(features_now, frame, DAYS, ["entity"], COLUMNS, by_day_first=True),
-            {},
-        )
+
+
+def _ways_to_join(
+    spark: "SparkSession", skewed: "DataFrame"
+) -> Iterator[tuple[str, str, Make, Mapping[str, str]]]:
+    names = spark.range(ENTITIES).selectExpr(
+        "concat('e', id) AS entity", "concat('name ', id) AS name"
+    )
+    names = names.union(spark.sql("SELECT 'hot', 'name of hot'"))
     plain = Input("staging", by=("entity",))
     yield "join to names", "plain", lambda: spread_join(skewed, names, plain), {}
     yield "", "Spark's adaptive join", lambda: spread_join(skewed, names, plain), ADAPTIVE
@@ -151,13 +164,6 @@ def ways(
     for nulls, salted in ((True, 1), (False, SALT), (True, SALT)):
         chosen = Input("staging", by=("entity",), isolate_nulls=nulls, salt=salted)
         yield "", chosen.spread, partial(spread_join, skewed, names, chosen), {}
-    yield "number per entity", "plain", lambda: _numbered(skewed, "entity"), {}
-    yield (
-        "number per entity and day",
-        "another key",
-        lambda: _numbered(skewed, "entity", "event_date"),
-        {},
-    )
 
 
 def _total(column: str) -> Column:

@@ -186,60 +186,56 @@ def main(rounds: str = "6", seed: str = "1") -> None:
         there = folder / "store" / BUCKET / "lake"
         there.mkdir(parents=True)
         (there / FILE_NAME).write_text(text.replace('"landing/**"', f'"s3://{BUCKET}/landing/**"'))
-        serving = [
-            "ip",
-            "netns",
-            "exec",
-            STORE,
-            "versitygw",
-            "--port",
-            f":{PORT}",
-            "posix",
-            str(folder / "store"),
-        ]
-        keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-        server = subprocess.Popen(serving, env={**os.environ, **keys}, stdout=subprocess.DEVNULL)
-        try:
-            began = time.monotonic()
-            ended = raced(folder, int(rounds), random.Random(seed))
-            print(
-                f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}",
-                flush=True,
-            )
-            print(
-                "the last plan:",
-                started(1, folder, OWN, "plan", f"s3://{BUCKET}/lake").communicate()[0].strip(),
-            )
-            for number in (1, 0):  # the second run finds what only time tells
-                said, _ = command(
-                    number, folder, f"s3://{BUCKET}/lake", "catch-up", "--json"
-                ).communicate()
-                print(
-                    f"catch-up on machine {number}: "
-                    f"{json.loads(said).get('state', 'ended') if said else 'ended'}"
-                )
-            command(1, folder, f"s3://{BUCKET}/lake", *AGAIN).communicate()
-            found = json.loads(
-                started(1, folder, OWN, "fingerprints", f"s3://{BUCKET}/lake").communicate()[0]
-            )
-            checked = command(0, folder, f"s3://{BUCKET}/lake", "verify", "--deep")
-            print(checked.communicate()[0].splitlines()[-1:], checked.returncode)
-        finally:
-            server.terminate()
-        os.environ[OF_LAKES] = "sail"
-        for words in (["catch-up"], [*AGAIN]):
-            subprocess.run(
-                [sys.executable, "-m", "backfill_assets", *words, "--lake", str(one.root)],
-                check=True,
-            )
-        wanted = json.loads(json.dumps(fingerprints(str(one.root))))
-        differ = {
-            t: [d for d in of if found[t].get(d) != of[d]]
-            for t, of in wanted.items()
-            if found[t] != of
-        }
+        with _serving(folder / "store"):
+            found = _race_and_finish(folder, int(rounds), random.Random(seed))
+        wanted = _fingerprints_of_one_machine(one.root)
+        differ = {}
+        for table, days in wanted.items():
+            if found[table] != days:
+                differ[table] = [day for day in days if found[table].get(day) != days[day]]
         assert not differ, differ
         print("equal:", {table: len(days) for table, days in wanted.items()})
+
+
+@contextmanager
+def _serving(store: Path) -> Iterator[None]:
+    """Serve the folder as a bucket's store in a network namespace of its own."""
+    serving = ["ip", "netns", "exec", STORE, "versitygw", "--port", f":{PORT}", "posix", str(store)]
+    keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    server = subprocess.Popen(serving, env={**os.environ, **keys}, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        server.terminate()
+
+
+def _race_and_finish(folder: Path, rounds: int, chance: random.Random) -> dict[str, dict[str, Any]]:
+    """Race on two machines, let both catch up, and give the fingerprints by table and day."""
+    lake = f"s3://{BUCKET}/lake"
+    began = time.monotonic()
+    ended = raced(folder, rounds, chance)
+    print(f"{rounds} rounds: {time.monotonic() - began:.0f} s, ended {dict(ended)}", flush=True)
+    print("the last plan:", started(1, folder, OWN, "plan", lake).communicate()[0].strip())
+    for number in (1, 0):  # the second run finds what only time tells
+        said, _ = command(number, folder, lake, "catch-up", "--json").communicate()
+        state = json.loads(said).get("state", "ended") if said else "ended"
+        print(f"catch-up on machine {number}: {state}")
+    command(1, folder, lake, *AGAIN).communicate()
+    text = started(1, folder, OWN, "fingerprints", lake).communicate()[0]
+    checked = command(0, folder, lake, "verify", "--deep")
+    print(checked.communicate()[0].splitlines()[-1:], checked.returncode)
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found
+
+
+def _fingerprints_of_one_machine(root: Path) -> dict[str, dict[str, Any]]:
+    """Make the same lake on this machine, and give the fingerprints by table and day."""
+    os.environ[OF_LAKES] = "sail"
+    for words in (["catch-up"], [*AGAIN]):
+        command_line = [sys.executable, "-m", "backfill_assets", *words, "--lake", str(root)]
+        subprocess.run(command_line, check=True)
+    found: dict[str, dict[str, Any]] = json.loads(json.dumps(fingerprints(str(root))))
+    return found
 
 
 if __name__ == "__main__":

@@ -7,16 +7,19 @@ their runs say. Not tested here: single days and ranges (`test_ui`), the gates' 
 
 import re
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.model import make_pipeline
 from backfill_assets.pipeline.tables import tables
 from backfill_assets.plans.files import plan_state, readable_plans
+from backfill_assets.plans.model import Plan
 from backfill_assets_tests.browser.site import Site, site
 from backfill_assets_tests.browser.ui import LOCATION, Ui
 
@@ -126,6 +129,33 @@ def test_an_expectation_that_fails_is_red_with_its_figures_and_a_plan_waits_wher
     assert [plan_state(spark_server.lake, p) for p in ours] == ["waiting"]
 
 
+def stopped_at_its_first_chunk(ui: Ui, lake: Lake, chosen: date) -> Plan:
+    """The plan of two days from `chosen` on, whose page says why its gate stopped it."""
+    launch(
+        ui,
+        "backfill_range",
+        "run_chunks",
+        start_date=f'"{chosen}"',
+        end_date=f'"{chosen + ONE_DAY}"',
+        chunk="1d",
+        tables="raw,staging",
+    )
+    facts = (
+        "Failure",
+        "the gate of chunk 1",
+        f"raw {chosen} profile: 100% of entity is NULL",
+        "no later one was",
+    )
+    said = ui.says(*facts)
+    ui.shot("gate_red")
+    for told in facts:
+        assert told in said
+    plan = list(readable_plans(lake))[-1]
+    assert f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes" in said
+    assert plan_state(lake, plan) == "stopped"
+    return plan
+
+
 def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_the_page(
     ui: Ui, spark_server: Site
 ) -> None:
@@ -136,28 +166,7 @@ def test_a_gate_that_stops_is_red_with_its_reason_and_the_chunk_goes_back_from_t
     assert "customer AS entity" in before
     path.write_text(before.replace("customer AS entity", "cast(NULL AS string) AS entity"))
     try:
-        launch(
-            ui,
-            "backfill_range",
-            "run_chunks",
-            start_date=f'"{chosen}"',
-            end_date=f'"{chosen + ONE_DAY}"',
-            chunk="1d",
-            tables="raw,staging",
-        )
-        facts = (
-            "Failure",
-            "the gate of chunk 1",
-            f"raw {chosen} profile: 100% of entity is NULL",
-            "no later one was",
-        )
-        said = ui.says(*facts)
-        ui.shot("gate_red")
-        for told in facts:
-            assert told in said
-        plan = list(readable_plans(lake))[-1]
-        assert f"backfill-assets rollback --plan {plan.id} --chunk 1 --yes" in said
-        assert plan_state(lake, plan) == "stopped"
+        plan = stopped_at_its_first_chunk(ui, lake, chosen)
         assert rows_of(spark_server, chosen) != held
         launch(
             ui,

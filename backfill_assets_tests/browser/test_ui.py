@@ -109,22 +109,27 @@ def test_the_numbers_of_every_day_are_plotted(ui: Ui) -> None:
     assert ui.page.locator("canvas").count() >= 3
 
 
+def make_staging_by_force(ui: Ui, chosen: str) -> None:
+    """Launch a run of a day of staging with `force` from its page, and wait for its end."""
+    ui.go("/assets/staging")
+    dialog = ui.ask_for(chosen)
+    dialog.get_by_text("Config", exact=True).click()
+    dialog.locator("button", has_text="Add config").click()
+    ui.page.locator(".CodeMirror").first.click()
+    ui.page.keyboard.insert_text("ops: {make_staging: {config: {force: true}}}")
+    ui.page.wait_for_timeout(1500)
+    ui.page.locator("button", has_text="Save config").click()
+    dialog.locator("button", has_text=re.compile("^.*Launch 1 run")).click()
+    ui.page.locator("[data-sonner-toast]").get_by_text("View").click()
+    ui.ended()
+
+
 def test_a_failing_check_is_red_on_its_day_explains_itself_and_is_green_after_the_fix(
     ui: Ui, spark_server: Site
 ) -> None:
     chosen = day(spark_server, 8)
     with gate(spark_server, "[gates.tables.staging]\nmax_rows = 1"):
-        ui.go("/assets/staging")
-        dialog = ui.ask_for(chosen)
-        dialog.get_by_text("Config", exact=True).click()
-        dialog.locator("button", has_text="Add config").click()
-        ui.page.locator(".CodeMirror").first.click()
-        ui.page.keyboard.insert_text("ops: {make_staging: {config: {force: true}}}")
-        ui.page.wait_for_timeout(1500)
-        ui.page.locator("button", has_text="Save config").click()
-        dialog.locator("button", has_text=re.compile("^.*Launch 1 run")).click()
-        ui.page.locator("[data-sonner-toast]").get_by_text("View").click()
-        ui.ended()
+        make_staging_by_force(ui, chosen)
     ui.shot("failed_run")
     facts = ("row_count fails on 1 of 1 day(s)", "more than max_rows = 1", "Nothing was written")
     said = ui.says(*facts)

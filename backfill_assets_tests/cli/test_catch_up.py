@@ -179,18 +179,22 @@ def test_days_that_a_plan_nobody_runs_keeps_are_told_with_exit_code_1(
         assert f"Error: {done.held_back[0]}" in " ".join(err.split())
         assert "Nothing to do" not in out
     assert json.loads(out)["held_back"] == done.held_back
-    for waits, left, code in (
-        (True, {}, 3),
-        (False, {}, 1),
-        (True, {"training": ["2024-03-01"]}, 1),
+
+
+@pytest.mark.parametrize(
+    ("waits", "left", "code"),
+    [(True, {}, 3), (False, {}, 1), (True, {"training": ["2024-03-01"]}, 1)],
+)
+def test_the_exit_code_tells_plans_that_only_wait_from_days_that_are_left(
+    waits: bool, left: dict[str, list[str]], code: int
+) -> None:
+    kept = CatchUpResult(held_back=("the plan waits",), waits=waits, left=left)
+    with (
+        click.Context(click.Command("catch-up")),
+        pytest.raises(click.exceptions.Exit) as ended,
     ):
-        kept = CatchUpResult(held_back=("the plan waits",), waits=waits, left=left)
-        with (
-            click.Context(click.Command("catch-up")),
-            pytest.raises(click.exceptions.Exit) as ended,
-        ):
-            report_catch_up(kept)
-        assert ended.value.exit_code == code
+        report_catch_up(kept)
+    assert ended.value.exit_code == code
 
 
 def test_days_that_a_run_kept_back_are_not_tried_again_and_all_others_were_made(lake: Made) -> None:

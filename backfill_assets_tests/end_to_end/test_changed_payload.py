@@ -145,52 +145,53 @@ def test_a_column_with_its_former_name_again_leaves_no_trace_of_the_other(
     assert ledger(kept) == ledger(new)
 
 
+def write_till_as_sold(root: Path, of: str, **payload: str) -> None:
+    """Write a `lake.toml` that lands `till` as `sold`, and a feature that sums the column `of`."""
+    declare(root, shop="STRING NOT NULL", **payload, country="STRING")
+    toml = (root / "lake.toml").read_text()
+    toml = toml.replace("event_ts, shop, sold", "event_ts, shop, till AS sold")
+    declared = DECLARED.format(least=0).replace("till", of)
+    (root / "lake.toml").write_text(toml.replace('[features]\nentity = ["shop"]\n', declared))
+
+
+def sold_as_known(world: World) -> list[object]:
+    """The feature of each day, as it was known then."""
+    rows = sorted(world.content("features_as_known"), key=lambda r: str(r["feature_date"]))
+    return [row["sold_2d"] for row in rows]
+
+
+def unfit_states(world: World) -> dict[str, set[str]]:
+    """Per table that has days which are neither fresh nor outdated the states of all its days."""
+    return {t: found for t, found in world.states().items() if found - {"fresh", "outdated"}}
+
+
 def test_what_reads_a_renamed_column_is_never_made_from_days_without_it_unnoticed(
     tmp_path: Path,
 ) -> None:
-    def write(of: str, **payload: str) -> None:
-        declare(tmp_path, **payload)
-        toml = (tmp_path / "lake.toml").read_text()
-        toml = toml.replace("event_ts, shop, sold", "event_ts, shop, till AS sold")
-        declared = DECLARED.format(least=0).replace("till", of)
-        (tmp_path / "lake.toml").write_text(
-            toml.replace('[features]\nentity = ["shop"]\n', declared)
-        )
-
-    def sold() -> list[object]:
-        return [
-            r["sold_2d"]
-            for r in sorted(
-                world.content("features_as_known"), key=lambda r: str(r["feature_date"])
-            )
-        ]
-
-    def unfit() -> dict[str, set[str]]:
-        return {t: found for t, found in world.states().items() if found - {"fresh", "outdated"}}
-
-    shop = {"shop": "STRING NOT NULL"}
-    write("till", **shop, till="INT", country="STRING")
+    write_till_as_sold(tmp_path, "till", till="INT")
     world = World(tmp_path, tables)
     for day in ("01", "02", "03", "04"):
         text = f"id,at,shop,till,country\ne{day},2024-03-{day} 10:00:00,a,7,DE\n"
         land_bytes(world, f"dt=2024-03-{day}/x.csv", text.encode())
     world.backfill(DECLARED_DAYS)
-    write("sold", **shop, sold="INT", country="STRING")
-    assert unfit() == {}, "another name is no news of what landed"
+    write_till_as_sold(tmp_path, "sold", sold="INT")
+    assert unfit_states(world) == {}, "another name is no news of what landed"
     world.backfill(ALL, "features_as_known")
-    assert unfit()["features_as_known"] == {"incomplete", "outdated"}, sold()
+    found = unfit_states(world)["features_as_known"]
+    assert found == {"incomplete", "outdated"}, sold_as_known(world)
     land_bytes(
         world, "dt=2024-03-05/x.csv", b"id,at,shop,till,country\ne05,2024-03-02 10:00:00,a,5,DE\n"
     )
     world.backfill(DayRange(date(2024, 3, 5), date(2024, 3, 6)), "raw")
     world.backfill(DayRange(date(2024, 3, 2), date(2024, 3, 3)), "staging", "features")
-    assert unfit()["features"] >= {"incomplete"}, (
+    assert unfit_states(world)["features"] >= {"incomplete"}, (
         "its staging has rows of files that were loaded without the column"
     )
-    assert "staging" not in unfit()
+    assert "staging" not in unfit_states(world)
     world.backfill(DayRange(date(2024, 3, 1), date(2024, 3, 6)))
     assert set().union(*world.states().values()) <= {"fresh", "pending"}
-    assert sold()[:4] == [7, 14, 14, 14], "as known at each day's end, before the late file came"
+    as_known = sold_as_known(world)[:4]
+    assert as_known == [7, 14, 14, 14], "as known at each day's end, before the late file came"
     toml = tmp_path / "lake.toml"
     toml.write_text(toml.read_text().replace("sold_2d", "sold_2days"))
     world.backfill(ALL, "features")

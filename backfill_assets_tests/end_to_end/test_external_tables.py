@@ -317,6 +317,27 @@ def test_an_entity_is_forgotten_once_others_removed_it(
     assert [p for p in (tmp_path / "state").rglob("*.parquet") if b"ada" in p.read_bytes()] == []
 
 
+NINE_ORDERS = (
+    "SELECT date_add(DATE'2024-03-01', CAST(id % 3 AS INT)), id, "
+    "timestamp_seconds(1709251200 + id), array('x') FROM range(9)"
+)
+MERGE_OF_ORDER_4 = (
+    "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET "
+    "tags = array('y')"
+)
+SAME_ROWS_OF_D3 = (
+    "INSERT INTO {} REPLACE WHERE day = DATE'2024-03-03' SELECT * FROM {} WHERE day = "
+    "DATE'2024-03-03'"
+)
+
+
+def orders_of_second_day(lake: Lake) -> set[tuple[object, ...]]:
+    """Id, first tag and seconds of each order of D2, read by the lake's engine."""
+    frame = LakeSession(lake).read("orders", lake.store.head("orders"), "day", [D2])
+    rows = frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()
+    return {tuple(row) for row in rows}
+
+
 @pytest.mark.users_do
 def test_what_spark_writes_is_followed_by_its_days(
     tmp_path: Path, spark: "SparkSession", storages: None
@@ -324,6 +345,7 @@ def test_what_spark_writes_is_followed_by_its_days(
     table = f"delta.`{tmp_path / 'orders'}`"
 
     def look(statement: str) -> list[str]:
+        """Run the statement on the table `{}`; the days that changed by it."""
         spark.sql(statement.replace("{}", table)).collect()
         pipeline = chosen_pipeline(made)
         return [str(d) for d in observe_table(made, pipeline.contracts, pipeline.contracts[0]).days]
@@ -335,37 +357,25 @@ def test_what_spark_writes_is_followed_by_its_days(
     made = new_lake(
         tmp_path / "lake", D1, assets_only=True, spark=dict(SHARED), tables={"orders": of}
     )
-    rows = (
-        "SELECT date_add(DATE'2024-03-01', id % 3), id, timestamp_seconds(1709251200 + id), "
-        "array('x') FROM range(9)"
-    )
-    rows = rows.replace("id % 3", "CAST(id % 3 AS INT)")
-    assert look(f"INSERT INTO {{}} {rows}") == [str(D1), str(D2), str(D3)]
-    merge = (
-        "MERGE INTO {} t USING (SELECT 4L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET "
-        "tags = array('y')"
-    )
-    assert look(merge) == [str(D2)]
+    assert look(f"INSERT INTO {{}} {NINE_ORDERS}") == [str(D1), str(D2), str(D3)]
+    assert look(MERGE_OF_ORDER_4) == [str(D2)]
     assert look("OPTIMIZE {}") == []
     assert look("UPDATE {} SET tags = array('u') WHERE id = 3") == [str(D1)]
     assert look("DELETE FROM {} WHERE id = 2") == [str(D3)]
     assert look("UPDATE {} SET tags = array('x') WHERE id IN (3, 6)") == [str(D1)]
-    same = (
-        "INSERT INTO {} REPLACE WHERE day = DATE'2024-03-03' SELECT * FROM {} WHERE day = "
-        "DATE'2024-03-03'"
-    )
-    assert look(same) == [], "the rows are written again as they were"
+    assert look(SAME_ROWS_OF_D3) == [], "the rows are written again as they were"
     assert look("ALTER TABLE {} ADD COLUMNS (note STRING)") == []
     assert look(
         "INSERT INTO {} SELECT DATE'2024-03-02', 9L, timestamp_seconds(1709251209), array('x'), 'n'"
     ) == [str(D2)]
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     assert look("VACUUM {} RETAIN 0 HOURS") == []
-    version = made.store.head("orders")
-    frame = LakeSession(made).read("orders", version, "day", [D2])
-    assert {
-        tuple(r) for r in frame.selectExpr("id", "tags[0]", "unix_timestamp(at)").collect()
-    } == {(1, "x", 1709251201), (4, "y", 1709251204), (7, "x", 1709251207), (9, "x", 1709251209)}
+    assert orders_of_second_day(made) == {
+        (1, "x", 1709251201),
+        (4, "y", 1709251204),
+        (7, "x", 1709251207),
+        (9, "x", 1709251209),
+    }
     assert look("ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')") == []
     with pytest.raises(BackfillError, match="external table orders: it has deletion vectors"):
         look("DELETE FROM {} WHERE id = 5")

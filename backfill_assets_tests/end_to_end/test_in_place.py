@@ -76,44 +76,31 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Path) -> None:
-    rows, worlds = (
-        unruly(7, RULES.start),
-        [make_world(tmp_path / name, RULES, "parquet") for name in ("one", "other")],
+def steps_of_landing() -> Iterator[dict[str, bytes | None]]:
+    """What lands one after the other, by name; None: the file goes."""
+    rows = unruly(7, RULES.start)
+    first = parquet(*rows[:40])
+    yield {"a.parquet": first, "copy/of/a.parquet": first, "cut.parquet": b"PAR1"}
+    yield {"a.parquet": None, "copy/of/a.parquet": None, "renamed.parquet": first}
+    more = parquet(*rows[40:60], change=lambda t: t.append_column("n", pa.array(["x"] * 20)))
+    yield {"more.parquet": more}
+    narrow = parquet(
+        *rows[60:70], change=lambda t: t.set_column(7, "value", t["value"].cast("int32"))
     )
+    yield {"narrow.parquet": narrow}
+    late = delivery(500, "2024-03-09 10:00", event="2024-03-01 10:00")
+    yield {"late.parquet": parquet(*rows[70:], late)}
+    finer = parquet(
+        delivery(600, "2024-03-10 10:00"),
+        change=lambda t: t.set_column(3, "event_ts", t["event_ts"].cast(pa.timestamp("ns"))),
+    )
+    yield {"finer.parquet": finer}
+
+
+def test_the_tables_are_those_of_copies_whatever_lands_and_however(tmp_path: Path) -> None:
+    worlds = [make_world(tmp_path / name, RULES, "parquet") for name in ("one", "other")]
     in_place(worlds[1])
-    steps: list[dict[str, bytes | None]] = [
-        {
-            "a.parquet": parquet(*rows[:40]),
-            "copy/of/a.parquet": parquet(*rows[:40]),
-            "cut.parquet": b"PAR1",
-        },
-        {"a.parquet": None, "copy/of/a.parquet": None, "renamed.parquet": parquet(*rows[:40])},
-        {
-            "more.parquet": parquet(
-                *rows[40:60], change=lambda t: t.append_column("n", pa.array(["x"] * 20))
-            )
-        },
-        {
-            "narrow.parquet": parquet(
-                *rows[60:70], change=lambda t: t.set_column(7, "value", t["value"].cast("int32"))
-            )
-        },
-        {
-            "late.parquet": parquet(
-                *rows[70:], delivery(500, "2024-03-09 10:00", event="2024-03-01 10:00")
-            )
-        },
-        {
-            "finer.parquet": parquet(
-                delivery(600, "2024-03-10 10:00"),
-                change=lambda t: t.set_column(
-                    3, "event_ts", t["event_ts"].cast(pa.timestamp("ns"))
-                ),
-            )
-        },
-    ]
-    for step in steps:
+    for step in steps_of_landing():
         for world in worlds:
             for name, content in step.items():
                 if content is None:

@@ -197,16 +197,27 @@ def test_a_daemon_killed_again_and_again_loses_nothing_and_doubles_nothing(
     assert dead == []
 
 
+def release_late_rows_of_the_first_days(root: Path) -> None:
+    """Run `replay-late`, without its note in vain, then with it."""
+    from click.testing import CliRunner
+
+    from backfill_assets.cli.app import app
+
+    span = ["--from", "2024-03-01", "--to", "2024-03-03"]
+    command = ["--lake", str(root), "replay-late", *span]
+    assert CliRunner().invoke(app, command).exit_code == 2, "a note is asked for"
+    done = CliRunner().invoke(app, [*command, "--note", "the sender was down"])
+    assert done.exit_code == 0, done.output
+    assert "2024-03-02  2024-03-07     1" in done.output
+    assert "1 row(s) that came too late count now" in done.output
+
+
 def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released_with_a_note(
     spark: "SparkSession",
     tmp_path: Path,
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from click.testing import CliRunner
-
-    from backfill_assets.cli.app import app
-
     told = replay(tmp_path, instance)
     path = told.world.root / "lake.toml"
     path.write_text(
@@ -225,20 +236,7 @@ def test_rows_beyond_the_window_are_kept_apart_and_shown_until_they_are_released
     before = files_of(told.world)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     make_home(tmp_path)
-    command = [
-        "--lake",
-        str(told.world.root),
-        "replay-late",
-        "--from",
-        "2024-03-01",
-        "--to",
-        "2024-03-03",
-    ]
-    assert CliRunner().invoke(app, command).exit_code == 2, "a note is asked for"
-    done = CliRunner().invoke(app, [*command, "--note", "the sender was down"])
-    assert done.exit_code == 0, done.output
-    assert "2024-03-02  2024-03-07     1" in done.output
-    assert "1 row(s) that came too late count now" in done.output
+    release_late_rows_of_the_first_days(told.world.root)
     assert told.world.content("too_late") == []
     assert told.world.content("staging") == ordered(
         expected([*on_time, beyond, within], RULES)["staging"]

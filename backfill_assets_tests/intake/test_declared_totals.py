@@ -127,6 +127,13 @@ def is_named_by_doctor(lake: Lake, pipeline: Pipeline) -> bool:
     return any(line in d.what for d in examine_everything(lake.root, lambda _: pipeline.tables))
 
 
+def assert_clean_without_manifest(lake: Lake) -> None:
+    """Take the manifest of a.jsonl away: nothing contradicts what was loaded then."""
+    (lake.root / "landing" / "a.jsonl.totals.json").unlink()
+    assert scan_source(LakeSession(lake)).is_clean
+    assert not compare_sources(LakeSession(lake)).disputed
+
+
 def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     spark: object, tmp_path: Path
 ) -> None:
@@ -165,10 +172,7 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     assert unusable_rows(lake).as_declared == 0
     assert is_named_by_doctor(lake, pipeline)
 
-    (lake.root / "landing" / "a.jsonl.totals.json").unlink()
-    assert scan_source(session).is_clean
-    assert not compare_sources(session).disputed
-
+    assert_clean_without_manifest(lake)
     declare(lake, '{"rows": 4}')
     assert list(scan_source(session).contradicted) == ["a.jsonl"]
     assert withdraw_disputed(session, "the sender says so") == ["a.jsonl"]

@@ -140,26 +140,15 @@ def test_times_beyond_the_calendar_are_told_by_column_in_arrays_too(
             "features": {"entity": ["until"]},
         }
     )
-    end = "9999-12-31 23:59:59.999999"
+    calendar = "0001-01-01 .. 9999-12-31"
+    first, last = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
+    before, after = "0000-12-31 23:59:59.999999", "+10000-01-01 00:00:00"
     rows: list[tuple[dict[str, Any], str | None]] = [
-        (
-            {
-                "days": ["0001-01-01", None, "9999-12-31"],
-                "until": end,
-                "version": "0001-01-01 00:00:00",
-            },
-            None,
-        ),
-        ({"days": ["2024-01-01", "0000-12-31"]}, "days lies beyond 0001-01-01 .. 9999-12-31"),
-        (
-            {"until": "+10000-01-01 00:00:00", "op": "delete"},
-            "until lies beyond 0001-01-01 .. 9999-12-31",
-        ),
-        (
-            {"version": "0000-12-31 23:59:59.999999"},
-            "version_ts lies beyond 0001-01-01 .. 9999-12-31",
-        ),
-        ({"version": "+10000-01-01 00:00:00"}, "version_ts lies beyond 0001-01-01 .. 9999-12-31"),
+        ({"days": ["0001-01-01", None, "9999-12-31"], "until": last, "version": first}, None),
+        ({"days": ["2024-01-01", "0000-12-31"]}, f"days lies beyond {calendar}"),
+        ({"until": after, "op": "delete"}, f"until lies beyond {calendar}"),
+        ({"version": before}, f"version_ts lies beyond {calendar}"),
+        ({"version": after}, f"version_ts lies beyond {calendar}"),
     ]
     usual = {"at": MOMENT, "version": MOMENT, "op": "upsert"}
     lines = [json.dumps(usual | row | {"seq": seq}) for seq, (row, _) in enumerate(rows)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from backfill_assets.engines.session import set_confs
+from backfill_assets.intake.content_store import StoredFile
 from backfill_assets.intake.mapping import session_settings
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD
 from backfill_assets_tests.engine_choice import SparkSession
@@ -117,32 +118,36 @@ def test_a_delete_needs_no_value_and_none_that_can_be_read(
     assert [r["reason"] is None for r in found] == [True, False]
 
 
-def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others_are_read(
-    spark: "SparkSession", tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    common: dict[str, Any] = {
+def files_of_other_types(folder: Path) -> dict[str, StoredFile]:
+    """A file that is as select wants it (`good`), and others with one column that is not."""
+    good: dict[str, Any] = {
         "seq": [1, 2],
         "key": ["k"] * 2,
         "at": [datetime.fromisoformat(MOMENT)] * 2,
+        "who": ["A"] * 2,
+        "n": [1, 2],
     }
+    nanoseconds = pa.array([1_709_632_800_000_000_001] * 2, pa.timestamp("ns"))
+    changed: dict[str, dict[str, Any]] = {
+        "good": {},
+        "struct": {"n": [{"a": 1}] * 2},
+        "nested": {"who": [["A"]] * 2},
+        "binary": {"key": [b"\xff\xfe", b"ok"]},
+        "cut": {"at": nanoseconds},
+    }
+    return {
+        name: parquet(folder, f"{name}.parquet", good | columns)
+        for name, columns in changed.items()
+    }
+
+
+def test_a_file_whose_types_do_not_fit_is_one_row_with_its_reason_and_the_others_are_read(
+    spark: "SparkSession", tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     select = PLAIN.replace("cast(at AS timestamp_ntz)", "at").replace(
         "n AS value", "n + 0 AS value"
     )
-    kinds = {
-        "good": {"who": ["A"] * 2, "n": [1, 2]},
-        "struct": {"who": ["A"] * 2, "n": [{"a": 1}] * 2},
-        "nested": {"who": [["A"]] * 2, "n": [1, 2]},
-        "binary": {"who": ["A"] * 2, "n": [1, 2], "key": [b"\xff\xfe", b"ok"]},
-        "cut": {
-            "who": ["A"] * 2,
-            "n": [1, 2],
-            "at": pa.array([1_709_632_800_000_000_001] * 2, pa.timestamp("ns")),
-        },
-    }
-    files = {
-        name: parquet(tmp_path, f"{name}.parquet", common | columns)
-        for name, columns in kinds.items()
-    }
+    files = files_of_other_types(tmp_path)
     capfd.readouterr()
     rows = judged(spark, list(files.values()), settings("parquet", select))
     told = {

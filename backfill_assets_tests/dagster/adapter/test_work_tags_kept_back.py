@@ -6,6 +6,7 @@ toy pipeline. Not tested here: which days are kept back (`kernel.write.test_good
 """
 
 from collections.abc import Collection, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,20 @@ def shown(instance: dg.DagsterInstance, table: str) -> dict[str, str]:
     return {status: ranges_text(days) for status, days in by_status.items()}
 
 
+def failed_checks(instance: dg.DagsterInstance, run_id: str) -> list[dg.AssetCheckEvaluation]:
+    """The checks that refused days in a run."""
+    found = [e for e in evaluations_of(instance, run_id) if not e.passed]
+    return [e for e in found if e.severity is dg.AssetCheckSeverity.ERROR]
+
+
+def why_not_written(instance: dg.DagsterInstance, table: str, day: date) -> object:
+    """What Dagster shows of the day that was not written."""
+    red = dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[str(day)])
+    (shown_of_day,) = instance.fetch_observations(red, limit=2).records
+    assert shown_of_day.asset_observation is not None
+    return shown_of_day.asset_observation.metadata["not written"].value
+
+
 def test_good_days_are_green_bad_ones_red_and_the_run_fails(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:
@@ -101,19 +116,11 @@ def test_good_days_are_green_bad_ones_red_and_the_run_fails(
         f"for {BAD}, "
     )
     assert without in told.cause
-    failed = [
-        e
-        for e in evaluations_of(instance, result.run_id)
-        if not e.passed and e.severity is dg.AssetCheckSeverity.ERROR
-    ]
-    assert [e.check_name for e in failed] == ["unique_key"]
-    assert "k4" in str(failed[0].metadata["sample_keys"].value)
-
-    red = dg.AssetRecordsFilter(dg.AssetKey("sums"), asset_partitions=[str(BAD)])
-    (shown_of_day,) = instance.fetch_observations(red, limit=2).records
-    assert shown_of_day.asset_observation is not None
+    (failed,) = failed_checks(instance, result.run_id)
+    assert failed.check_name == "unique_key"
+    assert "k4" in str(failed.metadata["sample_keys"].value)
     lacks = f"it is made from echo for {BAD}, which were never made"
-    assert shown_of_day.asset_observation.metadata["not written"].value == lacks
+    assert why_not_written(instance, "sums", BAD) == lacks
 
     record_missed_commits(instance, *seen(lake, make_pipeline(toy("twice")(lake.settings))))
     assert shown(instance, "echo") == {"MATERIALIZED": good, "FAILED": str(BAD)}, (
