@@ -119,7 +119,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "cf572abfb8389fcd60926f9eba6ebb4e",
+    "raw 1": "eaeb7b1223ad136712324748c072b4b0",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "d33e0fa7e46da0781d5956420487dd36",

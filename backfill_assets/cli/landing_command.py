@@ -22,12 +22,16 @@ from backfill_assets.cli.common import (
 from backfill_assets.cli.drawing import number_text, remark
 from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake.landed_changes import compare_each_source, joined_comparisons
+from backfill_assets.intake.landed_changes import (
+    ScanReport,
+    compare_each_source,
+    joined_comparisons,
+)
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError, raise_first_error
+from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.core.rooms import offered_function
-from backfill_assets.kernel.core.scans import ScanReport, path_with_source
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline

@@ -20,7 +20,7 @@ from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import landed_source
-from backfill_assets.kernel.core.addresses import CANDIDATES, path_or_address
+from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.payload import LANDED
@@ -456,3 +456,11 @@ def write_certificate(request: ForgetRequest, erasure: Erasure) -> FoundFiles:
     if not (left or unread):
         erasure.finish(request.lake)
     return found
+
+
+def path_or_address(path: Path) -> str:
+    """The path of a file of this machine, or the address of an object by its name below this
+    machine's folder of its bucket."""
+    if path.is_file():
+        return str(path)
+    return address_of(path)

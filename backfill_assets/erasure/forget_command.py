@@ -28,6 +28,7 @@ from backfill_assets.cli.output import write_answer
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.erasure import forget as steps
 from backfill_assets.erasure.erasing import vacuum_databases
+from backfill_assets.erasure.forget import path_or_address
 from backfill_assets.erasure.traces import Trace
 from backfill_assets.intake.forgotten import (
     begin_erasure,
@@ -37,7 +38,7 @@ from backfill_assets.intake.forgotten import (
 )
 from backfill_assets.intake.landings import searched_root
 from backfill_assets.intake.ledger import read_files
-from backfill_assets.kernel.core.addresses import bucket_address, path_or_address
+from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.plans import Work

@@ -1,5 +1,5 @@
 """The landing folder against the ledger `files`: new, altered, missing, merely touched and
-uncounted files. No JVM.
+uncounted files, and the report of a scan. No JVM.
 
 Not here: listing (`intake.listing`) and taking files in (`scan`). Imports no reader of files: light
 commands need none.
@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.server import engine_named
@@ -62,6 +63,60 @@ from backfill_assets.kernel.write.session import Session
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 # Of `deliveries`; a change that refuses other rows raises it, and every file is counted again.
 RULES = 1
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """The outcome of one scan. Paths are below the folder that `[source] files` names."""
+
+    new: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # rows and bad rows per file read for the first time
+    copies: dict[str, str] = field(default_factory=dict)  # path -> the path with the same content
+    refused: dict[str, str] = field(default_factory=dict)  # path -> why it is never read
+    waiting: dict[str, str] = field(default_factory=dict)  # path -> why it is read at a later scan
+    # path -> why; one bad row in quarantine; also files that differ from their manifest
+    unreadable: dict[str, str] = field(default_factory=dict)
+    # path -> why; recorded files that differ from a later manifest; their days are blocked
+    contradicted: dict[str, str] = field(default_factory=dict)
+    altered: tuple[str, ...] = ()  # recorded files with other bytes
+    missing: tuple[str, ...] = ()  # recorded files that are gone
+    blocked: frozenset[date] = frozenset()  # days that are not rebuilt until `landing accept`
+    # Path -> days of a table's content whose rows vacuum took: they stay as loaded, and cannot be
+    # loaded again.
+    vanished: dict[str, frozenset[date]] = field(default_factory=dict)
+    ahead: dict[str, str] = field(
+        default_factory=dict
+    )  # path -> why its commit counts as of the look that found it
+    lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
+    known: int = 0  # number of files in the ledger before
+    example: str = ""  # why one of the rows that this scan counted is unusable
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing needs a person: no file altered, missing, refused, unreadable or
+        contradicted."""
+        found = (self.altered, self.missing, self.refused, self.unreadable, self.contradicted)
+        return not any(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {
+            "new": {k: {"rows": r, "bad_rows": b} for k, (r, b) in self.new.items()},
+            "copies": self.copies,
+            "refused": self.refused,
+            "waiting": self.waiting,
+            "unreadable": self.unreadable,
+            "contradicted": self.contradicted,
+            "ahead": self.ahead,
+            "altered": list(self.altered),
+            "missing": list(self.missing),
+            "vanished": list(self.vanished),
+            "let_go": list(self.lapsed),
+            "blocked_days": sorted(map(str, self.blocked)),
+            "known": self.known,
+            "example": self.example,
+        }
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ each source's load lock; of the others the caller holds it.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.intake.column_kinds import note_kinds
@@ -38,6 +39,7 @@ from backfill_assets.intake.forgotten import forgotten_condition
 from backfill_assets.intake.landed_changes import (
     Comparison,
     Intakes,
+    ScanReport,
     copied_paths,
     counting_digest,
     counting_rules,
@@ -70,12 +72,14 @@ from backfill_assets.kernel.core.errors import (
     errors_of_source,
     raise_first_error,
 )
+from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.scans import ScanReport, joined_reports, path_with_source
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
 from backfill_assets.kernel.tables.staging import stage_rows, sweep_writes
 from backfill_assets.kernel.write.session import Session
 
+PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
+BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
 STILL_WRITTEN = "still being written; the next scan reads it"
 
 
@@ -446,3 +450,24 @@ def _ledger_event(
         record.counted_by,
         note,
     )
+
+
+def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
+    """The scans of a lake's sources, by name, as one report; each path after the name of its
+    source."""
+    fields: dict[str, Any] = {name: {} for name in BY_PATH}
+    fields |= dict.fromkeys(PATHS, ())
+    copies, blocked, known, example = dict[str, str](), frozenset[date](), 0, ""
+    for source, report in reports.items():
+        for name in BY_PATH:
+            for path, value in getattr(report, name).items():
+                fields[name][path_with_source(path, source)] = value
+        for name in PATHS:
+            fields[name] += tuple(path_with_source(path, source) for path in getattr(report, name))
+        for path, original in report.copies.items():
+            copies[path_with_source(path, source)] = path_with_source(original, source)
+        blocked |= report.blocked
+        known += report.known
+        if report.example and not example:
+            example = path_with_source(report.example, source)
+    return ScanReport(**fields, copies=copies, blocked=blocked, known=known, example=example)

@@ -13,10 +13,10 @@ from backfill_assets.cli.catch_up import CatchUpResult, rebuild_until_settled, r
 from backfill_assets.cli.common import JSON_KEY, Overrides
 from backfill_assets.cli.landing_command import finding_lines
 from backfill_assets.cli.progress import RunOutcome, TableOutcome
+from backfill_assets.intake.landed_changes import ScanReport
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.plans import Work
 from backfill_assets.kernel.core.process import LAKE_VARIABLE
-from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.pipeline.chosen import chosen_pipeline

@@ -18,12 +18,11 @@ import pytest
 
 from backfill_assets.buckets import objects
 from backfill_assets.intake.counting import stored_contents
-from backfill_assets.intake.landed_changes import current_comparison
+from backfill_assets.intake.landed_changes import ScanReport, current_comparison
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import accept_all, scan_all
 from backfill_assets.kernel.core.addresses import local_root
 from backfill_assets.kernel.core.days import inclusive_range
-from backfill_assets.kernel.core.scans import ScanReport
 from backfill_assets.kernel.place.choice import bucket_prefix_at, place_at
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME

@@ -1,6 +1,7 @@
 """The landing folder against the ledger: what is new, altered, missing or unchanged, said by
-content. Not here: what a scan appends (`test_scan`)."""
+content; and the report of a scan. Not here: what a scan appends (`test_scan`)."""
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -15,6 +16,7 @@ from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.files import Hashes, LandedFile, file_sha256
 from backfill_assets.intake.landed_changes import (
     Comparison,
+    ScanReport,
     compare_listing,
     counting_digest,
     renamed_records,
@@ -236,3 +238,29 @@ def test_a_content_that_a_log_names_is_held_against_the_record_by_that_name(
         files = tuple(replace(file, sha256=named) for file in listing.files)
         assert compare_listing(replace(listing, files=files), [record], hashes).altered == altered
     assert not hashed
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        ScanReport(altered=("a.csv",)),
+        ScanReport(missing=("a.csv",)),
+        ScanReport(refused={"a.csv": "a link out of the folder"}),
+        ScanReport(unreadable={"a.csv": "not UTF-8"}),
+    ],
+    ids=["altered", "missing", "refused", "unreadable"],
+)
+def test_a_report_with_a_contradiction_asks_for_a_person(report: ScanReport) -> None:
+    assert not report.is_clean
+
+
+def test_a_report_is_json_with_days_in_order() -> None:
+    report = ScanReport(
+        new={"a.csv": (3, 1)}, altered=("b.csv",), blocked=frozenset({DAY + ONE_DAY, DAY}), known=2
+    )
+    told = json.loads(json.dumps(report.to_dict()))
+    assert told["new"] == {"a.csv": {"rows": 3, "bad_rows": 1}}
+    assert told["altered"] == ["b.csv"]
+    assert told["let_go"] == []
+    assert told["blocked_days"] == ["2024-03-05", "2024-03-06"]
+    assert json.loads(json.dumps(replace(report, known=9).to_dict()))["known"] == 9

@@ -115,14 +115,6 @@ def bucket_address(root: Path | str) -> str:
     return f"{address}/{name}" if name else address
 
 
-def path_or_address(path: Path) -> str:
-    """The path of a file of this machine, or the address of an object by its name below this
-    machine's folder of its bucket."""
-    if path.is_file():
-        return str(path)
-    return address_of(path)
-
-
 def local_bucket_folder(address: str, root: Path) -> Path:
     """This machine's own folder of a prefix in a bucket: below that of the lake at `root` where it
     lies in the lake."""
