@@ -119,18 +119,18 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "eaeb7b1223ad136712324748c072b4b0",
+    "raw 1": "7f18193f1e0de951f51c93f8e0525425",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
-    "features 1": "d33e0fa7e46da0781d5956420487dd36",
-    "features_as_known 1": "d33e0fa7e46da0781d5956420487dd36",
-    "labels 1": "ca31d265a627aa81a68b465e6815e029",
-    "training 1": "43c3854eff1cf201affeae3760d043fd",
-    "declared features 1": "d33e0fa7e46da0781d5956420487dd36",
-    "declared labels 1": "ca31d265a627aa81a68b465e6815e029",
-    "declared training 1": "43c3854eff1cf201affeae3760d043fd",
-    "sql as known 1": "bfb5c059fa579ad1bf30454ab7efedcd",
-    "sql 1": "6a345e2776b3ac446dbe6947753783c9",
+    "features 1": "367237eb257d0040e5e3659003b292f5",
+    "features_as_known 1": "367237eb257d0040e5e3659003b292f5",
+    "labels 1": "6c92d5c74bf2633d0bea8854f7427d4d",
+    "training 1": "403677c87ea192577ed35b3c00140eb3",
+    "declared features 1": "367237eb257d0040e5e3659003b292f5",
+    "declared labels 1": "6c92d5c74bf2633d0bea8854f7427d4d",
+    "declared training 1": "403677c87ea192577ed35b3c00140eb3",
+    "sql as known 1": "77db58b27b3ed10efae6175461f0a20b",
+    "sql 1": "d92c6349f3f9b7eff3bd61bf149d5f4a",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 OF_TABLE = {"table": "orders", "select": "*"}

@@ -92,10 +92,8 @@ class _Grammar:
     def records(self, width: int, end: bytes) -> re.Pattern[bytes]:
         """Whole records of so many fields and strict quoting, each with this end, without NUL,
         without CR outside quotes, and without a byte order mark at their beginning."""
-        mark, fields = (
-            re.escape(UTF8_MARK),
-            rf"(?:{self._field}{self._s}){{{width - 1}}}+{self._field}",
-        )
+        mark = re.escape(UTF8_MARK)
+        fields = rf"(?:{self._field}{self._s}){{{width - 1}}}+{self._field}"
         return re.compile(b"(?:(?!" + mark + b")" + fields.encode() + re.escape(end) + b")*+")
 
     def width(self, record: bytes) -> int:
@@ -108,11 +106,8 @@ class _Grammar:
         found = (self._from_inside if inside else self._from_start).match(line)
         if found is None:
             return _LineEnd.BROKEN
-        return (
-            _LineEnd.QUOTED
-            if any(v is not None for v in found.groupdict().values())
-            else _LineEnd.RECORD
-        )
+        is_open = any(group is not None for group in found.groupdict().values())
+        return _LineEnd.QUOTED if is_open else _LineEnd.RECORD
 
     def fields(self, text: str) -> list[str]:
         """The fields of a record of strict quoting."""
@@ -144,21 +139,21 @@ class CsvRecords(TextParser[Fields]):
         unusable header."""
         self._lines, names = lines, self._names.known
         records = self._cut_records(self._dialect.after_preamble(iter(lines)))
-        self._names.admit(self._dialect.names) if self._dialect.names else self._take_header(
-            next(records, None)
-        )
-        wanted, width = {*map(folded_name, self._dialect.numbers)}, len(names)
-        self._blank, self._numbers = (
-            [None] * width,
-            {i: n for i, n in enumerate(names) if folded_name(n) in wanted},
-        )
+        if self._dialect.names:
+            self._names.admit(self._dialect.names)
+        else:
+            self._take_header(next(records, None))
+        numbers, width = {*map(folded_name, self._dialect.numbers)}, len(names)
+        self._blank = [None] * width
+        self._numbers = {i: n for i, n in enumerate(names) if folded_name(n) in numbers}
         self._plain = None if self._dialect.names else self._plain_records()
         yield
         if self._dialect.names and (first := next(records, None)) is not None:
             self._refuse_header(first)
             records, self._plain = chain([first], records), self._plain_records()
         for cut in self._whole_records(records, width):
-            if cut.record or cut.reason is not None or width == 1:
+            is_empty_line = not cut.record and cut.reason is None
+            if not is_empty_line or width == 1:
                 try:
                     self.add(self._fields(cut, width), len(cut.record))
                 except BadRecord as error:
@@ -182,19 +177,16 @@ class CsvRecords(TextParser[Fields]):
     def _fields(self, cut: _CutRecord, width: int) -> Fields:
         fields = self._split_fields(cut)
         if len(fields) != width:
-            raise BadRecord(
-                f"{len(fields)} fields where {'names' if self._dialect.names else 'the header'} "
-                f"has {width}"
-            )
+            who = "names" if self._dialect.names else "the header"
+            raise BadRecord(f"{len(fields)} fields where {who} has {width}")
         for place, name in self._numbers.items():
             fields[place] = self._dialect.as_number(name, fields[place])
         return fields
 
     def _refuse_header(self, cut: _CutRecord) -> None:
         with suppress(BadRecord):
-            if [*map(folded_name, self._split_fields(cut))] == [
-                *map(folded_name, self._names.known)
-            ]:
+            found = [folded_name(field) for field in self._split_fields(cut)]
+            if found == [folded_name(name) for name in self._names.known]:
                 raise Unreadable("its first record is a header: leave `names` of the dialect out")
 
     def _plain_records(self) -> PlainLines:
@@ -289,9 +281,8 @@ class CsvRecords(TextParser[Fields]):
     ) -> _CutRecord:
         """Skip to the end of a record that is too long, and keep its beginning. Each of its quotes
         counts here."""
-        head = b"\n".join([*parts, line.head if isinstance(line, Oversized) else line])[
-            : self._limits.text_bytes
-        ]
+        parts = [*parts, line.head if isinstance(line, Oversized) else line]
+        head = b"\n".join(parts)[: self._limits.text_bytes]
         open_quote = inside ^ self._has_odd_quotes(line)
         while open_quote:
             following = next(source, None)
@@ -309,9 +300,10 @@ class CsvRecords(TextParser[Fields]):
         return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
     def _has_odd_quotes(self, line: Line) -> bool:
-        return bool(self._quote) and bool(
-            (line.quotes if isinstance(line, Oversized) else line.count(self._quote)) % 2
-        )
+        if not self._quote:
+            return False
+        quotes = line.quotes if isinstance(line, Oversized) else line.count(self._quote)
+        return bool(quotes % 2)
 
     def _split_fields(self, cut: _CutRecord) -> list[str]:
         """Split a record into fields; raises BadRecord with the reason."""
@@ -324,7 +316,8 @@ class CsvRecords(TextParser[Fields]):
             raise BadRecord(self._dialect.undecodable(cut.record, error, "record")) from None
         if "\0" in text:
             raise BadRecord(f"a NUL byte at character {text.index(chr(0)) + 1}")
-        if "\r" in text and not (self._quote and self._quote in cut.record):
+        has_quotes = self._quote and self._quote in cut.record
+        if "\r" in text and not has_quotes:
             raise BadRecord("a carriage return outside quotes")
         return self._grammar.fields(text)
 
@@ -352,17 +345,19 @@ class CsvRecords(TextParser[Fields]):
             )
         except pa.ArrowInvalid:
             return None
-        columns = dict(
-            zip(table.column_names, table.combine_chunks().to_batches()[0].columns, strict=True)
-        )
+        (batch,) = table.combine_chunks().to_batches()
+        columns = dict(zip(table.column_names, batch.columns, strict=True))
         for name in self._numbers.values():
             if not self._are_numbers(columns[name]):
                 return None  # each record is judged alone
-            ungrouped = columns[name]
-            if self._dialect.thousands:
-                ungrouped = compute.replace_substring(ungrouped, self._dialect.thousands, "")
-            columns[name] = compute.replace_substring(ungrouped, self._dialect.decimal, ".")
+            columns[name] = self._plain_numbers(columns[name])
         return columns
+
+    def _plain_numbers(self, column: pa.Array) -> pa.Array:
+        """The numbers of a column with a point and without signs between thousands."""
+        if self._dialect.thousands:
+            column = compute.replace_substring(column, self._dialect.thousands, "")
+        return compute.replace_substring(column, self._dialect.decimal, ".")
 
     def _are_numbers(self, column: pa.Array) -> bool:
         """Whether every field of a column is a number as `Dialect.as_number` takes one."""

@@ -102,23 +102,23 @@ def _parsed_totals(manifest: LandedFile) -> Iterator[tuple[str, DeclaredTotals]]
     """Yield paths of files and what the manifest declares of them. Raises ValueError for a
     `_manifest.csv` of another kind; a `FILE.totals.json` that cannot be read, or a line, is a
     declaration with a fault."""
-    beside = manifest.name.endswith(TOTALS_SUFFIX)
+    if not manifest.name.endswith(TOTALS_SUFFIX):
+        yield from _totals_of_lines(manifest.name, _manifest_text(manifest))
+        return
     file, shown = manifest.name.removesuffix(TOTALS_SUFFIX), printable_text(manifest.name)
     try:
-        text = _manifest_text(manifest)
-        if beside:
-            body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
-            if not isinstance(body, dict) or not isinstance(sums := body.get("sums") or {}, dict):
-                raise ValueError(
-                    'it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}'
-                )
-            yield file, _checked_totals(shown, body.get("rows"), sums)
-    except Exception as error:
-        if not beside:
-            raise
+        yield file, _totals_of_file(shown, _manifest_text(manifest))
+    except Exception as error:  # noqa: BLE001  # whatever it holds is a fault of this manifest
         yield file, DeclaredTotals(shown, fault=_error_line(error))
-    if not beside:
-        yield from _totals_of_lines(manifest.name, text)
+
+
+def _totals_of_file(manifest: str, text: str) -> DeclaredTotals:
+    """What the text of a `FILE.totals.json` declares. Raises ValueError for another text."""
+    body = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    sums = (body.get("sums") or {}) if isinstance(body, dict) else None
+    if not isinstance(sums, dict):
+        raise ValueError('it is no object like {"rows": 1200, "sums": {"total": "12345.60"}}')
+    return _checked_totals(manifest, body.get("rows"), sums)
 
 
 def _error_line(error: Exception) -> str:
@@ -156,33 +156,34 @@ def _totals_of_lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals
     wanted = [c for c in header if c == "rows" or c.startswith(SUM)]
     if "file" not in header or not wanted:
         raise ValueError("its header must name the columns file, and rows or sum_COLUMN")
+    summed = [c for c in wanted if c.startswith(SUM)]
     for line in filter(None, lines):
         cells = dict(zip(header, line, strict=False))
         file = normpath(f"{dirname(name)}/{cells.get('file', '')}".lstrip("/"))
-        sums = {c.removeprefix(SUM): cells[c] for c in wanted if c != "rows" and cells.get(c)}
-        if len(line) == len(header):
-            yield file, _checked_totals(printable_text(name), cells.get("rows") or None, sums)
-        else:
-            yield (
-                file,
-                DeclaredTotals(
-                    printable_text(name),
-                    fault=f"its line has {len(line)} cells, its header {len(header)}",
-                ),
-            )
+        if len(line) != len(header):
+            why = f"its line has {len(line)} cells, its header {len(header)}"
+            yield file, DeclaredTotals(printable_text(name), fault=why)
+            continue
+        sums = {column.removeprefix(SUM): cells[column] for column in summed if cells[column]}
+        yield file, _checked_totals(printable_text(name), cells.get("rows") or None, sums)
 
 
 def _checked_totals(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
     try:
-        counted = None if rows is None else _declared_number(rows)
-        if counted is not None and (counted < 0 or counted != counted.to_integral_value()):
-            raise ValueError(f"{printable_text(str(rows))[:80]} is no number of rows")
+        counted = None if rows is None else _row_count(rows)
         exact = {column: _declared_number(value) for column, value in sums.items()}
     except Exception as error:  # noqa: BLE001  # whatever a cell holds is a fault of its line
         return DeclaredTotals(manifest, fault=_error_line(error))
     if counted is None and not exact:
         return DeclaredTotals(manifest, fault="it names neither rows nor sums")
-    return DeclaredTotals(manifest, None if counted is None else int(counted), exact)
+    return DeclaredTotals(manifest, counted, exact)
+
+
+def _row_count(value: Any) -> int:
+    number = _declared_number(value)
+    if number < 0 or number != number.to_integral_value():
+        raise ValueError(f"{printable_text(str(value))[:80]} is no number of rows")
+    return int(number)
 
 
 def _declared_number(value: Any) -> Decimal:

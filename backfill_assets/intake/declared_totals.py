@@ -43,14 +43,15 @@ def totals_disagreement(
     for one in declared:
         if one.fault:
             return f"{OF_TOTALS}{one.manifest}) cannot be read: {one.fault}"
-    reasons = [
-        (d.manifest, why) for d in declared for why in _differences_from_totals(lake, file, d)
-    ]
-    return (
-        f"{OF_TOTALS}{reasons[0][0]}) disagree: {'; '.join(why for _, why in reasons)}"
-        if reasons
-        else ""
-    )
+    differing, reasons = list[str](), list[str]()
+    for one in declared:
+        differences = _differences_from_totals(lake, file, one)
+        if differences:
+            differing.append(one.manifest)
+            reasons += differences
+    if not reasons:
+        return ""
+    return f"{OF_TOTALS}{differing[0]}) disagree: {'; '.join(reasons)}"
 
 
 def _differences_from_totals(
@@ -63,9 +64,8 @@ def _differences_from_totals(
         return differences
     with duckdb_cursor(lake) as engine:
         rows = f"read_parquet({sql_literal(str(file.parquet))}, hive_partitioning = false)"
-        kinds = {
-            n: str(t) for n, t, *_ in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
-        }
+        described = engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+        kinds = {name: str(kind) for name, kind, *_ in described}
         there = kinds.keys() - {ROW_NUMBER, BAD_TEXT, BAD_REASON}
         for column, wanted in declared.sums.items():
             if column not in there:

@@ -104,11 +104,8 @@ class Dialect(BaseModel):
             ColumnNames(Limits()).admit(self.names)
         except BadRecord as error:
             raise ValueError(f"names: {error}") from None
-        wide = [
-            g
-            for g in (*self.trailer, *(self.preamble if self.names else ()))
-            if fnmatchcase(ANY_LINE, g)
-        ]
+        beside_rows = (*self.trailer, *self.preamble) if self.names else self.trailer
+        wide = [glob for glob in beside_rows if fnmatchcase(ANY_LINE, glob)]
         if wide:
             raise ValueError(
                 f"{wide[0]!r} would take any row for a line around the rows: say how that line "
@@ -143,18 +140,20 @@ class Dialect(BaseModel):
                 f"{column} has {len(text):,} signs, and a number has {MOST_SIGNS:,} at most"
             )
         if re.fullmatch(self.number, text) is None:
-            form = f"{self.decimal!r} before its fraction" + (
-                f", {self.thousands!r} between thousands" if self.thousands else ""
-            )
+            form = f"{self.decimal!r} before its fraction"
+            if self.thousands:
+                form += f", {self.thousands!r} between thousands"
             raise BadRecord(f"{column} is {quoted_text(text)}, which is no number with {form}")
-        return (text.replace(self.thousands, "") if self.thousands else text).replace(
-            self.decimal, "."
-        )
+        if self.thousands:
+            text = text.replace(self.thousands, "")
+        return text.replace(self.decimal, ".")
 
     def grouped(self, text: str) -> str:
         """A whole number in digits as files may write it; another text as it is."""
-        is_grouped = self.thousands and re.fullmatch("-?[1-9][0-9]{3,37}", text)
-        return f"{int(text):,}".replace(",", self.thousands) if is_grouped else text
+        is_long_number = re.fullmatch("-?[1-9][0-9]{3,37}", text) is not None
+        if not self.thousands or not is_long_number:
+            return text
+        return f"{int(text):,}".replace(",", self.thousands)
 
     def undecodable(self, record: bytes, error: UnicodeDecodeError, of: str) -> str:
         """Why a record (`of`: what it is called) is no text."""
@@ -218,9 +217,9 @@ class Dialect(BaseModel):
         try:
             for number, block in enumerate(blocks):
                 text = decoder.decode(block)
-                yield (text.removeprefix("\ufeff") if mark and not number else text).encode(
-                    "utf-8", errors
-                )
+                if mark and number == 0:
+                    text = text.removeprefix("\ufeff")
+                yield text.encode("utf-8", errors)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             raise Unreadable(
@@ -249,12 +248,9 @@ class Dialect(BaseModel):
         lines = waiting.split(b"\n")
         rest, last = _split_off_last(lines[:-1] if lines[-1] == b"" else lines, many)
         for number, (line, glob) in enumerate(zip(last, self.trailer, strict=True)):
-            _refuse_other_line(
-                "the last line" if number == many - 1 else f"line {many - number} from the end",
-                line,
-                glob,
-                "trailer",
-            )
+            is_last = number == many - 1
+            where = "the last line" if is_last else f"line {many - number} from the end"
+            _refuse_other_line(where, line, glob, "trailer")
         if rest:
             yield b"\n".join(rest) + b"\n"
 
@@ -266,19 +262,14 @@ def _split_off_last(
     lines: Sequence[bytes], last: int
 ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
     """The lines before the last ones, and these; None for each that is missing."""
-    missing = max(0, last - len(lines))
-    return lines[: max(0, len(lines) - last)], [None] * missing + [
-        *lines[max(0, len(lines) - last) :]
-    ]
+    missing, first = max(0, last - len(lines)), max(0, len(lines) - last)
+    return lines[:first], [*([None] * missing), *lines[first:]]
 
 
 def _refuse_other_line(where: str, line: Line | None, glob: str, key: str) -> None:
     if line is None:
         raise Unreadable(f"{where} is missing: {key} says {quoted_text(glob)}")
-    text = (
-        (line.head if isinstance(line, Oversized) else line)
-        .removesuffix(b"\r")
-        .decode(errors="backslashreplace")
-    )
+    shown_bytes = line.head if isinstance(line, Oversized) else line
+    text = shown_bytes.removesuffix(b"\r").decode(errors="backslashreplace")
     if not fnmatchcase(text, glob):
         raise Unreadable(f"{where} is {quoted_text(text)}, and {key} says {quoted_text(glob)}")

@@ -38,7 +38,8 @@ def typed_tree(text: str, types: Types) -> Any:
     try:
         parsed: Any = sqlglot.parse_one(text, read="spark")
         for column in parsed.find_all(exp.Column):
-            if (known := _column_type(column, types)) is not None:
+            known = _column_type(column, types)
+            if known is not None:
                 column.type = known
         for function in parsed.find_all(exp.Lambda):
             _type_variables(function)
@@ -63,28 +64,35 @@ def value_kinds(node: Any) -> Kinds:
     map, the fields of a struct. Empty if unknown."""
     if isinstance(node, exp.Lambda):
         return value_kinds(node.this)
-    if (known := _kinds_of_type(getattr(node, "type", None))) or not isinstance(node, exp.Expr):
+    known = _kinds_of_type(getattr(node, "type", None))
+    if known or not isinstance(node, exp.Expr):
         return known
+    for part in _passed_on(node):
+        found = value_kinds(part)
+        if found:
+            return found
+    return ()
+
+
+def _passed_on(node: exp.Expr) -> list[Any]:
+    """The parts of a call or choice whose values it gives, or holds."""
     parts: list[Any] = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
     if isinstance(node, exp.Bracket | exp.Map | exp.VarMap):  # not its index or keys
-        parts = [node.args["values"]] if "values" in node.args else parts[:1]
-    elif MADE_BY_LAMBDAS.fullmatch(function_name(node)):
-        parts = list(node.find_all(exp.Lambda))[:1]
-    elif isinstance(node, exp.DecodeCase):
-        parts = decode_results(node)
-    elif isinstance(node, exp.Reduce):
-        parts = [node.args["initial"]]
-    elif not PASSING.fullmatch(function_name(node)):
-        return ()
-    return next((found for p in parts if (found := value_kinds(p))), ())
+        return [node.args["values"]] if "values" in node.args else parts[:1]
+    if MADE_BY_LAMBDAS.fullmatch(function_name(node)):
+        return list(node.find_all(exp.Lambda))[:1]
+    if isinstance(node, exp.DecodeCase):
+        return decode_results(node)
+    if isinstance(node, exp.Reduce):
+        return [node.args["initial"]]
+    return parts if PASSING.fullmatch(function_name(node)) else []
 
 
 def decode_results(node: exp.DecodeCase) -> list[Any]:
     """The results of `decode(value, one, result, …, otherwise)`."""
-    return [
-        *node.expressions[2::2],
-        *(node.expressions[-1:] if len(node.expressions) % 2 == 0 else []),
-    ]
+    has_otherwise = len(node.expressions) % 2 == 0
+    otherwise = node.expressions[-1:] if has_otherwise else []
+    return [*node.expressions[2::2], *otherwise]
 
 
 def _column_type(column: Any, types: Types) -> Any:
@@ -110,31 +118,43 @@ def _type_variables(function: Any) -> None:
     given = [p for p in call.iter_expressions() if not isinstance(p, exp.Lambda)]
     for part in given:
         annotate_types(part, dialect="spark", overwrite_types=False)
-    held = [value_kinds(p) for p in given]
-    name, variables = function_name(call), [v.name for v in function.expressions]
-    if name == "reduce":
-        held = [held[1], held[0]]
-    elif name == "array_sort":
-        held = held * 2
-    elif name != "zip_with" and (name.startswith(("map_", "transform_")) or len(variables) == 3):
-        held = [(), *held]  # the key
-    elif name != "zip_with":
-        held = held[:1]  # the second is an index
-    for variable, kinds in zip(variables, held, strict=False):
+    variables = [variable.name for variable in function.expressions]
+    handed = _handed_to_variables(
+        function_name(call), [value_kinds(p) for p in given], len(variables)
+    )
+    for variable, kinds in zip(variables, handed, strict=False):
         if len(kinds) == 1 and kinds[0] in OF_KINDS:
             for use in function.this.find_all(exp.Identifier):
-                if use.name == variable and not isinstance(use.parent, exp.Column | exp.Dot):
+                is_name_of_other = isinstance(use.parent, exp.Column | exp.Dot)
+                if use.name == variable and not is_name_of_other:
                     use.type = exp.DataType.build(OF_KINDS[kinds[0]], dialect="spark")
+
+
+def _handed_to_variables(call: str, held: list[Kinds], variables: int) -> list[Kinds]:
+    """The kinds that a function hands to the variables of its lambda; `held`: of its other
+    arguments."""
+    if call == "reduce":
+        return [held[1], held[0]]
+    if call == "array_sort":
+        return held * 2
+    if call == "zip_with":
+        return held
+    has_keys = call.startswith(("map_", "transform_")) or variables == 3
+    if has_keys:
+        return [(), *held]
+    return held[:1]  # the second is an index
 
 
 def _type_alias(alias: Any, parsed: Any) -> None:
     """Give the columns that a query names by an alias of its own the type of what the alias stands
     for."""
     annotate_types(alias.this, dialect="spark", overwrite_types=False)
-    if _kinds_of_type(alias.this.type):
-        for column in parsed.find_all(exp.Column):
-            if column.type is None and column.name.lower() == alias.alias.lower():
-                column.type = alias.this.type.copy()
+    if not _kinds_of_type(alias.this.type):
+        return
+    for column in parsed.find_all(exp.Column):
+        is_alias = column.name.lower() == alias.alias.lower()
+        if is_alias and column.type is None:
+            column.type = alias.this.type.copy()
 
 
 def _kinds_of_type(found: Any) -> Kinds:
@@ -142,9 +162,9 @@ def _kinds_of_type(found: Any) -> Kinds:
     if kind is None or kind in (of.Type.UNKNOWN, of.Type.NULL):
         return ()
     if kind in of.NESTED_TYPES:
-        inner = [
-            f.args.get("kind") if isinstance(f, exp.ColumnDef) else f for f in found.expressions
-        ]
+        inner = list[Any]()
+        for part in found.expressions:
+            inner.append(part.args.get("kind") if isinstance(part, exp.ColumnDef) else part)
         held = inner[-1:] if kind == of.Type.MAP else inner
         return tuple(chain.from_iterable(_kinds_of_type(one) for one in held))
     if kind in of.TEXT_TYPES:

@@ -126,16 +126,13 @@ def opened_file(file: LandedFile) -> Iterator[int]:
         raise _opening_error(file, error) from None
     try:
         before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode) or (before.st_size, before.st_mtime_ns) != (
-            file.size,
-            file.mtime_ns,
-        ):
+        is_as_listed = (before.st_size, before.st_mtime_ns) == (file.size, file.mtime_ns)
+        if not stat.S_ISREG(before.st_mode) or not is_as_listed:
             raise StillChanging(file.address)
         yield descriptor
-        if _stat_identity(os.fstat(descriptor)) != _stat_identity(before) or _stat_identity(
-            _link_status(file)
-        ) != _stat_identity(before):
-            raise StillChanging(file.address)
+        for now in (os.fstat(descriptor), _link_status(file)):
+            if _stat_identity(now) != _stat_identity(before):
+                raise StillChanging(file.address)
     finally:
         os.close(descriptor)
 
@@ -148,9 +145,8 @@ def local_file(file: LandedFile, store: Place | None = None) -> Iterator[LandedF
     if file.place is None or file.path != NOT_HERE:
         yield file
         return
-    with tempfile.TemporaryDirectory(
-        prefix=".fetching-", dir=None if store is None else store.prepared("")
-    ) as folder:
+    beside = None if store is None else store.prepared("")
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=beside) as folder:
         copy = Path(folder, "object")
         try:
             with file.place.open(file.name) as source, copy.open("xb") as sink:
@@ -159,10 +155,9 @@ def local_file(file: LandedFile, store: Place | None = None) -> Iterator[LandedF
         except (Changed, Gone):
             raise StillChanging(file.address) from None
         fetched = replace(file, path=copy, size=copy.stat().st_size)
-        if (
-            token is None
-            or replace(landed_object(file.place, file.name, token), path=copy) != fetched
-        ):
+        if token is None:
+            raise StillChanging(file.address)
+        if replace(landed_object(file.place, file.name, token), path=copy) != fetched:
             raise StillChanging(file.address)
         yield fetched
 
@@ -200,15 +195,15 @@ def wait_until_quiet(
     try:
         last = _stat_identity(_link_status(file))
         while True:
-            if (
-                utc_now().timestamp() - last[2] / 1e9 >= quiet_seconds
-                or time.monotonic() - watched >= quiet_seconds
-            ):
+            _, _, mtime_ns = last
+            is_old = utc_now().timestamp() - mtime_ns / 1e9 >= quiet_seconds
+            if is_old or time.monotonic() - watched >= quiet_seconds:
                 return _stat_identity(_link_status(file)) == last
             if time.monotonic() - started >= max(patience_seconds, quiet_seconds):
                 return False
             time.sleep(min(0.1, quiet_seconds / 4))
-            if (now := _stat_identity(_link_status(file))) != last:
+            now = _stat_identity(_link_status(file))
+            if now != last:
                 last, watched = now, time.monotonic()
     except StillChanging:
         return False
@@ -227,10 +222,8 @@ def copy_with_hash(file: LandedFile, target: Path) -> str:
         for block in reader.blocks():
             if block.strip(b"\0"):
                 sink.write(block)
-            else:
-                sink.seek(
-                    len(block), os.SEEK_CUR
-                )  # a hole stays one: a huge sparse file takes no disk
+            else:  # a hole stays one: a huge sparse file takes no disk
+                sink.seek(len(block), os.SEEK_CUR)
         sink.truncate()
         return reader.sha256()
 

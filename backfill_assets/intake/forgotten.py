@@ -11,7 +11,7 @@ import contextlib
 import hmac
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ def forgotten_condition(lake: LakeFolder) -> str:
     a log.
 
     Raises SettingsError where nothing says which column names an entity now (`erasure_doubts`)."""
-    if why := next(erasure_doubts(lake), ""):
+    why = next(erasure_doubts(lake), "")
+    if why:
         raise SettingsError(
             "a forgotten entity",
             why,
@@ -101,17 +102,19 @@ def forgotten_condition(lake: LakeFolder) -> str:
         )
     found, payload = set[str](), {c.name for c in lake.settings.source.payload_columns}
     for erasure in all_erasures(lake):
-        for columns in (named for named in erasure.namings if named and {*named} <= payload):
-            key = lake.shared_place.read(KEY).ljust(BLOCK_BYTES, b"\0")
-            inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
-            text = f", '{BETWEEN}', ".join(
-                f"CAST({c} AS STRING)" for c in columns
-            )  # NULL of a NULL
-            once = f"unhex(sha2(concat(X'{inner}', encode(concat({text}), 'UTF-8')), 256))"
-            found.add(
-                f"coalesce(sha2(concat(X'{outer}', {once}), 256) = '{erasure.done['hash']}', false)"
-            )
+        for columns in erasure.namings:
+            if columns and {*columns} <= payload:
+                key = lake.shared_place.read(KEY).ljust(BLOCK_BYTES, b"\0")
+                found.add(_has_hash(key, columns, erasure.done["hash"]))
     return " OR ".join(sorted(found))
+
+
+def _has_hash(key: bytes, columns: Sequence[str], wanted: str) -> str:
+    """Spark SQL that says whether the HMAC of a row's columns is the `wanted` one."""
+    inner, outer = (bytes(k ^ byte for k in key).hex() for byte in (INNER, OUTER))
+    texts = f", '{BETWEEN}', ".join(f"CAST({c} AS STRING)" for c in columns)  # NULL of a NULL
+    once = f"unhex(sha2(concat(X'{inner}', encode(concat({texts}), 'UTF-8')), 256))"
+    return f"coalesce(sha2(concat(X'{outer}', {once}), 256) = '{wanted}', false)"
 
 
 def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
@@ -120,25 +123,21 @@ def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
     forgotten."""
     sources = (lake.whole or lake.settings).delivered
     for erasure in all_erasures(lake):
-        fitting = [
-            (name, n)
-            for name, s in sources.items()
-            for n in erasure.namings
-            if {*n} <= _payload_types(s).keys()
-        ]
-        named, began = ", ".join(erasure.namings[-1]), str(erasure.done["began_at"])[:10]
-        if not fitting:
+        began, is_known = str(erasure.done["began_at"])[:10], False
+        for name, source in sources.items():
+            made_from = erasure.done.get("made_from", {}).get(name)
+            for columns in erasure.namings:
+                if not {*columns} <= _payload_types(source).keys():
+                    continue
+                is_known, now = True, _column_expressions(source, columns)
+                if made_from and columns and now not in made_from:
+                    yield (
+                        f"since the erasure of {began} {', '.join(columns)} is made another way: "
+                        f"now by `{now}`"
+                    )
+        if not is_known:
+            named = ", ".join(erasure.namings[-1])
             yield f"the erasure of {began} names {named}, which no source has"
-        for name, columns in fitting:
-            known, now = (
-                erasure.done.get("made_from", {}).get(name),
-                _column_expressions(sources[name], columns),
-            )
-            if known and columns and now not in known:
-                yield (
-                    f"since the erasure of {began} {', '.join(columns)} is made another way: now "
-                    f"by `{now}`"
-                )
 
 
 def _payload_types(source: SourceSettings) -> dict[str, str]:
@@ -161,8 +160,10 @@ def rename_column(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasu
     """Record that the column `old` of earlier erasures is `new` now ("": none is), as the sources
     make it today; returns these erasures."""
     changed = []
-    for erasure in (e for e in all_erasures(lake) if any(old in columns for columns in e.namings)):
-        named = next(n for n in reversed(erasure.namings) if old in n)
+    for erasure in all_erasures(lake):
+        named = next((n for n in reversed(erasure.namings) if old in n), None)
+        if named is None:
+            continue
         columns = [new if c == old else c for c in named] if new else []
         renaming = {"columns": columns, "by": whoami(), "at": utc_now().isoformat(), "note": note}
         erasure.done["renamed"] = [*erasure.done.get("renamed", ()), renaming]
@@ -175,12 +176,11 @@ def rename_column(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasu
 
 
 def _expressions_by_source(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
-    sources = (lake.whole or lake.settings).delivered
-    return {
-        n: _column_expressions(s, columns)
-        for n, s in sources.items()
-        if columns and {*columns} <= _payload_types(s).keys()
-    }
+    sources, makers = (lake.whole or lake.settings).delivered, dict[str, str]()
+    for name, source in sources.items():
+        if columns and {*columns} <= _payload_types(source).keys():
+            makers[name] = _column_expressions(source, columns)
+    return makers
 
 
 def all_erasures(lake: LakeFolder) -> list[Erasure]:
@@ -200,11 +200,13 @@ def is_erasing(lake: LakeFolder) -> bool:
 def may_hold_erased(lake: LakeFolder, inputs: Mapping[str, int]) -> bool:
     """Whether rows made from these versions of tables may be of an entity that is forgotten: an
     erasure is not finished, or one of the versions was there when one ended."""
-    known = all_erasures(lake)
-    if any("finished_at" not in e.done for e in known):
-        return True
-    ends = [e.done.get("ended_versions", {}) for e in known]
-    return any(version <= end.get(table, -1) for end in ends for table, version in inputs.items())
+    for erasure in all_erasures(lake):
+        if "finished_at" not in erasure.done:
+            return True
+        ends = erasure.done.get("ended_versions", {})
+        if any(version <= ends.get(table, -1) for table, version in inputs.items()):
+            return True
+    return False
 
 
 def erased_meanwhile(lake: LakeFolder, inputs: Mapping[str, int]) -> str:
@@ -221,8 +223,9 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
         place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
     hashed = hmac.new(place.read(KEY), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
     known = all_erasures(lake)
-    if unfinished := [e for e in known if e.done["hash"] == hashed and "finished_at" not in e.done]:
-        return unfinished[0]
+    for erasure in known:
+        if erasure.done["hash"] == hashed and "finished_at" not in erasure.done:
+            return erasure
     body = {
         "hash": hashed,
         "columns": list(values),
@@ -252,11 +255,9 @@ def keeps_versions(lake: LakeFolder) -> bool:
 
 def table_places(lake: LakeFolder) -> list[Place]:
     """The places of all tables of a lake that have a log, adopted ones too."""
-    adopted = (
-        {name for name in lake.settings.tables if lake.address_of_adopted(name)}
-        if lake.shared is None
-        else set()
-    )
+    adopted = set[str]()
+    if lake.shared is None:
+        adopted = {name for name in lake.settings.tables if lake.address_of_adopted(name)}
     places = (lake.table_place(name) for name in sorted({*lake.place.names(TABLES), *adopted}))
     return [place for place in places if place.names(LOG)]
 

@@ -33,7 +33,8 @@ def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:
 
 def _landed_entries(lake: LakeFolder) -> Iterator[dict[str, Any]]:
     """The entries of all erasures for landed files, the oldest first."""
-    return (f for e in all_erasures(lake) for f in e.done["landed"] if BYTES_AFTER in f)
+    for erasure in all_erasures(lake):
+        yield from (entry for entry in erasure.done["landed"] if BYTES_AFTER in entry)
 
 
 def _content_names(entry: Mapping[str, Any], which: str) -> list[str]:
@@ -56,11 +57,11 @@ class Origins:
         The content as it landed is named as this one is: by its bytes, or by these and the path.
         `others`: other names of the content. `path`: of its file, if `select` uses it.
         """
-        moved = (
-            []
-            if name in self.entries or not path
-            else [b for b in self.left if content_name_by_path(b, path) == name]
-        )
+        moved = list[str]()
+        if path and name not in self.entries:
+            moved = [
+                content for content in self.left if content_name_by_path(content, path) == name
+            ]
         place = self._earliest_place(name, {name, *others, *moved}, path, frozenset())
         return None if place == (name, ()) else place
 
@@ -68,15 +69,13 @@ class Origins:
         self, name: str, names: Collection[str], path: str, behind: frozenset[str]
     ) -> Place:
         """Of files that became the same one, the file that came last in order counts."""
-        steps = {
-            (was, gone): known
-            for was, known, gone in self._erasure_steps(name, names, path)
-            if was not in behind
-        }
+        steps = {(was, gone): known for was, known, gone in self._erasure_steps(name, names, path)}
         found = []
         for (was, gone), known in steps.items():
-            first, lost = self._earliest_place(was, known, path, behind | {name})
-            found.append((first, tuple(sorted({*lost, *(number_before(n, lost) for n in gone)}))))
+            if was not in behind:
+                first, lost = self._earliest_place(was, known, path, behind | {name})
+                gone_as_landed = {number_before(number, lost) for number in gone}
+                found.append((first, tuple(sorted({*lost, *gone_as_landed}))))
         return max(found, default=(name, ()))
 
     def _erasure_steps(
@@ -84,13 +83,12 @@ class Origins:
     ) -> Iterator[tuple[str, set[str], tuple[int, ...]]]:
         """The content before each erasure: its name, all its names, and the numbers of the erased
         records."""
-        for entry in (e for n in names for e in self.entries.get(n, ())):
-            content, by_path = (
-                entry[BYTES_BEFORE],
-                content_name_by_path(entry[BYTES_BEFORE], path or entry["path"]),
-            )
-            was = content if name == entry[BYTES_AFTER] else by_path
-            yield was, {by_path, *_content_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
+        for left in names:
+            for entry in self.entries.get(left, ()):
+                content = entry[BYTES_BEFORE]
+                by_path = content_name_by_path(content, path or entry["path"])
+                was = content if name == entry[BYTES_AFTER] else by_path
+                yield was, {by_path, *_content_names(entry, BYTES_BEFORE)}, tuple(entry["gone"])
 
 
 def erased_origins(lake: LakeFolder) -> Origins:

@@ -189,7 +189,8 @@ def _parsed_content(
             try:
                 for batch in parser.batches(dialect.lines(reader.blocks(), file.size, limits)):
                     writer.write(batch)
-                    if why := limits.flood(writer.bad_rows, file.size):
+                    why = limits.flood(writer.bad_rows, file.size)
+                    if why:
                         raise Unreadable(f"{why}; the first: {writer.first_reason}")
             except Unreadable as error:
                 unreadable = str(error)
@@ -268,16 +269,18 @@ class CopyWriter:
         names = tuple(batch.columns)
         if self._writer is None or names != self._names:
             self._open_segment(names)
-        bad = [batch.bad.get(i) for i in range(batch.size)] if batch.bad else [None] * batch.size
+        texts: list[str | None] = [None] * batch.size
+        reasons: list[str | None] = [None] * batch.size
+        for position, (text, reason) in batch.bad.items():
+            texts[position], reasons[position] = text, reason
         arrays = [
             pa.array(range(batch.first, batch.first + batch.size), pa.int64()),
-            pa.array([b[0] if b else None for b in bad], pa.string()),
-            pa.array([b[1] if b else None for b in bad], pa.string()),
-            *(
-                v if isinstance(v, pa.Array) else pa.array(v, pa.string())
-                for v in batch.columns.values()
-            ),
+            pa.array(texts, pa.string()),
+            pa.array(reasons, pa.string()),
         ]
+        for values in batch.columns.values():
+            is_array = isinstance(values, pa.Array)
+            arrays.append(values if is_array else pa.array(values, pa.string()))
         records = pa.RecordBatch.from_arrays(arrays, schema=_copy_schema(names))
         self._group.append(records)
         self._group_rows += batch.size
@@ -298,16 +301,19 @@ class CopyWriter:
     def finished(self) -> Path:
         """The whole copy, which is deleted with the folder unless it is moved elsewhere."""
         self.close()
-        parts = list(self._segments)
-        if len(parts) != 1:
-            writer, schema = self._open_segment(self._names), _copy_schema(self._names)
-            for part in parts:
-                with pq.ParquetFile(part) as source:
-                    for group in range(source.num_row_groups):
-                        tables = [schema.empty_table(), source.read_row_group(group)]
-                        writer.write_table(pa.concat_tables(tables, promote_options="default"))
-            self.close()
+        if len(self._segments) != 1:
+            self._join_segments()
         return self._segments[-1]
+
+    def _join_segments(self) -> None:
+        parts = list(self._segments)
+        writer, schema = self._open_segment(self._names), _copy_schema(self._names)
+        for part in parts:
+            with pq.ParquetFile(part) as source:
+                for group in range(source.num_row_groups):
+                    tables = [schema.empty_table(), source.read_row_group(group)]
+                    writer.write_table(pa.concat_tables(tables, promote_options="default"))
+        self.close()
 
     def _open_segment(self, names: Sequence[str]) -> pq.ParquetWriter:
         self.close()

@@ -79,10 +79,11 @@ MOST_SHAPES, MOST_PLAIN_COLUMNS = (
 
 def _line_pattern(shape: Shape, group: str) -> bytes:
     blank = r"[ \t\r]*+"
-    fields = [
-        f'"{re.escape(n)}"{blank}:{blank}{PLAIN[k].quote}{group}{PLAIN[k].pattern}){PLAIN[k].quote}{blank}'
-        for n, k in shape
-    ]
+    fields = list[str]()
+    for name, kind in shape:
+        plain = PLAIN[kind]
+        value = f"{plain.quote}{group}{plain.pattern}){plain.quote}"
+        fields.append(f'"{re.escape(name)}"{blank}:{blank}{value}{blank}')
     return (blank + r"\{" + blank + f",{blank}".join(fields) + r"\}" + blank + r"\n").encode()
 
 
@@ -95,10 +96,16 @@ def _unescaped_text(text: bytes) -> bytes:
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        seen: set[str] = set()
-        twice = next(n for n, _ in pairs if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-        raise BadRecord(f"the key {quoted_text(twice)} occurs twice")
+        _refuse_second_key(pairs)
     return made
+
+
+def _refuse_second_key(pairs: list[tuple[str, Any]]) -> None:
+    seen = set[str]()
+    for name, _ in pairs:
+        if name in seen:
+            raise BadRecord(f"the key {quoted_text(name)} occurs twice")
+        seen.add(name)
 
 
 def _refuse_constant(name: str) -> Any:
@@ -124,10 +131,12 @@ class JsonLines(TextParser[dict[str, Any]]):
     def columns(self) -> dict[str, str]:
         """Name -> type: BOOLEAN or BIGINT if all its non-null values are; else NUMBER if one is a
         number with a fraction or an exponent; else STRING."""
-        found = {name: self._kinds.get(name, 0) for name in self._names.known}
-        return {
-            n: TYPES.get(k) or (FRACTIONAL if k & FRACTIONS else "STRING") for n, k in found.items()
-        }
+        types = dict[str, str]()
+        for name in self._names.known:
+            kinds = self._kinds.get(name, 0)
+            of_several = FRACTIONAL if kinds & FRACTIONS else "STRING"
+            types[name] = TYPES.get(kinds, of_several)
+        return types
 
     def judged(self, lines: TextLines) -> Iterator[None]:
         """Add one line per step; the first of a batch shows what plain lines look like."""
@@ -157,10 +166,11 @@ class JsonLines(TextParser[dict[str, Any]]):
         return self._shapes.get(shape)
 
     def _plain_lines(self, shape: Shape) -> PlainLines | None:
-        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS or any(
-            k not in PLAIN or UNPLAIN_NAME.search(n) for n, k in shape
-        ):
+        if not 1 < len(shape) <= MOST_PLAIN_COLUMNS:
             return None
+        for name, kind in shape:
+            if kind not in PLAIN or UNPLAIN_NAME.search(name):
+                return None
         find = re.compile(_line_pattern(shape, "(")).findall
         return PlainLines(
             re.compile(b"(?:" + _line_pattern(shape, "(?:") + b")*+"),
@@ -173,9 +183,8 @@ class JsonLines(TextParser[dict[str, Any]]):
         columns = dict.fromkeys(self._names.known, absent)
         for (name, kind), values in zip(shape, zip(*rows, strict=True), strict=True):
             self._kinds[name] = self._kinds.get(name, 0) | PLAIN[kind].kind
-            columns[name] = pa.array(
-                [_unescaped_text(v) if b"\\" in v else v for v in values], pa.string()
-            )
+            texts = [_unescaped_text(value) if b"\\" in value else value for value in values]
+            columns[name] = pa.array(texts, pa.string())
         return columns
 
     def _parsed_record(self, line: bytes) -> dict[str, Any]:
@@ -274,15 +283,14 @@ def _refuse_surrogates(record: dict[str, Any]) -> None:
 def _compact_json(value: Any) -> str:
     """A value as JSON text without blanks, numbers as written."""
     if isinstance(value, dict):
-        return (
-            "{"
-            + ",".join(f"{encode_basestring(n)}:{_compact_json(v)}" for n, v in value.items())
-            + "}"
-        )
+        parts = [f"{encode_basestring(name)}:{_compact_json(part)}" for name, part in value.items()]
+        return "{" + ",".join(parts) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_compact_json, value)) + "]"
     if isinstance(value, (_Integer, _Number)):
         return str(value)
     if isinstance(value, str):
         return str(encode_basestring(value))
-    return "null" if value is None else "true" if value else "false"
+    if value is None:
+        return "null"
+    return "true" if value else "false"

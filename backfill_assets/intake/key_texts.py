@@ -80,9 +80,11 @@ def refuse_varying_keys(select: str, types: Mapping[str, str], numbers: Collecti
     `types`: of the columns of landed files of one schema; `numbers`: those of text that hold
     numbers as a sender wrote them, such as 1.0 and 1e0.
     """
-    known = {name.lower(): "double" if name in numbers else kind for name, kind in types.items()}
+    known = {name.lower(): kind for name, kind in types.items()}
+    known |= {name.lower(): "double" for name in types.keys() & {*numbers}}
     for expression in select_expressions(select):
-        if selected_name(expression) == KEY and (why := key_fault(expression, known, numbers)):
+        why = key_fault(expression, known, numbers) if selected_name(expression) == KEY else ""
+        if why:
             raise UnfitSelect(why)
 
 
@@ -94,9 +96,8 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     engine. A column whose type is unknown is no fault.
     """
     parsed = typed_tree(expression, types).unalias()
-    for function in reversed(
-        [*parsed.find_all(exp.Func)]
-    ):  # within casts, whose own type is known, nothing has one
+    for function in reversed([*parsed.find_all(exp.Func)]):
+        # Within casts, whose own type is known, nothing has one.
         annotate_types(function, dialect="spark", overwrite_types=False)
     for node in parsed.walk():
         kind = _varying_kind(node)
@@ -113,15 +114,11 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
 
 def _varying_kind(node: Any) -> str:
     """The kind of a part whose text depends on its type in the file; empty for others."""
-    if (
-        not isinstance(node, exp.Expression)
-        or node.type is None
-        or isinstance(node, exp.Literal | exp.DataType)
-    ):
+    is_typed = isinstance(node, exp.Expression) and node.type is not None
+    if not is_typed or isinstance(node, exp.Literal | exp.DataType):
         return ""
-    if is_floating(node) and not isinstance(
-        node, exp.Round
-    ):  # to which the parser gives no other type
+    # To a call of `round` the parser gives no other type.
+    if is_floating(node) and not isinstance(node, exp.Round):
         return NUMBER
     if not isinstance(node, exp.Column | exp.Dot | exp.Bracket):
         return ""
@@ -129,10 +126,9 @@ def _varying_kind(node: Any) -> str:
         return NUMBER if function_name(node.parent or node) in HASHES else ""
     if node.is_type(exp.DataType.Type.DECIMAL):
         return NUMBER if _decimal_scale(node.type) else ""
-    is_moment = node.is_type(*exp.DataType.TEMPORAL_TYPES) and not node.is_type(
-        exp.DataType.Type.DATE
-    )
-    return MOMENT if is_moment else ""
+    if node.is_type(exp.DataType.Type.DATE):
+        return ""
+    return MOMENT if node.is_type(*exp.DataType.TEMPORAL_TYPES) else ""
 
 
 def _has_fixed_form(node: Any) -> bool:
@@ -140,19 +136,15 @@ def _has_fixed_form(node: Any) -> bool:
     is so."""
     inner, outer = node, node.parent
     while isinstance(outer, PASSING) or (isinstance(outer, exp.Cast) and is_floating(outer)):
-        if (
-            isinstance(outer, exp.If | exp.Case)
-            and outer.this is inner
-            and outer.args.get("ifs", True)
-        ):
+        is_choice = isinstance(outer, exp.If | exp.Case) and outer.args.get("ifs", True)
+        if is_choice and outer.this is inner:
             return True  # a condition
         inner, outer = outer, outer.parent
     if isinstance(outer, exp.Cast):
         return not outer.is_type(*exp.DataType.TEXT_TYPES)
-    if (
-        isinstance(outer, exp.Predicate | exp.Connector | exp.Not | exp.IntDiv)
-        or function_name(outer) in SPELLED_OUT
-    ):
+    if isinstance(outer, exp.Predicate | exp.Connector | exp.Not | exp.IntDiv):
+        return True
+    if function_name(outer) in SPELLED_OUT:
         return True
     if outer is None or function_name(outer) in OF_THE_FORM:
         return False

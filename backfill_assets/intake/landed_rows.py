@@ -250,7 +250,7 @@ def _too_long_reason(fields: "Sequence[StructField]") -> "Column":
     from pyspark.sql import types as T
 
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType | T.BinaryType)]
-    most, reasons = Limits.max_row_bytes, list[Column]()
+    most, reasons = Limits.max_row_bytes, list["Column"]()
     for name in texts:
         named, size = quoted_text(name).replace("%", "%%"), F.octet_length(quoted_column(name))
         why = f"{named} has a value of %d bytes, more than the limit of {most}"

@@ -32,6 +32,7 @@ CHECKPOINT = re.compile(
 )
 LAST_CHECKPOINT = "_last_checkpoint"
 SIDECARS = "_sidecars"
+NEWEST = 10**20  # a version has 20 digits at most
 # A sidecar's plain name: delta-rs would follow `..`, a quoted `/`, and an address to any file.
 SIDECAR = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]*\.parquet")
 COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -40,33 +41,30 @@ COMMIT = re.compile(r"([0-9]{20})\.json")
 def log_fault(table: Place, version: int | None = None) -> str:
     """Why a table's log must not be read up to a version (None: the newest); "" if it may be."""
     names = table.names(LOG)
-    checkpoints = {
-        n: v
-        for n, v in _versions_by_name(CHECKPOINT, names).items()
-        if version is None or v <= version
-    }
+    last = NEWEST if version is None else version
+    checkpoints = {n: at for n, at in _versions_by_name(CHECKPOINT, names).items() if at <= last}
     newest = max(checkpoints.values(), default=-1)
-    wanted = [n for n, v in checkpoints.items() if v == newest]
-    wanted += [n for n in names if n == LAST_CHECKPOINT]
-    for name, at in sorted(_versions_by_name(COMMIT, names).items()):
-        if at >= newest and (version is None or at <= version):
-            wanted.append(name)
+    wanted = [name for name, at in checkpoints.items() if at == newest]
+    wanted += [name for name in names if name == LAST_CHECKPOINT]
+    commits = sorted(_versions_by_name(COMMIT, names).items())
+    wanted += [name for name, at in commits if newest <= at <= last]
     return next(filter(None, (commit_fault(table, name) for name in wanted)), "")
 
 
 def commit_fault(table: Place, name: str) -> str:
     """Why a file of a table's log, a commit or a checkpoint, must not be read; "" if it may be, or
     is gone."""
-    if why := table.file_fault(f"{LOG}/{name}"):
+    why = table.file_fault(f"{LOG}/{name}")
+    if why:
         return f"its log has the file {name}, {why}"
     token = table.token(f"{LOG}/{name}")
     if token is None:
         return ""
-    if (why := _content_fault(table, name, token)) or not CHECKPOINT.fullmatch(name):
+    why = _content_fault(table, name, token)
+    if why or not CHECKPOINT.fullmatch(name):
         return why
-    return next(
-        filter(None, (_sidecar_fault(table, s) for s in _sidecar_names(table, name, token))), ""
-    )
+    sidecars = _sidecar_names(table, name, token)
+    return next(filter(None, (_sidecar_fault(table, sidecar) for sidecar in sidecars)), "")
 
 
 def _sidecar_fault(table: Place, named: str) -> str:
@@ -81,14 +79,12 @@ def _sidecar_fault(table: Place, named: str) -> str:
 def data_fault(table: Place, names: Iterable[str]) -> str:
     """Say which of these data files of a table of others must not be read, and why; "" if all may
     be. Decodes each once, in a process of its own."""
-    found = (
-        (name, _data_fault(table, name, token))
-        for name in names
-        if (token := table.token(name)) is not None
-    )
-    return next(
-        (f"its file {printable_name(name)} cannot be used: {why}" for name, why in found if why), ""
-    )
+    for name in names:
+        token = table.token(name)
+        why = "" if token is None else _data_fault(table, name, token)
+        if why:
+            return f"its file {printable_name(name)} cannot be used: {why}"
+    return ""
 
 
 @lru_cache(maxsize=4096)
@@ -107,7 +103,8 @@ def checkpoint_versions(names: Collection[str]) -> set[int]:
 
 
 def _versions_by_name(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
-    return {name: int(found[1]) for name in names if (found := pattern.fullmatch(name))}
+    matches = {name: pattern.fullmatch(name) for name in names}
+    return {name: int(found[1]) for name, found in matches.items() if found}
 
 
 @lru_cache(maxsize=4096)
@@ -120,13 +117,10 @@ def _content_fault(place: Place, name: str, token: Token) -> str:
         return _checkpoint_fault(place, name, token)
     with place.open(f"{LOG}/{name}") as opened:
         while line := opened.readline(LINE_BYTES + 1):
-            if len(line) > LINE_BYTES:
-                return (
-                    f"its {_file_kind(name)} {name} has a line of more than the limit of "
-                    f"{LINE_BYTES} "
-                    "bytes"
-                )
-            if why := _action_fault(line):
+            why = f"has a line of more than the limit of {LINE_BYTES} bytes"
+            if len(line) <= LINE_BYTES:
+                why = _action_fault(line)
+            if why:
                 return f"its {_file_kind(name)} {name} {why}"
     return ""
 
@@ -176,9 +170,11 @@ def _action_fault(line: bytes) -> str:
 
 
 def _json_texts(action: Any) -> Iterator[str]:
-    for body in action.values() if isinstance(action, dict) else ():
-        texts = [body.get(name) for name in OWN_JSON] if isinstance(body, dict) else []
-        yield from (text for text in texts if isinstance(text, str))
+    bodies = action.values() if isinstance(action, dict) else ()
+    for body in bodies:
+        if isinstance(body, dict):
+            texts = [body.get(name) for name in OWN_JSON]
+            yield from (text for text in texts if isinstance(text, str))
 
 
 def _json_text_fault(text: str) -> str:
@@ -213,11 +209,11 @@ def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
     try:
         examine_apart(place.local(f"{LOG}/{name}"), token.size, Limits())
         with place.open(f"{LOG}/{name}") as opened:
-            for batch in pq.ParquetFile(opened).iter_batches(
-                columns=["add.stats", "metaData.schemaString"]
-            ):
+            columns = ["add.stats", "metaData.schemaString"]
+            for batch in pq.ParquetFile(opened).iter_batches(columns=columns):
                 for text in _column_texts(pa.Table.from_batches([batch])):
-                    if why := _json_text_fault(text):
+                    why = _json_text_fault(text)
+                    if why:
                         return f"its checkpoint {name} {why}"
     except Unreadable as error:
         return f"its checkpoint {name} cannot be used: {error}"

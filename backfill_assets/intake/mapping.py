@@ -105,12 +105,9 @@ def mapped_rows(
     # To an engine these are functions where no column is so named.
     absent = [name for name in session_names(forgiving) if name.lower() not in known]
     for _ in range(len(forgiving) * 8):
-        column = absent.pop() if absent else ""
-        if not column:
-            made = _cast_or_absent(frame, chosen, lacking)
-            if not isinstance(made, str):
-                return made
-            column = made
+        column = absent.pop() if absent else _cast_or_absent(frame, chosen, lacking)
+        if not isinstance(column, str):
+            return column
         cut = _inexact_reason(column, inexact)
         if cut or not absent_is_null:
             lacking = cut or f"the file lacks the column {column}"

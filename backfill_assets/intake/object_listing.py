@@ -7,7 +7,7 @@ Not here: the pattern and the rules of names (`listing`), and reading the object
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 
 from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX
@@ -57,16 +57,19 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
             raise
         tokens, refused = dict(error.good), {printable_text(key): NO_PATH for key in error.odd}
     for name, token in sorted(tokens.items()):
-        if not token.size and "." not in name.rpartition("/")[2]:
-            continue  # some programs put an empty object in place of a folder
+        stands_for_folder = not token.size and "." not in name.rpartition("/")[2]
+        if stands_for_folder:
+            continue
         not_read, why = _unentered_folder(name, glob) or (
             name,
             _object_fault(name, token, glob, format),
         )
         if why is not None:
             refused[printable_text(not_read)] = why
+        elif is_manifest(name):
+            manifests.append(landed_object(root, name, token))
         else:
-            (manifests if is_manifest(name) else files).append(landed_object(root, name, token))
+            files.append(landed_object(root, name, token))
     others = tuple(RefusedFile(name, why) for name, why in refused.items())
     is_missing = not tokens and not refused and not glob.names_file
     return Listing(tuple(files), others, is_missing, tuple(manifests))
@@ -78,11 +81,11 @@ def listed_tokens(root: Place, now: float) -> dict[str, Token]:
     minutes. `now`: `time.monotonic`."""
     known = _known_listing(root)
     if known.after and now - known.at < WHOLE_SECONDS:
-        return {n: token for n, token in known.tokens.items() if n <= known.after} | root.tokens(
-            after=known.after
-        )
+        old = {name: token for name, token in known.tokens.items() if name <= known.after}
+        return old | root.tokens(after=known.after)
     tokens = root.tokens()
-    known.after, known.at = _last_of_old_days(sorted(tokens)) if len(tokens) >= MANY else "", now
+    known.at = now
+    known.after = _last_of_old_days(sorted(tokens)) if len(tokens) >= MANY else ""
     known.tokens = tokens if known.after else {}
     return tokens
 
@@ -93,9 +96,12 @@ def _known_listing(_root: Place) -> _KnownListing:
 
 
 def _last_of_old_days(names: Sequence[str]) -> str:
-    days = [day for name in names if (day := day_of_path(name))]
-    if len(days) < len(names) or days != sorted(days):
-        return ""
+    days = list[date]()
+    for name in names:
+        day = day_of_path(name)
+        if day is None or (days and day < days[-1]):
+            return ""
+        days.append(day)
     line = days[-1] - timedelta(LATE_DAYS)
     return max((name for name, day in zip(names, days, strict=True) if day < line), default="")
 

@@ -93,7 +93,8 @@ def examine_parquet(source: BinaryIO, size: int, limits: Limits, is_decoded: boo
     except MemoryError:
         raise Unreadable("decoding it takes more memory than a file may") from None
     except CORRUPT as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        is_of_the_machine = isinstance(error, OSError) and error.errno is not None
+        if is_of_the_machine:
             raise
         lines = str(error).splitlines() or [type(error).__name__]
         raise Unreadable(f"not a whole parquet file: {lines[0]}") from None
@@ -143,10 +144,13 @@ def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) 
     Nanoseconds in a column of their own pass, as `parquet_in_microseconds` converts them; those in
     lists and structs do not.
     """
-    for column in (schema.column(i) for i in range(footer.num_columns)):
+    for index in range(footer.num_columns):
+        column = schema.column(index)
         kind = json.loads(column.logical_type.to_json())
-        name, unit = kind["Type"], kind.get("timeUnit")
-        if name == "Timestamp" and unit == "nanoseconds" and column.path != column.name:
+        name = kind["Type"]
+        is_nanos = name == "Timestamp" and kind.get("timeUnit") == "nanoseconds"
+        is_nested = column.path != column.name
+        if is_nanos and is_nested:
             raise Unreadable(
                 f"{quoted_text(column.path)} counts nanoseconds, which Spark does not read; write "
                 "microseconds"
@@ -156,19 +160,19 @@ def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) 
                 f"{quoted_text(column.path)} has a type that Spark does not read: "
                 f"{column.logical_type}"
             )
-    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
-        for chunk in (group.column(c) for c in range(group.num_columns)):
-            if chunk.compression in ("BROTLI", "LZO"):
-                raise Unreadable(
-                    f"it is compressed with {chunk.compression}, which Spark does not read"
-                )
+    for _, _, chunk in _column_chunks(footer):
+        if chunk.compression in ("BROTLI", "LZO"):
+            raise Unreadable(
+                f"it is compressed with {chunk.compression}, which Spark does not read"
+            )
 
 
 def _refuse_schema(schema: pa.Schema) -> None:
     if not schema.names:
         raise Unreadable("it has no columns")
     for name in schema.names:
-        if why := name_fault(name):
+        why = name_fault(name)
+        if why:
             raise Unreadable(why)
     for names in _name_levels(list(schema)):
         seen: set[str] = set()
@@ -182,20 +186,15 @@ def odd_encodings(path: Path) -> str:
     """Why an engine may not read a file that pyarrow decodes: columns in encodings that some
     engines lack, and how to write them; empty without such a column."""
     with pq.ParquetFile(path) as file:
-        found = {
-            c.path_in_schema: {*c.encodings} - PLAIN_ENCODINGS
-            for _, _, c in _column_chunks(file.metadata)
-        }
-    odd = [
-        f"{quoted_text(name)} is encoded as {'/'.join(sorted(kinds))}"
-        for name, kinds in found.items()
-        if kinds
-    ]
-    return (
-        f"{', '.join(odd)}, which the engine does not decode: write it plain or by dictionary"
-        if odd
-        else ""
-    )
+        chunks = [chunk for _, _, chunk in _column_chunks(file.metadata)]
+    odd = dict[str, set[str]]()
+    for chunk in chunks:
+        odd[chunk.path_in_schema] = {*chunk.encodings} - PLAIN_ENCODINGS
+    named = [f"{quoted_text(n)} is encoded as {'/'.join(sorted(odd[n]))}" for n in odd if odd[n]]
+    if not named:
+        return ""
+    advice = "write it plain or by dictionary"
+    return f"{', '.join(named)}, which the engine does not decode: {advice}"
 
 
 def _name_levels(fields: list[pa.Field], depth: int = 1) -> Iterator[list[str]]:
@@ -233,10 +232,8 @@ def _refuse_footer(
         column = schema.column(index)
         width = WIDTHS.get(column.physical_type) or max(1, column.length)
         cells += width * chunk.num_values
-        if (
-            max(width, _mean_bytes(chunk, limits), width * chunk.num_values // max(1, rows))
-            > limits.max_row_bytes
-        ):
+        of_a_row = width * chunk.num_values // max(1, rows)
+        if max(width, _mean_bytes(chunk, limits), of_a_row) > limits.max_row_bytes:
             raise Unreadable(
                 f"{quoted_text(column.path)} has values of more than the limit of "
                 f"{limits.max_row_bytes} bytes"
@@ -254,10 +251,8 @@ def row_group_tables(source: pq.ParquetFile, schema: pa.Schema | None = None) ->
     for batch in source.iter_batches(WINDOW_ROWS, use_threads=False):
         table = pa.Table.from_batches([batch])
         waiting.append(table.cast(schema) if schema is not None else table)
-        if (
-            len(waiting) * WINDOW_ROWS >= GROUP_ROWS
-            or sum(t.nbytes for t in waiting) >= GROUP_BYTES
-        ):
+        has_rows = len(waiting) * WINDOW_ROWS >= GROUP_ROWS
+        if has_rows or sum(t.nbytes for t in waiting) >= GROUP_BYTES:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:
@@ -271,9 +266,8 @@ def _column_chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
 
 def _mean_bytes(chunk: Any, limits: Limits) -> int:
     """A lower bound of the mean size of its values; leaves out page headers."""
-    return int(
-        max(0, chunk.total_uncompressed_size - limits.max_row_bytes) // max(1, chunk.num_values)
-    )
+    of_values = max(0, chunk.total_uncompressed_size - limits.max_row_bytes)
+    return int(of_values // max(1, chunk.num_values))
 
 
 def _value_bytes(column: pa.Array) -> tuple[int, int]:
@@ -284,21 +278,25 @@ def _value_bytes(column: pa.Array) -> tuple[int, int]:
     elif any(says(kind) for says in TEXTS):
         lengths = _text_lengths(column)
     else:
-        inner = [_value_bytes(child) for child in _child_arrays(column)]
-        longest = max((longest for _, longest in inner), default=0)
-        if inner and hasattr(kind, "value_type"):  # a list: its elements take a byte each at least
-            longest = max(
-                longest,
-                (pc.max(pc.list_value_length(column)).as_py() or 0) * _byte_width(kind.value_type),
-            )
-        return column.nbytes + sum(size for size, _ in inner), longest
+        return _nested_bytes(column)
     return pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
 
 
+def _nested_bytes(column: pa.Array) -> tuple[int, int]:
+    """As `_value_bytes`, of values of fixed widths and of values within values."""
+    inner = [_value_bytes(child) for child in _child_arrays(column)]
+    longest = max((longest for _, longest in inner), default=0)
+    is_list = hasattr(column.type, "value_type")
+    if inner and is_list:  # its elements take a byte each at least
+        most = pc.max(pc.list_value_length(column)).as_py() or 0
+        longest = max(longest, most * _byte_width(column.type.value_type))
+    return column.nbytes + sum(size for size, _ in inner), longest
+
+
 def _text_lengths(texts: pa.Array) -> pa.Array:
-    return pc.binary_length(
-        texts.cast(pa.large_binary()) if any(says(texts.type) for says in VIEWS) else texts
-    )
+    if any(says(texts.type) for says in VIEWS):
+        texts = texts.cast(pa.large_binary())
+    return pc.binary_length(texts)
 
 
 def _byte_width(kind: pa.DataType) -> int:
@@ -355,7 +353,8 @@ def _finer_columns(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
     """The paths of columns in INT96, and the columns that count nanoseconds otherwise."""
     leaves = [source.schema.column(i) for i in range(len(source.schema))]
     old = [c.path for c in leaves if c.physical_type == "INT96"]
-    return old, [f.name for f in source.schema_arrow if f.name not in old and _is_nanos(f.type)]
+    nanos = [field.name for field in source.schema_arrow if _is_nanos(field.type)]
+    return old, [name for name in nanos if name not in old]
 
 
 def _is_nanos(kind: Any) -> bool:
@@ -364,17 +363,18 @@ def _is_nanos(kind: Any) -> bool:
 
 def _convert_nanoseconds(source: Any, target: Path, names: Sequence[str]) -> dict[str, str]:
     """Write the rows in the same order, the named columns in microseconds."""
-    fields = [
-        pa.field(f.name, pa.timestamp("us", f.type.tz)) if f.name in names else f
-        for f in source.schema_arrow
-    ]
+    fields = list[pa.Field]()
+    for field in source.schema_arrow:
+        if field.name in names:
+            field = pa.field(field.name, pa.timestamp("us", field.type.tz))
+        fields.append(field)
     wanted, cut = pa.schema(fields), dict.fromkeys(names, 0)
     with pq.ParquetWriter(target, wanted) as writer:
         for table in row_group_tables(source):
             for name in names:
                 nanos = table.column(name).cast(pa.int64())
                 whole = pc.multiply(pc.divide(nanos, NANOS_PER_MICRO), NANOS_PER_MICRO)
-                cut[name] += pc.sum(pc.not_equal(nanos, whole)).as_py() or 0
+                cut[name] += _differing_values(nanos, whole)
             writer.write_table(table.cast(wanted, safe=False))
     return _cut_reasons(cut)
 
@@ -394,12 +394,16 @@ def _int96_cuts(landed: Path, paths: Sequence[str]) -> dict[str, str]:
             strict=True,
         )
         for coarse, fine in pairs:
-            for name in (n for n in top if pa.types.is_timestamp(coarse.schema.field(n).type)):
-                whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
-                cut[name] += (
-                    pc.sum(pc.not_equal(fine.column(name).cast(pa.int64()), whole)).as_py() or 0
-                )
+            for name in top:
+                if pa.types.is_timestamp(coarse.schema.field(name).type):
+                    whole = pc.multiply(coarse.column(name).cast(pa.int64()), NANOS_PER_MICRO)
+                    cut[name] += _differing_values(fine.column(name).cast(pa.int64()), whole)
     return _cut_reasons(cut)
+
+
+def _differing_values(one: Any, other: Any) -> int:
+    """The number of places at which two columns of numbers differ; NULL differs from nothing."""
+    return int(pc.sum(pc.not_equal(one, other)).as_py() or 0)
 
 
 def _cut_reasons(cut: dict[str, int]) -> dict[str, str]:

@@ -74,63 +74,61 @@ def day_of_path(path: str) -> date | None:
     the file.
     """
     *folders, name = path.split("/")
-    in_folders = {*_whole_days(folders), *_days_in_parts(folders)}
-    found = in_folders or {
-        *_whole_days([name]),
-        *_days_in_parts([*folders[-2:], name.partition(".")[0]]),
-    }
+    found = {*_whole_days(folders), *_days_in_parts(folders)}
+    if not found:
+        in_parts = _days_in_parts([*folders[-2:], name.partition(".")[0]])
+        found = {*_whole_days([name]), *in_parts}
     return found.pop() if len(found) == 1 else None
 
 
 def are_paths_numbered(paths: Iterable[str]) -> bool:
     """Whether some files are of one day, and the paths of each day differ in NUMBER only, which
     then orders them."""
-    by_day = defaultdict[date, list[tuple[str, str]]](list)
+    by_day = defaultdict[date, list[str]](list)
     for path in paths:
-        if day := day_of_path(path):
-            number = re.search(NUMBER, path)
-            by_day[day].append(
-                (path[: number.start(1)] + path[number.end(1) :], number[1])
-                if number
-                else (path, "")
-            )
-    ordered = [
-        len({int(n) for _, n in alike if n}) == len(alike)
-        for alike in by_day.values()
-        if len(alike) > 1
-    ]
-    return (
-        bool(ordered)
-        and all(ordered)
-        and all(len({rest for rest, _ in alike}) == 1 for alike in by_day.values())
-    )
+        day = day_of_path(path)
+        if day:
+            by_day[day].append(path)
+    several = [of_day for of_day in by_day.values() if len(of_day) > 1]
+    return bool(several) and all(_differ_in_number_only(of_day) for of_day in several)
+
+
+def _differ_in_number_only(paths: Sequence[str]) -> bool:
+    numbers, rests = set[int](), set[str]()
+    for path in paths:
+        found = re.search(NUMBER, path)
+        if found is None:
+            return False
+        numbers.add(int(found[1]))
+        rests.add(path[: found.start(1)] + path[found.end(1) :])
+    return len(numbers) == len(paths) and len(rests) == 1
 
 
 def _whole_days(names: Iterable[str]) -> Iterable[date]:
     for name in names:
         for found in _WHOLE.finditer(name):
             key = _KEY.search(name[: found.start()])
+            is_of_another_thing = key is not None and not _names_a_day(key[1])
             day = _valid_day(*found.groups())
-            if day and (key is None or _names_a_day(key[1])):
+            if day and not is_of_another_thing:
                 yield day
 
 
 def _names_a_day(key: str) -> bool:
-    return re.split(r"[^a-z]+", key.lower())[-1] in _DAY_KEYS or key.lower().endswith("date")
+    last_word = re.split(r"[^a-z]+", key.lower())[-1]
+    return last_word in _DAY_KEYS or key.lower().endswith("date")
 
 
 def _days_in_parts(names: Sequence[str]) -> Iterable[date]:
     for at in range(len(names) - 2):
-        found = [part for name in names[at : at + 3] if (part := _PART.fullmatch(name))]
-        keys, numbers = [part[1] for part in found], [part[2] for part in found]
-        named = not any(keys) or all(
-            (k or "").lower() in known for k, known in zip(keys, _PART_KEYS, strict=False)
-        )
-        if (
-            named
-            and [len(n) == 4 for n in numbers] == [True, False, False]
-            and (day := _valid_day(*numbers))
-        ):
+        parts = [_PART.fullmatch(name) for name in names[at : at + 3]]
+        found = [part for part in parts if part is not None]
+        if [len(part[2]) == 4 for part in found] != [True, False, False]:
+            continue
+        keys = [(part[1] or "").lower() for part in found]
+        are_named = all(key in known for key, known in zip(keys, _PART_KEYS, strict=True))
+        day = _valid_day(found[0][2], found[1][2], found[2][2])
+        if day and (are_named or not any(keys)):
             yield day
 
 

@@ -30,6 +30,7 @@ from backfill_assets.kernel.core.payload import LANDED, TAKEN_AWAY
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import printable_text
+from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.session import Session
@@ -93,29 +94,40 @@ def placed_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -
         return Placed(
             PlacedPart(contract), PlacedPart(late), PlacedPart(quarantine), {d: {} for d in days}
         )
-    lateness, as_of = request.lake_session.lake.settings.lateness, states.view.as_of
-    in_time = lateness.window_days is None and not is_day_cut(
-        as_of, days
-    )  # no usable row can be late, or wait
-    in_time &= request.lake_session.lake.settings.source.kind == "changes"
-    in_time &= not is_erasing(
-        request.lake_session.lake
-    )  # rows of files that were counted as good may go
-    read = _Reading(request, states)
-    placed = _placed_as_read(read, days, records) if in_time else None
-    placed = placed or _placed_by_window(read, days, records)
+    read, placed = _Reading(request, states), None
+    if _are_all_in_time(request.lake_session.lake, states, days):
+        placed = _placed_as_read(read, days, records)
+    if placed is None:
+        placed = _placed_by_window(read, days, records)
     try:
         refuse_replaced(read.files.values())
     except BaseException:
         placed.drop()
         raise
-    return replace(placed, declared=Counter(d for r in records if r.is_as_declared for d in r.days))
+    declared = Counter[date]()
+    for record in records:
+        if record.is_as_declared:
+            declared.update(record.days.keys())
+    return replace(placed, declared=declared)
+
+
+def _are_all_in_time(lake: Lake, states: States, days: Collection[date]) -> bool:
+    """Whether each row that a scan counted as usable goes to raw, so that no row of its day must be
+    looked at beside it."""
+    settings = lake.settings
+    may_be_late = settings.lateness.window_days is not None
+    may_wait = is_day_cut(states.view.as_of, days)
+    is_dump = settings.source.kind != "changes"
+    return not (may_be_late or may_wait or is_dump or is_erasing(lake))
 
 
 def is_day_cut(as_of: datetime | None, days: Collection[date]) -> bool:
     """Whether a look as of then lies within one of the days, so that rows of the day that arrived
     later wait."""
-    return as_of is not None and midnight(as_of.date()) != as_of and as_of.date() in days
+    if as_of is None:
+        return False
+    lies_within_day = midnight(as_of.date()) != as_of
+    return lies_within_day and as_of.date() in days
 
 
 @dataclass(frozen=True)
@@ -147,11 +159,8 @@ class _Reading:
         first, last = min(days), max(days)
         near = judged.where(F.col("arrival_date").between(F.lit(first), F.lit(last)))
         near = near.withColumns({"source_file": F.col("sha256"), "due": due})
-        return (
-            near.where(F.col("arrival_date").isin(sorted(days)))
-            if len(days) <= (last - first).days
-            else near
-        )
+        has_gaps = len(days) <= (last - first).days
+        return near.where(F.col("arrival_date").isin(sorted(days))) if has_gaps else near
 
 
 def _placed_as_read(
@@ -163,9 +172,7 @@ def _placed_as_read(
     request, contract = read.request, read.request.table.contract
     late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
     wanted = set(days)
-    bad = [
-        r for r in records if any(unusable for d, (_, unusable, _) in r.days.items() if d in wanted)
-    ]
+    bad = [record for record in records if _has_unusable_rows(record, wanted)]
     good = read.judged(days, records).where("reason IS NULL").select(*contract.column_names)
     rejected = read.judged(days, bad).where("reason IS NOT NULL") if bad else None
     kept = rejected.select(*QUARANTINE.column_names) if rejected is not None else None
@@ -187,26 +194,21 @@ def _placed_as_read(
         raise
 
 
+def _has_unusable_rows(record: FileRecord, days: Collection[date]) -> bool:
+    """Whether the scan counted unusable rows of these days."""
+    return any(unusable for day, (_, unusable, _) in record.days.items() if day in days)
+
+
 def _placed_by_window(
     read: _Reading, days: Sequence[date], records: Sequence[FileRecord]
 ) -> Placed:
     """Compare all rows of a day that share a number, and keep the judged rows for the three
     tables."""
-    from pyspark.sql import functions as F
 
     request, contract = read.request, read.request.table.contract
-    lateness = request.lake_session.lake.settings.lateness
     late, quarantine = too_late_contract(contract), ledger_of_source(QUARANTINE, contract.source)
-    is_late = is_too_late(lateness, read.states.view.source(contract.name).releases)
-    delivered = [c for c in contract.column_names if c not in LANDED]
     is_dump = request.lake_session.lake.settings.source.kind == "snapshot"
-    judged = _dump_rows(read, days, records) if is_dump else read.judged(days, records)
-    judged = judged.withColumn(LATE, is_late)
-    judged = (
-        _with_late_replaced(judged) if request.lake_session.lake.settings.source.table else judged
-    )
-    rows = split_day_rows(judged, F.col(LATE), contract.name, delivered).drop(LATE)
-    rows = (unchanged_as_duplicates(rows, contract.name) if is_dump else rows).persist()
+    rows = _rows_with_outcome(read, days, records).persist()
     try:
         counts: dict[tuple[date, str], dict[str, int]] = defaultdict(dict)
         with request.phases.phase("read"):
@@ -214,19 +216,44 @@ def _placed_by_window(
         for row in found:
             counts[row["arrival_date"], row["sha256"]][row["outcome"]] = row["count"]
         accounts = account_of_rows(days, records, counts)
-        outcomes = {o for by_outcome in counts.values() for o in by_outcome}
+        outcomes = {row["outcome"] for row in found}
+        frames: list[tuple[Contract, DataFrame | None]] = []
         wanted = ((contract, contract.name), (late, "too late"), (quarantine, QUARANTINE.name))
-        frames = [
-            (c, rows.where(f"outcome = '{o}'").select(*c.column_names) if o in outcomes else None)
-            for c, o in wanted
-        ]
-        vanished = Counter[date]()
-        for (day, sha256), by_outcome in counts.items():
-            if is_dump and sha256 not in {r.sha256 for r in records if day in r.days}:
-                vanished[day] += sum(by_outcome.values())
+        for table, outcome in wanted:
+            of_table = rows.where(f"outcome = '{outcome}'").select(*table.column_names)
+            frames.append((table, of_table if outcome in outcomes else None))
+        vanished = _vanished_rows(records, counts) if is_dump else {}
         return Placed(*_staged_parts(request, len(days), frames), accounts, vanished=vanished)
     finally:
         unpersist_frame(rows)
+
+
+def _rows_with_outcome(
+    read: _Reading, days: Sequence[date], records: Sequence[FileRecord]
+) -> "DataFrame":
+    """The judged rows of these days, each with the table where it goes (`split_day_rows`)."""
+    from pyspark.sql import functions as F
+
+    contract, settings = read.request.table.contract, read.request.lake_session.lake.settings
+    delivered = [c for c in contract.column_names if c not in LANDED]
+    is_dump = settings.source.kind == "snapshot"
+    judged = _dump_rows(read, days, records) if is_dump else read.judged(days, records)
+    released = read.states.view.source(contract.name).releases
+    judged = judged.withColumn(LATE, is_too_late(settings.lateness, released))
+    if settings.source.table:
+        judged = _with_late_replaced(judged)
+    rows = split_day_rows(judged, F.col(LATE), contract.name, delivered).drop(LATE)
+    return unchanged_as_duplicates(rows, contract.name) if is_dump else rows
+
+
+def _vanished_rows(records: Sequence[FileRecord], counts: Counts) -> dict[date, int]:
+    """Per day the number of rows of dumps before it: the deletes of what vanished."""
+    own = {(day, record.sha256) for record in records for day in record.days}
+    vanished = Counter[date]()
+    for (day, sha256), by_outcome in counts.items():
+        if (day, sha256) not in own:
+            vanished[day] += sum(by_outcome.values())
+    return vanished
 
 
 def _with_late_replaced(judged: "DataFrame") -> "DataFrame":
@@ -260,10 +287,8 @@ def _dump_rows(read: _Reading, days: Sequence[date], records: Sequence[FileRecor
 
 def _records_of_days(lake_session: Session, days: Sequence[date]) -> list[FileRecord]:
     """The records of the ledger that name one of these days, each content once."""
-    wanted = set(days)
-    live = [
-        r for r in read_files(lake_session.lake.store, lake_session.lake.source) if not r.withdrawn
-    ]
+    wanted, lake = set(days), lake_session.lake
+    live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
     named = {r.sha256: r for r in reversed(live) if wanted & set(r.days)}
     if named:  # the engine reads and judges whole files, however few of their rows are wanted
         lake_session.expect(sum(r.rows for r in named.values()))
@@ -319,12 +344,12 @@ def account_of_rows(
     accounts: Accounts = {d: {} for d in days}
     for record in records:
         for day in set(record.days) & set(accounts):
-            outcomes = counts.get((day, record.sha256), {})
-            if sum(outcomes.values()) != record.days[day][0]:
+            outcomes, (rows, _, _) = counts.get((day, record.sha256), {}), record.days[day]
+            found = sum(outcomes.values())
+            if found != rows:
                 raise LandingError(
                     f"the landed file {printable_text(record.path)}",
-                    f"it has {record.days[day][0]} rows of {day}, Spark gave "
-                    f"{sum(outcomes.values())}: {outcomes}",
+                    f"it has {rows} rows of {day}, Spark gave {found}: {outcomes}",
                     "Nothing was written",
                     READ_OTHERWISE,
                 )

@@ -6,6 +6,7 @@ first read to the last commit. The commits are quarantine, `too_late`, raw whose
 arrivals which names raw.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -103,8 +104,8 @@ def _load_source(request: RebuildRequest) -> Candidate:
 def _refuse_changed_files(report: ScanReport, source: Source, days: DayRange) -> None:
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
-        changed = {"altered": report.altered, "missing": report.missing}
-        files = [f"{printable_text(p)} ({word})" for word, paths in changed.items() for p in paths]
+        files = [f"{printable_text(path)} (altered)" for path in report.altered]
+        files += [f"{printable_text(path)} (missing)" for path in report.missing]
         files += [
             f"{printable_text(path)} ({printable_text(why)})"
             for path, why in report.contradicted.items()
@@ -121,31 +122,31 @@ def _refuse_changed_files(report: ScanReport, source: Source, days: DayRange) ->
 def _refuse_vanished_contents(report: ScanReport, source: Source, days: Collection[date]) -> None:
     """Raise LandingError where days are to be loaded from contents of a table whose rows are
     gone."""
-    lost = {
-        printable_text(path): sorted(found)
-        for path, of in report.vanished.items()
-        if (found := of.intersection(days))
-    }
+    lost, lost_days = list[str](), set[date]()
+    for path, of_content in report.vanished.items():
+        needed = of_content.intersection(days)
+        if needed:
+            lost.append(printable_text(path))
+            lost_days |= needed
     if lost:
-        first = min(d for found in lost.values() for d in found)
         raise LandingError(
             f"the table {source.table}",
-            f"{', '.join([*lost][:10])}: {VACUUMED}, for {first}",
+            f"{', '.join(lost[:10])}: {VACUUMED}, for {min(lost_days)}",
             "Nothing was written",
             "Put the data files back from a copy, or give each content up, with its rows in raw: "
-            f'`backfill-assets landing accept --note "why" {next(iter(lost))}`',
+            f'`backfill-assets landing accept --note "why" {lost[0]}`',
         )
 
 
 def _rejected_counts(accounts: Accounts) -> dict[date, dict[str, int]]:
     """Per arrival day the number of rows that are not in raw, by destination, zeros included."""
-    return {
-        day: {
-            name: sum(counts.get(outcome, 0) for counts in files.values())
-            for name, outcome in REJECTED.items()
-        }
-        for day, files in accounts.items()
-    }
+    rejected = dict[date, dict[str, int]]()
+    for day, files in accounts.items():
+        total = Counter[str]()
+        for by_outcome in files.values():
+            total.update(by_outcome)
+        rejected[day] = {name: total[outcome] for name, outcome in REJECTED.items()}
+    return rejected
 
 
 @dataclass(frozen=True)
@@ -164,23 +165,25 @@ class _Loading:
     def entries(self, part: PlacedPart) -> dict[date, DayEntry]:
         """The entries of a part. Entries of raw also count the rows that landed and went
         elsewhere."""
-        none, name, digest = DayProfile(), self.request.table.name, self.states.digests.of
-        counts = _rejected_counts(self.placed.accounts) if part is self.placed.raw else {}
+        name, digest = self.request.table.name, self.states.digests.of
         entries = dict[date, DayEntry]()
+        rejected = _rejected_counts(self.placed.accounts)
         for day in self.todo:
-            found = part.profiles.get(day, none)
-            counted = {
-                **receipt_counts(found, part.contract.nullable_columns),
-                **counts.get(day, {}),
-            }
-            if part is self.placed.raw and self.placed.declared.get(day):
-                counted[AS_DECLARED] = self.placed.declared[day]
-            if part is self.placed.raw and self.placed.vanished.get(day):
-                counted[VANISHED] = self.placed.vanished[day]
-            entries[day] = DayEntry(
-                found.rows, found.fingerprint, digest(name, day), counts=counted
-            )
+            found = part.profiles.get(day, DayProfile())
+            counts = receipt_counts(found, part.contract.nullable_columns)
+            if part is self.placed.raw:
+                counts = {**counts, **rejected.get(day, {}), **self._counts_of_files(day)}
+            entries[day] = DayEntry(found.rows, found.fingerprint, digest(name, day), counts=counts)
         return entries
+
+    def _counts_of_files(self, day: date) -> dict[str, int]:
+        """Files that agree with their manifests, and deletes that follow from a dump, where there
+        are any."""
+        found = {
+            AS_DECLARED: self.placed.declared.get(day, 0),
+            VANISHED: self.placed.vanished.get(day, 0),
+        }
+        return {name: count for name, count in found.items() if count}
 
     def commit(self) -> WriteResult:
         """Commit quarantine, `too_late`, raw and the ledger arrivals."""
@@ -199,12 +202,9 @@ class _Loading:
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> WriteResult:
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
-        concerned = any(
-            d in part.profiles or d in before.latest or d in before.foreign for d in self.todo
-        )
-        if (
-            part is not self.placed.raw and not concerned
-        ):  # days that have no row there and never had one
+        with_rows = {*part.profiles, *before.latest, *before.foreign}
+        never_had_rows = with_rows.isdisjoint(self.todo)
+        if part is not self.placed.raw and never_had_rows:
             return WriteResult(before.version, "")
         provenance = self.request.signed(self.states, inputs)
         write = Write(

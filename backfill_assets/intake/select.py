@@ -8,7 +8,7 @@ list is refused: it may be a Python UDF, or read files.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -94,6 +94,7 @@ PLAIN = re.compile(
 )
 UNMATCHED = "its brackets or commas do not match"
 OPENERS = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
+MANY_ROWS = (exp.Window, exp.AggFunc, exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
 SUBQUERIES = (exp.Select, exp.Subquery, exp.Query, exp.Table, exp.Values)
 NOT_PARSED = (
     SqlglotError,
@@ -120,9 +121,8 @@ def select_expressions(select: str, strict: bool = False) -> tuple[str, ...]:
     current, position = "", 0
     open_brackets: list[TokenType] = []
     for index, token in enumerate(tokens):
-        if (
-            token.start < position
-        ):  # a number with a type suffix (10L) comes as three tokens at one place
+        # A number with a type suffix (10L) comes as three tokens at one place.
+        if token.start < position:
             continue
         gap = select[position : token.start]
         position = token.end + 1
@@ -133,10 +133,8 @@ def select_expressions(select: str, strict: bool = False) -> tuple[str, ...]:
             parts.append(current.strip())
             current = ""
             continue
-        behind_as = (
-            index > 0 and tokens[index - 1].token_type is TokenType.ALIAS
-        )  # a type, in a cast
-        following = [] if behind_as else tokens[index + 1 : index + 2]
+        is_type_of_cast = index > 0 and tokens[index - 1].token_type is TokenType.ALIAS
+        following = [] if is_type_of_cast else tokens[index + 1 : index + 2]
         current += gap + _forgiving_text(token, following, select, strict)
     parts.append(current.strip())
     if open_brackets or any(not p for p in parts):
@@ -156,8 +154,11 @@ def selected_name(expression: str) -> str:
 
 def selected_words(select: str) -> frozenset[str]:
     """The names in a select list that are no text in quotes; lower case."""
-    tokens = (t for e in select_expressions(select) for t in Spark().tokenize(e))
-    return frozenset(t.text.lower() for t in tokens if t.token_type is not TokenType.STRING)
+    words = set[str]()
+    for expression in select_expressions(select):
+        names = [t for t in Spark().tokenize(expression) if t.token_type is not TokenType.STRING]
+        words |= {token.text.lower() for token in names}
+    return frozenset(words)
 
 
 def selected_clocks(select: str) -> tuple[str, ...]:
@@ -169,16 +170,21 @@ def selected_clocks(select: str) -> tuple[str, ...]:
 def columns_by_name(select: str) -> dict[str, tuple[str, ...]]:
     """By column that a select list gives, in lower case, the names of the columns that its
     expression reads."""
-    parsed = (sqlglot.parse_one(e, read="spark") for e in select_expressions(select))
-    read = (tuple(c.name for c in p.find_all(exp.Column)) for p in parsed)
-    return dict(zip(selected_names(select), read, strict=True))
+    read = dict[str, tuple[str, ...]]()
+    for name, expression in zip(selected_names(select), select_expressions(select), strict=True):
+        parsed = sqlglot.parse_one(expression, read="spark")
+        read[name] = tuple(column.name for column in parsed.find_all(exp.Column))
+    return read
 
 
 def root_columns(select: str) -> set[str]:
     """The names of the columns that a select list reads; of parts of a struct that of the
     struct."""
-    parsed = (sqlglot.parse_one(e, read="spark") for e in select_expressions(select))
-    return {c.parts[0].name for p in parsed for c in p.find_all(exp.Column)}
+    roots = set[str]()
+    for expression in select_expressions(select):
+        columns = sqlglot.parse_one(expression, read="spark").find_all(exp.Column)
+        roots |= {column.parts[0].name for column in columns}
+    return roots
 
 
 def reads_all_columns(select: str) -> bool:
@@ -197,31 +203,28 @@ def with_stars_expanded(expression: str, columns: Collection[str]) -> str:
     tokens = list(Spark().tokenize(expression))
     for place in reversed(range(len(tokens))):
         before = tokens[place - 1].token_type if place else None
-        if tokens[place].token_type is not TokenType.STAR or before not in (
-            None,
-            TokenType.L_PAREN,
-            TokenType.COMMA,
-        ):
-            continue
+        is_sign = tokens[place].token_type is TokenType.STAR
+        if not is_sign or before not in (None, TokenType.L_PAREN, TokenType.COMMA):
+            continue  # of a multiplication
         if before is None:
             raise select_error("* gives no delivery column a name")
-        last, left_out = place, set[str]()
-        if tokens[place + 1].token_type is TokenType.EXCEPT:
-            last = next(
-                i for i in range(place, len(tokens)) if tokens[i].token_type is TokenType.R_PAREN
-            )
-            left_out = {t.text.lower() for t in tokens[place + 2 : last]}
-        names = (
-            "`" + c.replace("`", "``") + "`"
-            for c in sorted({*columns} - OURS)
-            if c.lower() not in left_out
-        )
-        expression = (
-            expression[: tokens[place].start]
-            + ", ".join(names)
-            + expression[tokens[last].end + 1 :]
-        )
+        last, left_out = _left_out(tokens, place)
+        kept = [c for c in sorted({*columns} - OURS) if c.lower() not in left_out]
+        names = ", ".join("`" + c.replace("`", "``") + "`" for c in kept)
+        behind = expression[tokens[last].end + 1 :]
+        expression = expression[: tokens[place].start] + names + behind
     return expression
+
+
+def _left_out(tokens: Sequence[Token], star: int) -> tuple[int, set[str]]:
+    """Of the `*` at this place: the place of its last token, and the columns behind EXCEPT, in
+    small letters."""
+    if tokens[star + 1].token_type is not TokenType.EXCEPT:
+        return star, set()
+    last = star
+    while tokens[last].token_type is not TokenType.R_PAREN:
+        last += 1
+    return last, {token.text.lower() for token in tokens[star + 2 : last]}
 
 
 @lru_cache(maxsize=16)
@@ -252,9 +255,8 @@ def _forgiving_text(token: Token, following: list[Token], select: str, strict: b
     if written[:1] in "'\"`":
         return written
     name = written.lower()
-    if written == "::" or (
-        called and name in TYPE_NAMES and not AFTER_AS.search(select[: token.start])
-    ):
+    is_call_of_type = called and name in TYPE_NAMES
+    if written == "::" or (is_call_of_type and not AFTER_AS.search(select[: token.start])):
         raise select_error(
             f"{written} ends the whole job at the first row it cannot cast; write cast(... AS type)"
         )
@@ -264,7 +266,8 @@ def _forgiving_text(token: Token, following: list[Token], select: str, strict: b
         )
     if name == "select":
         raise select_error(f"{written} is not an expression over one row")
-    return FORGIVING[name] if called and name in FORGIVING and not strict else written
+    is_forgiven = called and not strict
+    return FORGIVING.get(name, written) if is_forgiven else written
 
 
 def select_error(why: str) -> SettingsError:
@@ -291,7 +294,8 @@ def refuse_beyond_the_row(select: str) -> None:
                 f"`{text}` cannot be read as an expression ({str(error).splitlines()[0]})"
             ) from None
         for node in parsed.walk():
-            if why := beyond_row_reason(node):
+            why = beyond_row_reason(node)
+            if why:
                 raise select_error(why)
 
 
@@ -301,14 +305,10 @@ def beyond_row_reason(node: exp.Expr, is_known: Callable[[str], bool] = is_spark
     name = function_name(node)
     if isinstance(node, SUBQUERIES):
         return f"{node.sql('spark')} is a subquery, and reads more than the row"
-    if (
-        isinstance(
-            node, (exp.Window, exp.AggFunc, exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline)
-        )
-        or name in OF_MANY_ROWS
-    ):
+    if isinstance(node, MANY_ROWS) or name in OF_MANY_ROWS:
         return f"{node.sql('spark')} is not an expression over one row"
-    if (isinstance(node, exp.Anonymous) and not is_known(name)) or name.startswith("current_"):
+    is_unknown = isinstance(node, exp.Anonymous) and not is_known(name)
+    if is_unknown or name.startswith("current_"):
         return f"{name} is no function of Spark that gives the same for the same row"
     return ""
 
@@ -317,13 +317,9 @@ def function_name(node: exp.Expr) -> str:
     """The name of a function, in small letters; empty of anything else."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
-    return (
-        node.sql_name().lower()
-        if isinstance(node, exp.Func)
-        else node.key
-        if isinstance(node, exp.Any)
-        else ""
-    )
+    if isinstance(node, exp.Func):
+        return node.sql_name().lower()
+    return node.key if isinstance(node, exp.Any) else ""
 
 
 def default_columns(
@@ -345,18 +341,12 @@ def default_columns(
     if "version_ts" in absent:
         made["version_ts"] = ({**columns, **made})["arrival_ts"]
     if of_table:
-        by_commit = {
-            "op": F.lit("delete"),
-            "arrival_ts": F.col(COMMITTED),
-            "version_ts": F.col(COMMITTED),
-        }
         gone, given = F.col(CHANGE) == TAKEN_AWAY, {**columns, **made}
-        made |= {
-            name: F.when(gone, value).otherwise(given[name]) for name, value in by_commit.items()
-        }
-        made |= _log_columns(
-            {name: columns[name] for name in CLOCKS if name not in absent}, given["seq"]
-        )
+        made["op"] = F.when(gone, F.lit("delete")).otherwise(given["op"])
+        for name in ("arrival_ts", "version_ts"):
+            made[name] = F.when(gone, F.col(COMMITTED)).otherwise(given[name])
+        clocks = {name: columns[name] for name in CLOCKS if name not in absent}
+        made |= _log_columns(clocks, given["seq"])
     return made
 
 

@@ -166,33 +166,39 @@ def session_names(expressions: tuple[str, ...]) -> tuple[str, ...]:
     """The names of columns that an engine would make functions of, or find by itself, if no column
     had them."""
     names = []
-    for parsed in (sqlglot.parse_one(e, read="spark") for e in expressions):
-        names += [c.parts[0].name for c in parsed.find_all(exp.Column)]
+    for expression in expressions:
+        columns = sqlglot.parse_one(expression, read="spark").find_all(exp.Column)
+        names += [column.parts[0].name for column in columns]
     return tuple(name for name in dict.fromkeys(names) if name.lower() in NAMES)
 
 
 def unknown_session_names(query: str, columns: Collection[str]) -> tuple[str, ...]:
     """Those of `session_names` that neither the inputs of a query (`columns`, by small letters) nor
     the query gives; none of a query that only Spark can read."""
-    given = set(columns)
     try:
         named = session_names((query,))
         parsed = sqlglot.parse_one(query, read="spark")
     except NOT_PARSED:
         return ()
-    aliases, columns_named = list(parsed.find_all(exp.Alias)), list(parsed.find_all(exp.Column))
     tables = {table.alias_or_name.lower() for table in parsed.find_all(exp.Table, exp.Subquery)}
-    bare = {
-        c.parts[0].name.lower()
-        for c in columns_named
-        if len(c.parts) == 1 or c.parts[0].name.lower() not in tables
-    }
-    for alias in aliases:
-        if all(
-            column.name.lower() != alias.alias.lower() for column in alias.this.find_all(exp.Column)
-        ):
-            given.add(alias.alias.lower())
+    bare = set[str]()
+    for column in parsed.find_all(exp.Column):
+        first = column.parts[0].name.lower()
+        is_field_of_table = len(column.parts) > 1 and first in tables
+        if not is_field_of_table:
+            bare.add(first)
+    given = {*columns, *_own_aliases(parsed)}
     return tuple(name for name in named if name.lower() in bare - given)
+
+
+def _own_aliases(parsed: exp.Expr) -> Iterator[str]:
+    """The names, in small letters, that a query gives to what no column of that name is part
+    of."""
+    for alias in parsed.find_all(exp.Alias):
+        name = alias.alias.lower()
+        inner = {column.name.lower() for column in alias.this.find_all(exp.Column)}
+        if name not in inner:
+            yield name
 
 
 def has_no_day(text: "Column") -> "Column":
@@ -203,19 +209,22 @@ def has_no_day(text: "Column") -> "Column":
 def clock_fault(text: str, types: Types) -> str:
     """Why an expression or a query takes a date from the clock whatever the rows; empty if it does
     not, and for text that cannot be parsed. `types`: see `typed`."""
-    parsed = typed_tree(text, types)
-    return next((why for node in parsed.walk() if (why := _meeting_fault(node))), "") or next(
-        _faults_of_calls(text), ""
-    )
+    for node in typed_tree(text, types).walk():
+        why = _meeting_fault(node)
+        if why:
+            return why
+    return next(_faults_of_calls(text), "")
 
 
 def guarded_text(text: str, types: Types, strict: bool = False) -> str:
     """The text with a guard around what it casts, or gives to functions, to be a time. A value
     without a day is NULL to `try_` forms (to all, unless `strict`), an error to others. What is
     known to be no text stays as written."""
-    calls = [c for c in _function_calls(text) if c.name in CASTS | TO_TIME]
-    for call in reversed([c for c in calls if not any(o.start < c.start < o.end for o in calls)]):
-        otherwise = RAISE if strict and not call.name.startswith("try_") else NO_RAISE
+    calls = [call for call in _function_calls(text) if call.name in CASTS | TO_TIME]
+    outermost = [call for call in calls if not any(call.is_within(other) for other in calls)]
+    for call in reversed(outermost):
+        is_forgiving = call.name.startswith("try_")
+        otherwise = RAISE if strict and not is_forgiving else NO_RAISE
         for start, end in reversed(call.guarded()):
             inner = guarded_text(text[start:end], types, strict)
             if _may_be_text(text[start:end], types):
@@ -235,13 +244,17 @@ class _Call:
     arguments: tuple[tuple[int, int], ...]  # the place of each
     type: str = ""  # of a cast
 
+    def is_within(self, other: "_Call") -> bool:
+        """Whether it is part of an argument of another call."""
+        return other.start < self.start < other.end
+
     def has_literal_type(self, text: str) -> bool:
         """Whether a parser's type is written out: no function finds it, as `schema_of_csv` does in
         a sample."""
         place = 2 if self.name.endswith("variant_get") else 1
-        return (
-            len(self.arguments) <= place or text[slice(*self.arguments[place])].strip()[:1] in "'\""
-        )
+        if len(self.arguments) <= place:
+            return True
+        return text[slice(*self.arguments[place])].strip()[:1] in "'\""
 
     def guarded(self) -> list[tuple[int, int]]:
         """The places of arguments that become times: no zone, pattern or unit, which may begin as
@@ -253,7 +266,8 @@ class _Call:
             return given if len(given) == 1 else []
         if self.name in BEFORE_ANOTHER:
             return given[: BEFORE_ANOTHER[self.name]]
-        return given[1:] if len(given) == 3 or self.name in ("date_trunc", "time_bucket") else given
+        begins_with_unit = len(given) == 3 or self.name in ("date_trunc", "time_bucket")
+        return given[1:] if begins_with_unit else given
 
 
 def _function_calls(text: str) -> Iterator[_Call]:
@@ -294,16 +308,10 @@ def _may_be_text(text: str, types: Types) -> bool:
 
 
 def _faults_of_calls(text: str) -> Iterator[str]:
+    """Yield why calls of a text take a date from the clock, or may, whatever the rows."""
     for call in _function_calls(text):
-        literals = [
-            t.text
-            for t in Spark().tokenize(text[call.start : call.end])
-            if t.token_type is TokenType.STRING
-        ]
         shown = " ".join(text[call.start : call.end + 1].split())[:80]
-        if call.name in PARSERS and any(
-            re.search(r"\btimestamp\b", one, re.IGNORECASE) for one in literals
-        ):
+        if call.name in PARSERS and _names_a_timestamp(text[call.start : call.end]):
             yield (
                 f"{shown} makes times of texts without a day: read them as string, and cast what "
                 "comes out"
@@ -314,41 +322,65 @@ def _faults_of_calls(text: str) -> Iterator[str]:
             )
         if call.name in CASTS and NESTED_TIMES.match(call.type):
             yield f"{shown} makes times of texts without a day: cast each value"
-        if call.name in CASTS | TO_TIME | TO_DATE and (
-            call.name not in CASTS or TIMES.match(call.type)
-        ):
-            places = call.guarded() if call.name in TO_TIME else call.arguments
-            given = [text[a:b].strip() for a, b in places]
-            literal = any(g[:1] in "'\"" and CLOCK.match(g[1:-1]) for g in given if g)
-            if literal or (
-                call.name in TO_DATE
-                and any(is_day_word(typed_tree(FIELD.sub("", g), {})) for g in given)
-            ):
-                yield f"{shown} takes its date from the clock"
+        if _takes_the_clock(call, text):
+            yield f"{shown} takes its date from the clock"
+
+
+def _names_a_timestamp(text: str) -> bool:
+    """Whether a literal in the text, such as the type of a parser, names a timestamp."""
+    for token in Spark().tokenize(text):
+        is_literal = token.token_type is TokenType.STRING
+        if is_literal and re.search(r"\btimestamp\b", token.text, re.IGNORECASE):
+            return True
+    return False
+
+
+def _takes_the_clock(call: _Call, text: str) -> bool:
+    """Whether a cast or a function makes a time of a text that no row decides, such as `'now'`."""
+    is_cast_to_time = call.name in CASTS and TIMES.match(call.type) is not None
+    if not is_cast_to_time and call.name not in TO_TIME | TO_DATE:
+        return False
+    places = call.guarded() if call.name in TO_TIME else call.arguments
+    for start, end in places:
+        argument = text[start:end].strip()
+        if argument[:1] in ("'", '"') and CLOCK.match(argument[1:-1]):
+            return True
+        if call.name in TO_DATE and is_day_word(typed_tree(FIELD.sub("", argument), {})):
+            return True
+    return False
 
 
 def _meeting_fault(node: Any) -> str:
     """Why a part of a tree makes a text a time without a cast; empty if it does not."""
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-        clock = node.to.this in exp.DataType.TEMPORAL_TYPES and CLOCK.match(node.this.name)
-        return f"{node.sql('spark')} takes its date from the clock" if clock else ""
+    is_cast = isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
+    if is_cast and node.this.is_string:
+        is_to_time = node.to.this in exp.DataType.TEMPORAL_TYPES
+        is_clock = is_to_time and CLOCK.match(node.this.name)
+        return f"{node.sql('spark')} takes its date from the clock" if is_clock else ""
     for parts in _merged_parts(node):
-        held = [value_kinds(p) for p in parts]
-        if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
-            held[1] = (TIME,)
-        kinds = set(itertools.chain.from_iterable(held))
-        texts = [
-            p for p, kind in zip(parts, held, strict=True) if TEXT in kind and not _names_a_day(p)
-        ]
-        if TIME not in kinds:
-            texts = [p for p in texts if DATE in kinds and is_day_word(p)]
-        if texts and kinds & {TIME, DATE} and not _have_same_kinds(held):
-            text = texts[0].sql("spark")
+        text = _text_made_time(node, parts)
+        if text is not None:
             return (
-                f"{node.sql('spark')} makes a time of the text {text}: cast it, as timestamp or "
-                "as string"
+                f"{node.sql('spark')} makes a time of the text {text.sql('spark')}: cast it, as "
+                "timestamp or as string"
             )
     return ""
+
+
+def _text_made_time(node: Any, parts: list[Any]) -> Any:
+    """The first of these parts of a comparison or choice that is a text, and becomes a time as
+    others are one; None without any."""
+    held = [value_kinds(part) for part in parts]
+    if isinstance(node, SHIFTING) and isinstance(node.expression, exp.Interval):
+        held[1] = (TIME,)
+    kinds = set(itertools.chain.from_iterable(held))
+    if not kinds & {TIME, DATE} or _have_same_kinds(held):
+        return None
+    for part, of_part in zip(parts, held, strict=True):
+        may_need_clock = TIME in kinds or is_day_word(part)
+        if TEXT in of_part and may_need_clock and not _names_a_day(part):
+            return part
+    return None
 
 
 def _have_same_kinds(held: list[Kinds]) -> bool:
@@ -377,8 +409,8 @@ def _merged_parts(node: Any) -> Iterator[list[Any]]:
     """Yield the groups of parts of a comparison, choice or function that each become one type."""
     parts = [p for p in node.iter_expressions() if not isinstance(p, exp.Lambda)]
     if isinstance(node, exp.Case):
-        chosen = [i.args["true"] for i in node.args["ifs"]], node.args.get("default")
-        yield [p for p in (*chosen[0], chosen[1]) if p is not None]
+        chosen, otherwise = [i.args["true"] for i in node.args["ifs"]], node.args.get("default")
+        yield chosen if otherwise is None else [*chosen, otherwise]
         if node.this is not None:
             yield [node.this, *(i.this for i in node.args["ifs"])]
     elif isinstance(node, exp.If | exp.Nvl2):
@@ -390,11 +422,14 @@ def _merged_parts(node: Any) -> Iterator[list[Any]]:
         yield [node.args["initial"], node.args["merge"]]
     elif isinstance(node, exp.SetOperation):
         yield from map(list, zip(node.left.selects, node.right.selects, strict=False))
-    elif isinstance(node, exp.In) and (query := node.args.get("query")):
-        yield [node.this, *query.selects]
-    elif isinstance(node, exp.Concat) and any(
-        p.type and not p.is_type(*exp.DataType.NESTED_TYPES) for p in parts
-    ):
+    elif isinstance(node, exp.In) and node.args.get("query"):
+        yield [node.this, *node.args["query"].selects]
+    elif isinstance(node, exp.Concat) and any(_is_plain_value(part) for part in parts):
         return  # a text of texts
     elif isinstance(node, (*MEETING, *SHIFTING)) or MERGING.fullmatch(function_name(node)):
         yield parts
+
+
+def _is_plain_value(part: Any) -> bool:
+    """Whether a part is known to be no array, map or struct."""
+    return bool(part.type) and not part.is_type(*exp.DataType.NESTED_TYPES)

@@ -114,11 +114,9 @@ class TableFile(LandedFile):
     def is_readable(self) -> bool:
         """Whether all data files are still there: vacuum takes those that the table no longer
         has."""
-        return (
-            bool(self.files)
-            and self.is_there
-            and all(f.name or f.path.exists() for f in self.files)
-        )
+        if not self.files or not self.is_there:
+            return False
+        return all(file.name or file.path.exists() for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -147,19 +145,18 @@ def list_source(
         return list_files(source.files, base, source.format)
     table = source_table(source, base)
     if not is_delta(table):
-        if not (table.names() if table.is_store else table.local().exists()):
+        is_found = table.names() if table.is_store else table.local().exists()
+        if not is_found:
             return Listing(root_missing=True)
         culprit, fix = why_not_delta(table)
         raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
-    commits, first, look = (
-        log_versions(table),
-        landed_source(source).first_version,
-        round(utc_now().timestamp() * 1000),
-    )
+    commits, first = log_versions(table), landed_source(source).first_version
     if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
-    known = known if known and known.first == first and known.holds(table, commits) else None
+    if known and (known.first != first or not known.holds(table, commits)):
+        known = None
     read = range(known.version + 1, commits.stop) if known else commits
+    look = round(utc_now().timestamp() * 1000)
     files, state = brought_contents(table, read, first, known.state if known else None, look)
     is_told = bool(read) and table.exists(commit_name(commits[-1]))
     end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
@@ -207,20 +204,21 @@ def log_versions(table: Place) -> range:
     found, checkpoints = versions_in(names, 0), checkpoint_versions(names)
     if not found:
         return range(max(checkpoints), max(checkpoints) + 1) if checkpoints else range(0)
-    if gaps := [(a + 1, b - 1) for a, b in pairwise(found) if b > a + 1]:
-        raise missing_versions_error(table, *gaps[0])
+    for before, after in pairwise(found):
+        if after > before + 1:
+            raise missing_versions_error(table, before + 1, after - 1)
     start, last = found[0], found[-1]
-    openable = [start] if start == 0 else sorted(v for v in checkpoints if start - 1 <= v <= last)
-    return range(openable[0] if openable else start, last + 1)
+    if start > 0:
+        openable = [version for version in checkpoints if start - 1 <= version <= last]
+        start = min(openable, default=start)
+    return range(start, last + 1)
 
 
 def missing_versions_error(table: Place, first: int, last: int) -> LandingError:
     """The error for versions, `last` included, whose commits the log lost before they were read."""
-    named = (
-        f"version {first}, which was"
-        if first == last
-        else f"versions {first} to {last}, which were"
-    )
+    named = f"versions {first} to {last}, which were"
+    if first == last:
+        named = f"version {first}, which was"
     return LandingError(
         f"the Delta table {printable_text(str(table))}",
         f"its log lacks {named} not read yet",
@@ -258,12 +256,12 @@ def brought_contents(
         actions, digest = _commit_actions(table, version)
         before, state = state, _state_after(table, version, state, actions)
         said = _committed_ms(table, version, actions)
-        if is_ahead := said > look + AHEAD_MS:
+        is_ahead = said > look + AHEAD_MS
+        if is_ahead:
             counts = replace(state, time=look)
         else:
-            counts = state = replace(
-                state, time=max(said, state.time + 1) if version >= first else 0
-            )
+            time = max(said, state.time + 1) if version >= first else 0
+            counts = state = replace(state, time=time)
         if version == first > 0:
             actions = _held_files(table, version, actions)
         elif any(_lacks_partition(a, before) for a in actions):
@@ -284,21 +282,19 @@ def _commit_actions(table: Place, version: int) -> tuple[list[Mapping[str, Any]]
         actions = [json.loads(line) for line in raw.splitlines() if line.strip()]
     except ValueError as error:
         raise _log_error(table, version, f"is no JSON ({error})", RESTORE) from None
-    if odd := [a for a in actions if not isinstance(a, dict)]:
-        raise _log_error(
-            table, version, f"has a line that is no JSON object ({type(odd[0]).__name__})", RESTORE
-        )
+    for action in actions:
+        if not isinstance(action, dict):
+            culprit = f"has a line that is no JSON object ({type(action).__name__})"
+            raise _log_error(table, version, culprit, RESTORE)
     return actions, hashlib.sha256(raw).hexdigest()
 
 
 def _lacks_partition(action: Mapping[str, Any], state: TableState) -> bool:
     """Whether a file is removed whose partition is not told, as by old writers."""
     gone = action.get("remove")
-    return (
-        bool(state.partitioned_by)
-        and isinstance(gone, dict)
-        and gone.get("partitionValues") is None
-    )
+    if not state.partitioned_by or not isinstance(gone, dict):
+        return False
+    return gone.get("partitionValues") is None
 
 
 def _with_partitions(
@@ -310,15 +306,17 @@ def _with_partitions(
     added = dict[str, Any]()
     for earlier in range(min(start, log_of_table.start), version):
         if table.exists(commit_name(earlier)):
-            found = (a["add"] for a in _commit_actions(table, earlier)[0] if a.get("add"))
-            added |= {a["path"]: a.get("partitionValues") for a in found}
+            earlier_actions, _ = _commit_actions(table, earlier)
+            found = [action["add"] for action in earlier_actions if action.get("add")]
+            added |= {file["path"]: file.get("partitionValues") for file in found}
     if log_of_table.start > 0:  # files of a checkpoint
         held = _held_files(table, log_of_table.start, ())
         added = {a["add"]["path"]: a["add"]["partitionValues"] for a in held} | added
     completed = list[Mapping[str, Any]]()
     for action in actions:
-        gone = action.get("remove")
-        if gone and gone.get("partitionValues") is None and gone["path"] in added:
+        gone = action.get("remove") or {}
+        is_untold = gone.get("partitionValues") is None
+        if is_untold and gone.get("path") in added:
             action = {**action, "remove": {**gone, "partitionValues": added[gone["path"]]}}
         completed.append(action)
     return completed
@@ -384,11 +382,11 @@ def _held_files(
         raise _log_error(table, version, "may have deletion vectors, which are not read yet", PURGE)
     files = pa.table(opened.get_add_actions()).to_pylist()
     held = sorted(files, key=lambda f: (str(f["modification_time"]), f["path"]))
-    own = [action["add"]["path"] for action in actions if action.get("add")]
     by_path: dict[str, dict[str, Any]] = {
         unquote(f["path"]): {"add": _as_add_action(f)} for f in held
     }
-    last = [by_path.pop(name) for name in map(unquote, own) if name in by_path]
+    own = [unquote(action["add"]["path"]) for action in actions if action.get("add")]
+    last = [by_path.pop(name) for name in own if name in by_path]
     return [*({EARLIER: True, **added} for added in by_path.values()), *last]
 
 
@@ -404,9 +402,8 @@ def _as_add_action(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _partition_texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
-    return {
-        name: None if value is None else str(value) for name, value in (partition or {}).items()
-    }
+    values = partition or {}
+    return {name: None if value is None else str(value) for name, value in values.items()}
 
 
 def _state_after(

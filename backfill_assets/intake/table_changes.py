@@ -93,13 +93,12 @@ def reading_position(stock: Place, records: Sequence[FileRecord]) -> Position | 
     position = parsed_position(kept.get(POSITION) or {})
     if position is None or kept.get(LEDGER) != _contents_digest(records, position.version):
         return None
-    changed, stored = (
-        [r for r in records if r.path.endswith(f"/{CHANGES}") and not r.withdrawn],
-        {*stock.names()},
-    )
-    return (
-        position if all(has_table_rows(stock, r.sha256, stored) for r in changed) else None
-    )  # else from the table again
+    stored = {*stock.names()}
+    for record in records:
+        is_of_changes = record.path.endswith(f"/{CHANGES}") and not record.withdrawn
+        if is_of_changes and not has_table_rows(stock, record.sha256, stored):
+            return None  # it is read from the table again
+    return position
 
 
 def with_recorded_contents(
@@ -110,15 +109,16 @@ def with_recorded_contents(
 
     Raises LandingError where versions are gone that were not read.
     """
-    first = listing.commits.start
-    seen = [noted_version(stock), *(content_version(r.path) for r in records), begun - 1]
-    if first > (last := max(seen)) + 1:
+    first, of_records = listing.commits.start, [content_version(r.path) for r in records]
+    last = max([noted_version(stock), *of_records, begun - 1])
+    if first > last + 1:
         raise missing_versions_error(table, last + 1, first - 1)
-    known = [
-        known_content(table, r.path, r.size, r.mtime_ns, r.sha256)
-        for r in records
-        if not r.withdrawn and content_version(r.path) < listing.read.start
-    ]
+    known = list[TableFile]()
+    for record in records:
+        if not record.withdrawn and content_version(record.path) < listing.read.start:
+            known.append(
+                known_content(table, record.path, record.size, record.mtime_ns, record.sha256)
+            )
     later = _with_noted_times(listing, records)
     return replace(later, files=(*known, *later.files))
 
@@ -127,21 +127,14 @@ def _with_noted_times(listing: TableListing, records: Sequence[FileRecord]) -> T
     """The listing with the times that the ledger has, and later ones for later commits: where the
     log was cleaned, its beginning no longer tells how late the commits before it were."""
     noted = {content_version(r.path): r.mtime_ns for r in records if not r.withdrawn}
-    is_cut = (
-        listing.read.start == listing.commits.start
-    )  # else the state of the position knows the time before it
-    latest = (
-        max((time for version, time in noted.items() if version < listing.read.start), default=0)
-        if is_cut
-        else 0
-    )
+    begins_at, latest = listing.read.start, 0
+    if begins_at == listing.commits.start:
+        # Else the state of the position knows the time before it.
+        latest = max((time for at, time in noted.items() if at < begins_at), default=0)
     files = list[LandedFile]()
     for version, group in groupby(listing.files, lambda file: content_version(file.name)):
-        brought = [*group]
-        time, is_ahead = (
-            noted.get(version),
-            any(isinstance(f, TableFile) and f.committed_ms for f in brought),
-        )
+        brought, time = [*group], noted.get(version)
+        is_ahead = any(isinstance(f, TableFile) and f.committed_ms for f in brought)
         if is_ahead:
             time = time or brought[0].mtime_ns
         else:
@@ -162,9 +155,9 @@ def note_read(
         return
     position, kept = listing.position, stock.read_json(READ)
     now = kept | ({"version": position.version} if is_scanned else {})
-    if {(f.name, f.sha256) for f in listing.files} == {
-        (r.path, r.sha256) for r in records if not r.withdrawn
-    }:
+    listed = {(file.name, file.sha256) for file in listing.files}
+    recorded = {(r.path, r.sha256) for r in records if not r.withdrawn}
+    if listed == recorded:
         now |= {
             "version": position.version,
             POSITION: json_of(position),
@@ -183,13 +176,8 @@ def note_scanned(lake: Lake, listing: Listing) -> None:
 
 def _contents_digest(records: Sequence[FileRecord], last: int) -> str:
     """A digest of the contents up to a version that the ledger has."""
-    return digest_of(
-        sorted(
-            [r.path, r.sha256]
-            for r in records
-            if not r.withdrawn and content_version(r.path) <= last
-        )
-    )
+    live = [r for r in records if not r.withdrawn]
+    return digest_of(sorted([r.path, r.sha256] for r in live if content_version(r.path) <= last))
 
 
 def is_content_lost(file: LandedFile) -> bool:
@@ -205,11 +193,12 @@ def commit_time(mtime_ns: int) -> datetime:
 def future_commits(files: Iterable[LandedFile]) -> dict[str, str]:
     """By path why contents count as of the look that found them, and not as of the time that their
     commit says."""
-    of_commits = (f for f in files if isinstance(f, TableFile) and f.committed_ms)
-    return {
-        f.name: f"its commit says {_shown_time(f.committed_ms)}: it counts as of this look"
-        for f in of_commits
-    }
+    why = dict[str, str]()
+    for file in files:
+        if isinstance(file, TableFile) and file.committed_ms:
+            said = _shown_time(file.committed_ms)
+            why[file.name] = f"its commit says {said}: it counts as of this look"
+    return why
 
 
 def _shown_time(milliseconds: int) -> str:
@@ -255,14 +244,11 @@ def given_up_records(
 def first_home_day(record: FileRecord, settings: LakeSettings) -> date:
     """The day of rows without a usable arrival time, if no row has one: of tables the commit's, of
     dumps the path's."""
-    is_dump = settings.source.kind == "snapshot"
-    named = (
-        commit_time(record.mtime_ns).date()
-        if settings.source.table
-        else record.path_day
-        if is_dump
-        else None
-    )
+    named = None
+    if settings.source.table:
+        named = commit_time(record.mtime_ns).date()
+    elif settings.source.kind == "snapshot":
+        named = record.path_day
     return max(settings.start_date, named or settings.start_date)
 
 
@@ -297,10 +283,8 @@ def commit_of_record(record: FileRecord) -> tuple[int, datetime]:
 def lost_content_error(table: str | None, record: FileRecord) -> LandingError:
     """The error for a content of a table, or of files, of which neither the landing nor the store
     has the rows."""
-    culprit, fix = (
-        "its content is neither in the stock nor in the landing folder",
-        "Put the file back, then run again",
-    )
+    culprit = "its content is neither in the stock nor in the landing folder"
+    fix = "Put the file back, then run again"
     if table:
         culprit = (
             f"version {content_version(record.path)} of the table {table} has lost it: {VACUUMED}"
@@ -317,15 +301,12 @@ def lost_content_error(table: str | None, record: FileRecord) -> LandingError:
 def refuse_unknown_columns(listing: Listing, source: SourceSettings) -> None:
     """Raise SettingsError where `select` reads a column that the table never had in the commits of
     its log: it would be NULL in every row, because older files may lack a column."""
-    columns = (
-        listing.position.state.columns
-        if isinstance(listing, TableListing) and listing.position
-        else ()
-    )
-    known = {name.lower() for name in columns} | {FILE, ROW, *OF_COMMITS}
-    if columns and (
-        unknown := sorted({c for c in root_columns(source.select) if c.lower() not in known})
-    ):
+    position = listing.position if isinstance(listing, TableListing) else None
+    if position is None or not position.state.columns:
+        return
+    known = {name.lower() for name in position.state.columns} | {FILE, ROW, *OF_COMMITS}
+    unknown = sorted(c for c in root_columns(source.select) if c.lower() not in known)
+    if unknown:
         raise SettingsError(
             "[source] select in lake.toml",
             f"the table {source.table} has no column {unknown[0]}",
@@ -341,15 +322,12 @@ def refuse_altered_columns(
     which `select` reads, or made another type of it: `select` would read the rows of both sides in
     two ways."""
     read = {name.lower() for name in root_columns(source.select)}
-    for file in (f for f in listing.files if isinstance(f, TableFile) and f.name in names):
-        brings_rows = bool(file.added or file.feed)
-        lost = sorted(c for c in file.lacking if c.lower() in read) if brings_rows else []
-        retyped = [why for column, why in _retyped_columns(file).items() if column.lower() in read]
-        for why in (
-            *(f"has no column {printable_text(column)} any more" for column in lost),
-            *retyped,
-        ):
-            version = content_version(file.name)
+    for file in listing.files:
+        if not isinstance(file, TableFile) or file.name not in names:
+            continue
+        altered = {**_lost_columns(file), **_retyped_columns(file)}
+        for column in [name for name in altered if name.lower() in read]:
+            version, why = content_version(file.name), altered[column]
             raise LandingError(
                 f"the Delta table {printable_text(str(source.table))}",
                 f"version {version} {why}, and select reads it",
@@ -359,17 +337,24 @@ def refuse_altered_columns(
             )
 
 
+def _lost_columns(file: TableFile) -> dict[str, str]:
+    """By column that the table has no more why rows that a commit put there lack it."""
+    if not file.added and not file.feed:
+        return {}
+    return {name: f"has no column {printable_text(name)} any more" for name in sorted(file.lacking)}
+
+
 def _retyped_columns(file: TableFile) -> dict[str, str]:
     """By column why the rows that a commit took away and those that it put there differ by their
     types alone."""
     if len(file.schemas) < 2 or not (file.removed or file.feed):
         return {}
     after, before = map(column_types, file.schemas)
-    return {
-        name: f"made {printable_text(name)} {after[name]}, which was {kind}"
-        for name, kind in before.items()
-        if name in after and _type_family(kind) != _type_family(after[name])
-    }
+    retyped = dict[str, str]()
+    for name, kind in before.items():
+        if name in after and _type_family(kind) != _type_family(after[name]):
+            retyped[name] = f"made {printable_text(name)} {after[name]}, which was {kind}"
+    return retyped
 
 
 def _type_family(kind: str) -> str:
@@ -401,10 +386,10 @@ def take_in_content(
         file.sha256, lake.stock, copy_name(file.sha256, "delta"), rows_before=file.rows_before
     )
     known = find_content(lake.stock, file.sha256, rules=table_rules())
-    if known is not None and (
-        known.rows_before is not None or known.refused or not file.is_readable
-    ):
-        return replace(known, is_local=is_local)
+    if known is not None:
+        has_place_in_log = known.rows_before is not None
+        if has_place_in_log or known.refused or not file.is_readable:
+            return replace(known, is_local=is_local)
     if not file.is_readable:
         raise FileNotFoundError(file.name)
     with ExitStack() as stack:
@@ -420,13 +405,16 @@ def take_in_content(
 def _with_local_files(file: TableFile, store: Place, stack: ExitStack) -> TableFile:
     """The content with the paths of its data files; objects are fetched beside the content store,
     until the stack ends."""
-    if (place := file.place) is None:
+    place = file.place
+    if place is None:
         return file
-    wanted = (file.feed, (), ()) if file.feed else ((), file.added, file.removed)
-    feed, added, removed = (
-        tuple(_fetched_file(data, place, store, stack) for data in files) for files in wanted
-    )
-    return replace(file, feed=feed, added=added, removed=removed)
+
+    def fetched(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+        return tuple(_fetched_file(data, place, store, stack) for data in files)
+
+    if file.feed:
+        return replace(file, feed=fetched(file.feed), added=(), removed=())
+    return replace(file, added=fetched(file.added), removed=fetched(file.removed))
 
 
 def _fetched_file(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
@@ -444,13 +432,11 @@ def _changed_rows(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredF
     with duckdb_cursor(lake) as engine, scratch_folder(lake.stock) as folder:
         types = _duckdb_types(engine, file)
         if file.feed:
-            feed = _rows_query(file.feed, {**types, CHANGE: "VARCHAR"})
-            gone, news = (
-                f"SELECT * EXCLUDE ({CHANGE}) FROM ({feed}) WHERE {sign} {GONE}"
-                for sign in ("", "NOT")
-            )
+            rows_of_feed = _rows_query(file.feed, {**types, CHANGE: "VARCHAR"})
+            feed = f"SELECT * EXCLUDE ({CHANGE}) FROM ({rows_of_feed})"
+            gone, news = f"{feed} WHERE {GONE}", f"{feed} WHERE NOT {GONE}"
         else:
-            gone, news = (_rows_query(files, types) for files in (file.removed, file.added))
+            gone, news = _rows_query(file.removed, types), _rows_query(file.added, types)
         places = {str(data.path): number for number, data in enumerate(file.files)}
         listed = ", ".join(f"({sql_literal(path)}, {number})" for path, number in places.items())
         query = (
@@ -512,8 +498,6 @@ def _rows_query(files: Sequence[DataFile], types: dict[str, str]) -> str:
         )
         read = f"read_parquet([{', '.join(paths)}], {READ_OPTIONS})"
         parts.append(f"SELECT {own}{shared} FROM {read}")
-    columns = ", ".join(
-        [f"CAST({quoted_name(n)} AS {kind}) AS {quoted_name(n)}" for n, kind in types.items()]
-    )
-    columns += ", filename AS __path, file_row_number AS __row"
-    return f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(parts)})"
+    columns = [f"CAST({quoted_name(n)} AS {kind}) AS {quoted_name(n)}" for n, kind in types.items()]
+    columns += ["filename AS __path", "file_row_number AS __row"]
+    return f"SELECT {', '.join(columns)} FROM ({' UNION ALL BY NAME '.join(parts)})"

@@ -36,7 +36,7 @@ def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[
     store, by the files' names: objects, of a lake in a bucket whose engine reads that itself. Logs
     why there are others, once a session."""
     lake, objects = lake_session.lake, [f for f in files if f.place is not None and not f.sha256]
-    if not (objects and lake.stock.is_store and lake_session.is_at_bucket()):
+    if not objects or not lake.stock.is_store or not lake_session.is_at_bucket():
         return {}
     session = lake_session.spark()
     if _engine_fault(session, lake.place):
@@ -52,9 +52,8 @@ def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[
                 source_intake(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe
             )
             for row in _run_tasks(session, part):
-                found[row["name"]] = described_content(
-                    lake.stock, row["sha256"], json.loads(row["described"])
-                )
+                body = json.loads(row["described"])
+                found[row["name"]] = described_content(lake.stock, row["sha256"], body)
     except Exception as error:
         if not is_engine_loss(error):
             raise
@@ -127,9 +126,6 @@ def _log_left_files(names: Sequence[str], why: str) -> None:
 
 def _last_error_line(error: Exception) -> str:
     """The last line of an error of Python on another machine, which says more than the first."""
-    lines = [
-        line.strip()
-        for line in str(error).splitlines()
-        if line.strip() and not line.startswith("\tat ")
-    ]
-    return (lines or [type(error).__name__])[-1][:REASON_CHARS]
+    lines = [line for line in str(error).splitlines() if not line.startswith("\tat ")]
+    said = [line.strip() for line in lines if line.strip()]
+    return (said or [type(error).__name__])[-1][:REASON_CHARS]

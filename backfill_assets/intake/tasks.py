@@ -67,11 +67,9 @@ class Probe:
                 is_same = self.place.keeping_copies(folder).token(self.name) == self.token
         except Exception as error:  # noqa: BLE001 - it is the answer
             return f"{type(error).__name__}: {error}"[:REASON_CHARS]
-        return (
-            ""
-            if self.token is not None and is_same
-            else f"they do not find {self.place.uri(self.name)} as it is"
-        )
+        if self.token is not None and is_same:
+            return ""
+        return f"they do not find {self.place.uri(self.name)} as it is"
 
 
 @dataclass(frozen=True)
@@ -87,12 +85,13 @@ class Tasks:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with
         the content's description or why there is none."""
-        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-            why_not = self.probe.why_not()
-            yield _text_rows(
-                [(file.name, *self._taken_file(file, why_not)) for file in self.files[number]],
-                TAKEN,
-            )
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                why_not = self.probe.why_not()
+                rows = [
+                    (file.name, *self._taken_file(file, why_not)) for file in self.files[number]
+                ]
+                yield _text_rows(rows, TAKEN)
 
     def _taken_file(
         self, file: LandedFile, why_not: str
@@ -119,6 +118,5 @@ def code_digest() -> str:
 
 def _text_rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
     names = [column.split()[0] for column in schema.split(", ")]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, pa.string()) for c in zip(*rows, strict=True)], names=names
-    )
+    columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=names)

@@ -71,11 +71,9 @@ class Limits:
         """The reason to refuse a file of `size` bytes for its number of unusable rows; None within
         the bound."""
         most = self.max_bad_rows + size // BYTES_PER_BAD_ROW
-        return (
-            f"more than {most} of its rows are unusable: too many to keep each"
-            if bad_rows > most
-            else None
-        )
+        if bad_rows <= most:
+            return None
+        return f"more than {most} of its rows are unusable: too many to keep each"
 
 
 class Unreadable(Exception):
@@ -154,15 +152,10 @@ class TextLines:
     def ahead(self, pattern: re.Pattern[bytes]) -> bytes:
         """The match of `pattern` at the front of the buffer: valid UTF-8, at most max_row_bytes, no
         byte order mark."""
-        if (
-            self._buffer.find(b"\n", self._at) < 0
-            and len(self._buffer) - self._at < self._limits.max_row_bytes
-        ):
-            self._buffer, self._at, self._utf8_end = (
-                self._buffer[self._at :] + next(self._blocks, b""),
-                0,
-                0,
-            )
+        has_line = self._buffer.find(b"\n", self._at) >= 0
+        if not has_line and len(self._buffer) - self._at < self._limits.max_row_bytes:
+            self._buffer = self._buffer[self._at :] + next(self._blocks, b"")
+            self._at = self._utf8_end = 0
         start, end = self._at, min(len(self._buffer), self._at + self._limits.max_row_bytes)
         if self._utf8_end <= start < end:
             self._utf8_end = start + _utf8_length(memoryview(self._buffer)[start:])
@@ -254,9 +247,11 @@ def _unzipped_blocks(raw: Iterable[bytes], size: int, limits: Limits) -> Iterato
     started = False
     for block in raw:
         while block:
-            block = block if started or not members else block.lstrip(b"\0")
-            if not block:
-                break
+            is_between_members = members > 0 and not started
+            if is_between_members:
+                block = block.lstrip(b"\0")
+                if not block:
+                    break
             started = True
             try:
                 for piece in _inflated_pieces(member, block, limits.block_bytes):
@@ -264,11 +259,9 @@ def _unzipped_blocks(raw: Iterable[bytes], size: int, limits: Limits) -> Iterato
                     _refuse_bomb(total, size, limits)
                     yield piece
             except zlib.error as error:
-                where = (
-                    "after its end it has bytes that are no gzip"
-                    if members
-                    else "its gzip data is broken"
-                )
+                where = "its gzip data is broken"
+                if members:
+                    where = "after its end it has bytes that are no gzip"
                 raise Unreadable(f"{where} ({error})") from None
             block = member.unused_data
             if member.eof:

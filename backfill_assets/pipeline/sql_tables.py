@@ -69,6 +69,11 @@ class _Header(BaseModel):
     parameters: dict[str, bool | int | float | date | str] = Field(default_factory=dict)
     rules: dict[str, str | _Rule] = Field(default_factory=dict)
 
+    @property
+    def has_input_as_known(self) -> bool:
+        """Whether an input is read as known at the cuts of days."""
+        return any(window.as_known for window in self.inputs.values())
+
 
 def sql_table(path: Path, settings: LakeSettings) -> Table:
     """The table that a `.sql` file describes. Raises SettingsError naming the file, and the line if
@@ -89,16 +94,13 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
     except BackfillError as error:
         raise _file_error(path, f"{error.object}: {error.culprit}", error.fix) from None
     grace = settings.features.cutoff_grace_hours
-    known = {"cutoff_grace_hours": grace} if any(w.as_known for w in header.inputs.values()) else {}
-    sources: tuple[Source, ...] = (file, __name__, SPREAD_CODE, *([AS_KNOWN_CODE] if known else []))
-    version = "sql as known 1" if known else "sql 1"
-    return Table(
-        contract,
-        _transform_of(contract, header, query, grace),
-        {**header.parameters, **known},
-        sources,
-        code_version=version,
-    )
+    transform = _transform_of(contract, header, query, grace)
+    sources: tuple[Source, ...] = (file, __name__, SPREAD_CODE)
+    if not header.has_input_as_known:
+        return Table(contract, transform, header.parameters, sources, code_version="sql 1")
+    reaching = {**header.parameters, "cutoff_grace_hours": grace}
+    sources = (*sources, AS_KNOWN_CODE)
+    return Table(contract, transform, reaching, sources, code_version="sql as known 1")
 
 
 def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
@@ -112,9 +114,8 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
                 "it has no header",
                 "Begin it with /* … */ that holds description, day, key, columns",
             )
-        above = "\n" * text.count(
-            "\n", 0, found.start(1)
-        )  # so that lines are counted as in the file
+        # Lines are counted as in the file.
+        above = "\n" * text.count("\n", 0, found.start(1))
         header = _Header.model_validate(tomllib.loads(above + found[1]))
     except tomllib.TOMLDecodeError as error:
         raise _file_error(path, f"its header is not TOML: {error}", "Correct the header") from None
@@ -134,40 +135,37 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
 
 
 def _sql_contract(path: Path, header: _Header) -> Contract:
-    inputs = tuple(
-        Input(
-            name,
-            w.before,
-            w.after,
-            InputKind.KNOWN_AT_CUT if w.as_known else InputKind.CONTENT,
-            tuple(w.columns) if w.columns else None,
-            tuple(w.by),
-            w.isolate_nulls,
-            w.salt,
-        )
-        for name, w in header.inputs.items()
-    )
     for name, window in header.inputs.items():
-        if {*window.joined} - {*header.inputs} or (window.joined and not window.by):
+        names_other_tables = {*window.joined} - {*header.inputs}
+        if names_other_tables or (window.joined and not window.by):
             raise ValueError(
                 f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to "
                 "join by"
             )
-    columns = tuple(
-        _declared_column(name, declared, header) for name, declared in header.columns.items()
-    )
-    waits = any(w.as_known for w in header.inputs.values())
-    rules = tuple(_declared_rule(name, declared) for name, declared in header.rules.items())
-    key = tuple(header.key)
     return Contract(
         path.stem,
         header.description,
-        columns,
+        tuple(
+            _declared_column(name, declared, header) for name, declared in header.columns.items()
+        ),
         header.day,
-        key,
-        inputs,
-        waits_for_cut=waits,
-        rules=rules,
+        tuple(header.key),
+        tuple(_input(name, window) for name, window in header.inputs.items()),
+        waits_for_cut=header.has_input_as_known,
+        rules=tuple(_declared_rule(name, declared) for name, declared in header.rules.items()),
+    )
+
+
+def _input(table: str, window: _Window) -> Input:
+    return Input(
+        table,
+        window.before,
+        window.after,
+        InputKind.KNOWN_AT_CUT if window.as_known else InputKind.CONTENT,
+        tuple(window.columns) if window.columns else None,
+        tuple(window.by),
+        window.isolate_nulls,
+        window.salt,
     )
 
 
@@ -200,28 +198,11 @@ def _transform_of(
     contract: Contract, header: _Header, query: str, grace: int
 ) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
     named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
-    day = f"`{header.day}`"
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
         """The query over the inputs, each as known at the cuts, and joined to another, where the
         header says so."""
-        from backfill_assets.pipeline.transforms.spread import spread_join
-        from backfill_assets.pipeline.transforms.staging import as_known
-
-        seen = {
-            name: as_known(frames[name], chunk.days, window.before, grace)
-            if window.as_known
-            else frames[name]
-            for name, window in header.inputs.items()
-        }
-        for wanted in contract.inputs:
-            for right, alike in header.inputs[wanted.table].joined.items():
-                other = seen[right].withColumnsRenamed(
-                    {theirs: ours for ours, theirs in alike.items()}
-                )
-                choice = replace(wanted, by=(*wanted.by, *alike))
-                seen[wanted.table] = spread_join(seen[wanted.table], other, choice)
-        first, last = _sql_literal(chunk.days.start), _sql_literal(chunk.days.last)
+        seen = _joined_inputs(contract, header, _inputs_as_known(frames, header, chunk, grace))
         of_chunk = {
             "first_day": chunk.days.start,
             "last_day": chunk.days.last,
@@ -231,6 +212,11 @@ def _transform_of(
             contract.name, _filled_query(query, {**header.parameters, **of_chunk}), seen
         )
         filled = filled.replace("{", "{{").replace("}", "}}")
+        first, last, day = (
+            _sql_literal(chunk.days.start),
+            _sql_literal(chunk.days.last),
+            f"`{header.day}`",
+        )
         text = (
             f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} "
             f"BETWEEN {first} AND {last}"
@@ -240,27 +226,54 @@ def _transform_of(
     return run
 
 
+def _inputs_as_known(
+    frames: Mapping[str, "DataFrame"], header: _Header, chunk: Chunk, grace: int
+) -> dict[str, "DataFrame"]:
+    """The inputs, those as known at the cuts with a row for each day whose cut they were current
+    at. `grace`: of the cuts, in hours."""
+    from backfill_assets.pipeline.transforms.staging import as_known
+
+    seen = {name: frames[name] for name in header.inputs}
+    for name, window in header.inputs.items():
+        if window.as_known:
+            seen[name] = as_known(frames[name], chunk.days, window.before, grace)
+    return seen
+
+
+def _joined_inputs(
+    contract: Contract, header: _Header, seen: Mapping[str, "DataFrame"]
+) -> dict[str, "DataFrame"]:
+    """The inputs, each joined to those that its `joined` names; a later one meets earlier ones as
+    they are joined."""
+    from backfill_assets.pipeline.transforms.spread import spread_join
+
+    joined = {**seen}
+    for wanted in contract.inputs:
+        for right, alike in header.inputs[wanted.table].joined.items():
+            ours = {theirs: own for own, theirs in alike.items()}
+            other = joined[right].withColumnsRenamed(ours)
+            choice = replace(wanted, by=(*wanted.by, *alike))
+            joined[wanted.table] = spread_join(joined[wanted.table], other, choice)
+    return joined
+
+
 def _session_free_query(table: str, query: str, frames: Mapping[str, "DataFrame"]) -> str:
     """The query without what the session decides, by the types of columns that all frames give
     alike."""
     from backfill_assets.intake.session_free import clock_fault, guarded_text, unknown_session_names
 
-    found = {(name.lower(), kind) for frame in frames.values() for name, kind in frame.dtypes}
+    found = set[tuple[str, str]]()
+    for frame in frames.values():
+        found |= {(name.lower(), kind) for name, kind in frame.dtypes}
     names = Counter(name for name, _ in found)
     types = {name: kind for name, kind in found if names[name] == 1}
     unknown = unknown_session_names(query, names)
-    why = (
-        f"no column of its inputs is named {unknown[0]}: the engine would give its session's"
-        if unknown
-        else ""
-    )
-    if why := why or clock_fault(query, types):
-        raise ContractBroken(
-            f"the transform of {table}",
-            why,
-            NOT_RUN,
-            "Take days and times from the chunk or columns",
-        )
+    why = clock_fault(query, types)
+    if unknown:
+        why = f"no column of its inputs is named {unknown[0]}: the engine would give its session's"
+    if why:
+        advice = "Take days and times from the chunk or columns"
+        raise ContractBroken(f"the transform of {table}", why, NOT_RUN, advice)
     return guarded_text(query, types, strict=True)
 
 
@@ -271,13 +284,10 @@ def _filled_query(query: str, values: Mapping[str, object]) -> str:
 
     parts, done, tokens = [], 0, sqlglot.tokenize(query, read="spark")
     for colon, name in itertools.pairwise(tokens):
+        if colon.text != ":" or name.text not in values:
+            continue
         stands_alone = colon.start == 0 or not re.match(r"[\w)\]`:]", query[colon.start - 1])
-        if (
-            colon.text == ":"
-            and stands_alone
-            and name.start == colon.end + 1
-            and name.text in values
-        ):
+        if stands_alone and name.start == colon.end + 1:
             parts += [query[done : colon.start], _sql_literal(values[name.text])]
             done = name.end + 1
     return "".join([*parts, query[done:]])

@@ -45,8 +45,11 @@ def tables(settings: LakeSettings) -> tuple[Table, ...]:
 def delivered(settings: LakeSettings) -> tuple[Table, ...]:
     """raw and staging of each source, whatever the payload: the inputs of tables of one's own."""
     settings = plain_settings(settings)
-    of_each = {name: settings.of_source(name) for name in settings.delivered}
-    return tuple(table(one, name) for name, one in of_each.items() for table in (raw, staging))
+    made = list[Table]()
+    for name in settings.delivered:
+        of_source = settings.of_source(name)
+        made += [raw(of_source, name), staging(of_source, name)]
+    return tuple(made)
 
 
 ALL = "*"  # of a section whose values were handed on as a whole
@@ -115,8 +118,10 @@ def recorded_tables(
     given = tuple(tables(cast(LakeSettings, _View(settings, "", noted, views))))
     if any(view() is not None for view in views):
         gc.collect()  # a view in a circle of objects that nothing holds is no more read
-    for view in [found for ref in views if (found := ref()) is not None]:
-        view.note_all()
+    for reference in views:
+        view = reference()
+        if view is not None:
+            view.note_all()
     return given, noted
 
 

@@ -43,6 +43,10 @@ class Reach:
         """How many days that are."""
         return self.last - self.first + 1
 
+    def is_within(self, other: "Reach") -> bool:
+        """Whether an event that counts on a day for this reach counts for another one, too."""
+        return other.first <= self.first and self.last <= other.last
+
 
 def trailing_reach(days: int) -> Reach:
     """The reach of a window of so many days up to and including the day that is described."""
@@ -62,13 +66,9 @@ class Value:
     @property
     def sql(self) -> str:
         """The value as one expression, NULL for what is passed over."""
-        of = (
-            "1"
-            if self.of is None
-            else f"({self.of}) + 0D"
-            if self.type == "DOUBLE"
-            else f"({self.of})"
-        )
+        of = "1" if self.of is None else f"({self.of})"
+        if self.of is not None and self.type == "DOUBLE":
+            of = f"{of} + 0D"
         return of if self.where is None else f"CASE WHEN {self.where} THEN {of} END"
 
 
@@ -99,12 +99,13 @@ class Aggregation:
 def result_type(agg: Agg, of: str) -> str:
     """The type of an aggregation of values of the type `of`. Raises UnfitAggregation where it does
     not take them."""
-    if agg in ("count", "distinct", "days_since_last"):
-        if agg == "distinct" and of.startswith("ARRAY"):
-            raise UnfitAggregation(f"distinct of {of}", "Take one element, or concat_ws(',', …)")
-        return "INT" if agg == "days_since_last" else "BIGINT"
-    if agg in ("min", "max") and of.startswith("ARRAY"):
+    is_array = of.startswith("ARRAY")
+    if is_array and agg == "distinct":
+        raise UnfitAggregation(f"distinct of {of}", "Take one element, or concat_ws(',', …)")
+    if is_array and agg in ("min", "max"):
         raise UnfitAggregation(f"{agg} of {of}", f"Take array_{agg}(…), or one element")
+    if agg in ("count", "distinct", "days_since_last"):
+        return "INT" if agg == "days_since_last" else "BIGINT"
     return _sum_type(agg, of) if agg in ("sum", "avg") else of
 
 
@@ -121,8 +122,10 @@ def _sum_type(agg: Agg, of: str) -> str:
             raise UnfitAggregation(
                 f"{agg} of {of}, which is no number", "Count with `where`, or write cast(… AS INT)"
             )
-        return "DOUBLE" if agg == "avg" or of == "DOUBLE" else "BIGINT"
-    (total, scale), most = decimal, SUM_DIGITS_MOST if agg == "sum" else AVG_DIGITS_MOST
+        is_double = agg == "avg" or of == "DOUBLE"
+        return "DOUBLE" if is_double else "BIGINT"
+    total, scale = decimal
+    most = SUM_DIGITS_MOST if agg == "sum" else AVG_DIGITS_MOST
     if total > most:
         raise UnfitAggregation(
             f"{agg} of {of} may not fit 38 digits",

@@ -59,10 +59,9 @@ def features_at_cut(
     has no end.
     """
     # cut(d) > t from the day of t (less the grace) on; cut(d) <= t until the day before that day.
-    first, last = (
-        F.to_date(F.col(c) - F.expr(f"INTERVAL '{grace_hours}' HOUR"))
-        for c in ("known_from", "known_until")
-    )
+    grace = F.expr(f"INTERVAL '{grace_hours}' HOUR")
+    first = F.to_date(F.col("known_from") - grace)
+    last = F.to_date(F.col("known_until") - grace)
     known = whole_entities(staging, entity).withColumns(
         {FIRST_DAY: first, LAST_DAY: F.date_sub(last, 1)}
     )
@@ -85,17 +84,20 @@ def measured_aggregates(
 ) -> tuple[DataFrame, list[Column], list[Column]]:
     """Measures per entity and day, and for each column its expression: for the table, and in exact
     decimals for the label's condition."""
-    wanted = [*(m for c in columns for m in measures_of(c)), *every_event(c.reach for c in columns)]
+    wanted = list[Measure]()
+    for column in columns:
+        wanted += measures_of(column)
+    wanted += every_event(column.reach for column in columns)
     names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
 
     def _parts(column: Aggregation) -> Callable[[Part], Column]:
         return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
-    found = on_each_day(
-        rows, entity, days, {name: m for m, name in names.items()}, by_day_first=by_day_first
-    )
+    measures = {name: measure for measure, name in names.items()}
+    found = on_each_day(rows, entity, days, measures, by_day_first=by_day_first)
     shown = [aggregation_result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
-    return found, shown, [exact_result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    exact = [exact_result(c, _parts(c), F.col(DAY)).alias(c.name) for c in columns]
+    return found, shown, exact
 
 
 def _feature_rows(

@@ -74,8 +74,8 @@ def measures_of(aggregation: Aggregation) -> tuple[Measure, ...]:
 def every_event(reaches: Iterable[Reach]) -> tuple[Measure, ...]:
     """The counts that tell whether any event reaches a day: for each reach that no other holds."""
     known = set(reaches)
-    within = {r for r in known for o in known if r != o and o.first <= r.first and r.last <= o.last}
-    return tuple(Measure("count", Value(), r) for r in sorted(known - within))
+    outermost = [r for r in sorted(known) if not any(r.is_within(other) for other in known - {r})]
+    return tuple(Measure("count", Value(), reach) for reach in outermost)
 
 
 def partial_measure(part: Part, value: Value, column: Column) -> Column:
@@ -116,11 +116,10 @@ def aggregation_result(
     """The column of an aggregation from its parts; `day` counts like `event` does."""
     agg, kind = aggregation.agg, aggregation.value.type
     if agg in ("sum", "avg"):
-        total = (
-            _or_zero(part("sum")).try_cast(aggregation.type)
-            if agg == "sum"
-            else _exact_mean(aggregation, part)
-        )
+        if agg == "sum":
+            total = _or_zero(part("sum")).try_cast(aggregation.type)
+        else:
+            total = _exact_mean(aggregation, part)
         return F.when(_or_zero(part("unfit")) == 0, total) if kind == "DOUBLE" else total
     only = part(PARTS[agg])
     if agg == "days_since_last":
@@ -133,20 +132,21 @@ def aggregation_result(
 def exact_result(aggregation: Aggregation, part: Callable[[Part], Column], day: Column) -> Column:
     """The same for deciding by it: whole numbers as EXACT decimals, which hold any sum of
     theirs."""
-    is_whole = aggregation.type in ("INT", "BIGINT")
-    shown = (
-        _or_zero(part("sum"))
-        if is_whole and aggregation.agg == "sum"
-        else aggregation_result(aggregation, part, day)
-    )
-    return shown.cast(EXACT) if is_whole else shown
+    if aggregation.type not in ("INT", "BIGINT"):
+        return aggregation_result(aggregation, part, day)
+    if aggregation.agg == "sum":
+        return _or_zero(part("sum")).cast(EXACT)
+    return aggregation_result(aggregation, part, day).cast(EXACT)
 
 
 def _summed_decimal(value: Value, column: Column) -> Column:
     """The value as the decimal that is summed; NULL what is none (NaN, infinite) or has too many
     digits."""
-    known = decimal_digits(value.type)
-    scale = known[1] if known else value.scale if value.type == "DOUBLE" else 0
+    known, scale = decimal_digits(value.type), 0
+    if known is not None:
+        _, scale = known
+    elif value.type == "DOUBLE":
+        scale = value.scale
     return column.try_cast(f"decimal({SUM_DIGITS_MOST},{scale})")
 
 
