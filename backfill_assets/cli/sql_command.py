@@ -246,6 +246,6 @@ def _lacking_days(states: States) -> dict[str, dict[date, str]]:
     lacking: dict[str, dict[date, str]] = {}
     for table in states.contracts:
         for day in states.view.table(table).latest:
-            if words := lacking_reason(states.lacks(table, day)):
+            if words := lacking_reason(states.lacking_columns(table, day)):
                 lacking.setdefault(table, {})[day] = words
     return lacking

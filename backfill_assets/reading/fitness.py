@@ -51,7 +51,7 @@ def unfit_days_now(states: States, table: str, days: Iterable[date]) -> dict[dat
         state = states.of(table, day)
         if state in UNFIT:
             unfit[day] = state.value
-        elif reason := lacking_reason(states.lacks(table, day)):
+        elif reason := lacking_reason(states.lacking_columns(table, day)):
             unfit[day] = reason
     return unfit
 

@@ -191,7 +191,10 @@ def _why_outdated(states: States, table: str, day: date) -> str:
 
 def _why_incomplete(states: States, table: str, day: date) -> str:
     days_of: dict[str, list[date]] = {}
-    for name, input_day in (*states.absent(table, day), *states.lacking(table, day)):
+    for name, input_day in (
+        *states.missing_inputs(table, day),
+        *states.inputs_lacking_columns(table, day),
+    ):
         days_of.setdefault(name, []).append(input_day)
     listed = "; ".join(f"{name} {ranges_text(days)}" for name, days in days_of.items())
     known = listed or "they exist now, or an input is incomplete itself"

@@ -133,7 +133,7 @@ def remove_unneeded(lake: LakeFolder, contract: Contract, since: datetime) -> Un
             table.delete(name)
         for folder in {name.rpartition("/")[0] for name in (*found.replaced, *found.no_version)}:
             table.prune(folder)
-        LOGS.keep(table, contract.day_column)
+        LOGS.keep_newest_state(table, contract.day_column)
     return found
 
 

@@ -79,7 +79,7 @@ def _lengthen(lake: Lake, contract: Contract, commits: int) -> None:
     days = list(newest.days)
     for version in range(head + 1, commits):
         if version == commits - TAIL:
-            LOGS.keep(place_of(path), contract.day_column)
+            LOGS.keep_newest_state(place_of(path), contract.day_column)
         day = days[version % len(days)] if days else None
         again = (
             {}

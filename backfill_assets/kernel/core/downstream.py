@@ -129,7 +129,9 @@ def _days_made_from(
         reached = set[date]()
         for wanted in contract.inputs:
             if wanted.reads_days:
-                reached |= states.reading(contract.name, wanted, own.get(wanted.table, frozenset()))
+                reached |= states.days_made_from(
+                    contract.name, wanted, own.get(wanted.table, frozenset())
+                )
         if reached <= found or not contract.reads_itself:
             return found | reached
         found |= reached

@@ -162,7 +162,7 @@ def _is_required_by(
 ) -> bool:
     """Whether one of these days of a table (`users`) requires a day of its input."""
     frontier = states.frontier(contract.name)
-    reading = users & states.reading(contract.name, wanted, {day})
+    reading = users & states.days_made_from(contract.name, wanted, {day})
     return any(is_required(day, user, frontier) for user in reading)
 
 

@@ -139,7 +139,7 @@ class States:
             return False
         return not (self._is_outdated(table, day, receipt) or self.digests.unpinned(receipt))
 
-    def reading(self, table: str, wanted: Input, days: Set[date]) -> set[date]:
+    def days_made_from(self, table: str, wanted: Input, days: Set[date]) -> set[date]:
         """The days of a table that are made from some of these days of an input: by windows, and by
         the keys that receipts name."""
         found = set[date]()
@@ -148,7 +148,7 @@ class States:
             found |= self.digests.reading_by_keys(table, wanted.table, day)
         return found
 
-    def absent(self, table: str, day: date) -> list[tuple[str, date]]:
+    def missing_inputs(self, table: str, day: date) -> list[tuple[str, date]]:
         """The required input days of `day` that do not exist, and those that were no partitions
         when it was made and have rows, as (table, day)."""
         found, frontier = list[tuple[str, date]](), self.frontier(table)
@@ -162,7 +162,7 @@ class States:
             found += [(wanted.table, d) for d in awaited_days(wanted, day, self.view)]
         return found
 
-    def lacking(self, table: str, day: date) -> list[tuple[str, date]]:
+    def inputs_lacking_columns(self, table: str, day: date) -> list[tuple[str, date]]:
         """The input days of `day` whose files lack a column that is read, as (table, day): rows of
         it would be NULL, though deliveries may hold values."""
         found = []
@@ -184,7 +184,7 @@ class States:
             return columns
         return [column for column in columns if column.name in wanted.columns]
 
-    def lacks(self, table: str, day: date) -> list[str]:
+    def lacking_columns(self, table: str, day: date) -> list[str]:
         """The columns of today's contract that the files of the day lack, such as columns renamed
         since."""
         receipt = self.latest(table, day)
@@ -192,14 +192,14 @@ class States:
             return []
         return lacking_columns(receipt.entry, self.contracts[table].columns)
 
-    def undelivered(self, table: str, day: date) -> set[str]:
+    def undelivered_columns(self, table: str, day: date) -> set[str]:
         """The columns that `table` takes from deliveries, and that the deliveries for `day` were
         loaded without."""
         found = set[str]()
         for wanted in self.contracts[table].inputs:
             if wanted.kind is InputKind.ARRIVALS:
                 for arrival_day, _ in self.view.source(wanted.table).arrivals.get(day, ()):
-                    found.update(self.lacks(wanted.table, arrival_day))
+                    found.update(self.lacking_columns(wanted.table, arrival_day))
         return found
 
     def awaits_repair(self, landed: str) -> bool:
@@ -225,7 +225,7 @@ class States:
         or was made without a column that is read) or complete."""
         if self.is_pending(self.contracts[table], day):
             return Built.PENDING
-        if self.absent(table, day) or self.lacking(table, day):
+        if self.missing_inputs(table, day) or self.inputs_lacking_columns(table, day):
             return Built.INCOMPLETE
         for wanted in self.digests.inputs_of(table, day):
             if wanted.kind is InputKind.CONTENT and self._has_incomplete_days(wanted, day):

@@ -143,15 +143,15 @@ class ListedLogs:
                 behind.update_incremental()
         return behind if behind.version() == version else None
 
-    def take(self, table: Place) -> "DeltaTable":
+    def take_opened(self, table: Place) -> "DeltaTable":
         """The table, at the newest version that this process knows, for one commit; nobody else
         gets the object. If others committed meanwhile, its commit is refused."""
         opened = self.opened(table, self.known_head(table))
         self._known_log(table).opened = None
         return opened
 
-    def leave(self, table: Place, opened: "DeltaTable") -> None:
-        """Take back an object that `take` gave, after a commit with it."""
+    def return_opened(self, table: Place, opened: "DeltaTable") -> None:
+        """Take back an object that `take_opened` gave, after a commit with it."""
         known = self._known_log(table)
         known.behind = opened if known.readers <= {threading.get_ident()} else None
 

@@ -199,17 +199,17 @@ class LogCache:
         """The newest version of a table for one commit, which changes the object: nobody else gets
         it."""
         if table.is_store:
-            return self._in_stores.take(table)
+            return self._in_stores.take_opened(table)
         self._kept.pop((table, "opened"), None)
         return open_delta(table)
 
-    def leave(self, table: Place, opened: "DeltaTable") -> None:
+    def return_opened(self, table: Place, opened: "DeltaTable") -> None:
         """Take back what `opened_to_write` gave, after its commit; in a store it is moved on to the
         next version."""
         if table.is_store:
-            self._in_stores.leave(table, opened)
+            self._in_stores.return_opened(table, opened)
 
-    def keep(self, table: Place, day_column: str) -> None:
+    def keep_newest_state(self, table: Place, day_column: str) -> None:
         """Keep the state at the newest version in a file, if the newest kept one that fits the log
         is `KEEP_EVERY` commits old. The caller holds the table's lock. A failure costs only time,
         and the next commit tries again."""

@@ -113,7 +113,7 @@ def commit_files(
         [f.name for f in adds]
     )  # before the log names them: a power cut must leave no torn file
     version = _commit_actions(opened, path, receipt, actions, digests, committing)
-    LOGS.keep(path, contract.day_column)
+    LOGS.keep_newest_state(path, contract.day_column)
     return version
 
 
@@ -168,7 +168,7 @@ def commit_references(
         values = {column: file.partition} if column else {}
         actions.append(AddAction(file.path, file.size, values, now_ms, change, stats[file.path]))
     version = _commit_actions(opened, path, receipt, actions)
-    LOGS.keep(path, contract.day_column)
+    LOGS.keep_newest_state(path, contract.day_column)
     return version
 
 
@@ -244,7 +244,7 @@ def _commit_actions(
         note_head(
             path, version, LOGS.read(path, version)[1] if path.is_store else ""
         )  # there it was just read
-    LOGS.leave(path, opened)
+    LOGS.return_opened(path, opened)
     return version
 
 

@@ -63,7 +63,7 @@ def _stays_empty(states: States, table: Table, day: date) -> bool:
     """Whether the cutoff of a day is not loaded, or the day must be complete and lacks an input."""
     if states.is_pending(table.contract, day):
         return True
-    return table.drops_incomplete and bool(states.absent(table.name, day))
+    return table.drops_incomplete and bool(states.missing_inputs(table.name, day))
 
 
 def _spans_to_compute(view: LakeView, contract: Contract, todo: Sequence[date]) -> list[DayRange]:

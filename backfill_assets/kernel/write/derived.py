@@ -163,7 +163,7 @@ def _refuse_days(
     refuse_unbuildable(states, contract, wanted_days)
     days, undelivered = [d for d in wanted_days if d not in up_to_date], set[str]()
     for day in days:
-        undelivered |= {*states.undelivered(contract.name, day)}
+        undelivered |= {*states.undelivered_columns(contract.name, day)}
     required = undelivered & {*contract.required_columns}
     if not required:
         return
@@ -326,7 +326,10 @@ def _computed_candidate(
         if day in settled.settled:
             continue
         entries[day] = _entry(request, states, day, profiles[day], kept.get(day, 0))
-        if missing := [*states.absent(name, day), *states.lacking(name, day)]:
+        if missing := [
+            *states.missing_inputs(name, day),
+            *states.inputs_lacking_columns(name, day),
+        ]:
             absent[day] = missing
     with request.phases.phase("facts"):
         facts = day_facts(request.lake_session, states, request.table, staged, profiles)
@@ -351,9 +354,9 @@ def _entry(
 ) -> DayEntry:
     """What the receipt says of a computed day with these rows, of which a merge keeps `kept`."""
     contract, name = request.table.contract, request.table.name
-    without = {*states.undelivered(name, day)}
+    without = {*states.undelivered_columns(name, day)}
     if kept:  # these rows have no values in columns that the day's files lacked
-        without |= {*states.lacks(name, day)}
+        without |= {*states.lacking_columns(name, day)}
     entry = DayEntry(
         profile.rows,
         profile.fingerprint,

@@ -149,7 +149,7 @@ def judge_by_receipts(
     for day in days:
         entry = entries[day]
         profile = (found or {}).get(day) or profile_of_entry(entry)
-        findings[day] = quality.judge(day, profile, entry.built, states.absent(name, day))
+        findings[day] = quality.judge(day, profile, entry.built, states.missing_inputs(name, day))
     return findings
 
 

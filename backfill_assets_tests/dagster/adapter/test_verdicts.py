@@ -52,9 +52,9 @@ class Counting(States):
 
     days: ClassVar[list[date]] = []
 
-    def absent(self, table: str, day: date) -> list[tuple[str, date]]:
+    def missing_inputs(self, table: str, day: date) -> list[tuple[str, date]]:
         self.days.append(day)
-        return super().absent(table, day)
+        return super().missing_inputs(table, day)
 
 
 def judged_days(lake: Made, instance: dg.DagsterInstance) -> int:

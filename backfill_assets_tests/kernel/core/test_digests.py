@@ -137,7 +137,7 @@ def test_days_before_the_lakes_first_are_neither_required_nor_seen() -> None:
     story.build("staging", day(0), day(1))
     before = story.digest("features", day(0))
     assert story.build("staging", day(-1)).digest("features", day(0)) == before
-    assert story.states().absent("features", day(0)) == []
+    assert story.states().missing_inputs("features", day(0)) == []
 
 
 def test_a_missing_day_differs_from_an_empty_one() -> None:

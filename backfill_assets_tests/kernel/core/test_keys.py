@@ -118,7 +118,7 @@ def test_a_day_that_is_made_again_with_the_whole_window_is_fresh_again() -> None
     lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 0),), ((1, 1),))})
     assert lake.states(WINDOW).of("total", day(2)) is State.INCOMPLETE
     whole = lake.states(WINDOW, is_being_made=True)
-    assert whole.absent("total", day(2)) == []
+    assert whole.missing_inputs("total", day(2)) == []
     lake.make_by_keys(WINDOW, {day(2): Keys(((-2, 1),))})
     assert lake.states(WINDOW).of("total", day(2)) is State.FRESH
 
@@ -140,8 +140,8 @@ def test_a_change_reaches_the_days_that_read_it_by_their_keys() -> None:
         lake.correct(day(number), number + 1)
     lake.make_by_keys(WINDOW, {day(7): Keys(((-5, -5), (0, 0)))})
     states = lake.states(WINDOW)
-    assert day(7) in states.reading("total", WINDOW, {day(2)})
-    assert states.reading("total", WINDOW, {day(5)}) == {day(n) for n in (4, 5, 6, 7)}
+    assert day(7) in states.days_made_from("total", WINDOW, {day(2)})
+    assert states.days_made_from("total", WINDOW, {day(5)}) == {day(n) for n in (4, 5, 6, 7)}
 
 
 def test_states_of_many_days_with_keys_take_about_the_time_of_windows() -> None:
@@ -175,5 +175,5 @@ def _seconds_of(lake: KeyedLake, days: list[date]) -> float:
     began = time.process_time()
     assert {states.of("total", d) for d in days} == {State.FRESH}
     for changed in days:
-        states.reading("total", MONTH, {changed})
+        states.days_made_from("total", MONTH, {changed})
     return time.process_time() - began

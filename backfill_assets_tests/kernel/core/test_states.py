@@ -125,7 +125,7 @@ def test_a_pending_day_is_stale_when_the_frontier_passes_its_cut() -> None:
 def test_a_day_built_without_a_required_day_is_incomplete_until_that_day_exists() -> None:
     story = loaded(5)
     story.build("staging", day(2), day(3)).build("features", day(3))
-    assert story.states().absent("features", day(3)) == [("staging", day(1))]
+    assert story.states().missing_inputs("features", day(3)) == [("staging", day(1))]
     assert story.state("features", day(3)) is State.INCOMPLETE
     assert story.build("staging", day(1)).state("features", day(3)) is State.STALE
     assert story.build("features", day(3)).state("features", day(3)) is State.FRESH
@@ -171,14 +171,14 @@ def test_an_incomplete_input_makes_what_is_built_from_it_incomplete() -> None:
     assert story.states().built_as("features_as_known", day(3)) is Built.INCOMPLETE
     assert story.states().built_as("labels", day(3)) is Built.INCOMPLETE
     assert story.states().built_as("training", day(3)) is Built.INCOMPLETE
-    assert story.states().absent("training", day(3)) == []
+    assert story.states().missing_inputs("training", day(3)) == []
 
 
 def test_missing_days_of_a_horizon_count_only_before_the_frontier() -> None:
     story = loaded(5)
     story.build("staging", *ALL_DAYS[:4]).build("features_as_known", *ALL_DAYS[:4])
-    assert story.states().absent("labels", day(3)) == [("staging", day(4))]
-    assert story.states().absent("labels", day(1)) == []
+    assert story.states().missing_inputs("labels", day(3)) == [("staging", day(4))]
+    assert story.states().missing_inputs("labels", day(1)) == []
 
 
 @pytest.mark.parametrize("spoil", ["missing", "held", "late", "code", "edited"])
@@ -237,7 +237,7 @@ OTHER, VALUE = (
 def test_a_day_is_incomplete_until_its_input_is_made_with_every_column_that_it_reads() -> None:
     story = loaded(10).build_all(*ALL_DAYS)
     story.rewrite("staging", day(4), columns=OTHER)
-    assert story.states().lacking("features", day(5)) == [("staging", day(4))]
+    assert story.states().inputs_lacking_columns("features", day(5)) == [("staging", day(4))]
     assert story.build("features", day(5)).state("features", day(5)) is State.INCOMPLETE
     story.rewrite("staging", day(4), columns=VALUE)  # a new name gives the same fingerprint
     assert story.state("features", day(5)) is State.STALE
@@ -263,9 +263,9 @@ def test_rows_that_were_loaded_without_a_column_are_made_again_once_they_are_loa
 ):
     story = loaded(10).build_all(*ALL_DAYS).rewrite("raw", day(4), columns=OTHER).finish()
     story.build("staging", day(4)).rewrite("staging", day(4), columns=DAYS)
-    assert story.states().undelivered("staging", day(4)) == {"value"}
+    assert story.states().undelivered_columns("staging", day(4)) == {"value"}
     assert story.state("staging", day(4)) is State.FRESH
-    assert story.states().lacks("staging", day(4)) == ["value"]
+    assert story.states().lacking_columns("staging", day(4)) == ["value"]
     story.rewrite("raw", day(4), columns=VALUE).finish()
     assert story.state("staging", day(4)) is State.STALE
     assert story.build("staging", day(4)).state("staging", day(4)) is State.FRESH

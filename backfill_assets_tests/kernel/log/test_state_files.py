@@ -33,7 +33,7 @@ def _history(table: Path, length: int = LENGTH, first: int = 0) -> None:
     logs = LogCache()
     for version in range(first, length):
         commit_days(table, version, version % 7, inputs={"raw": version})
-        logs.keep(place_of(table), COLUMN)
+        logs.keep_newest_state(place_of(table), COLUMN)
 
 
 def _folded(table: Path, version: int | None = None) -> TableView:
@@ -73,7 +73,7 @@ def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) 
     for path in state_file(table, 0).parent.iterdir():
         path.rename(path.with_name(f"{path.name[:20]}.0123abcd.json.gz"))
     commit_days(table, LENGTH, 3)
-    LogCache().keep(place_of(table), COLUMN)
+    LogCache().keep_newest_state(place_of(table), COLUMN)
     assert [p.name for p in state_file(table, 0).parent.iterdir()] == [
         state_file(table, LENGTH).name
     ]
@@ -92,7 +92,7 @@ def test_states_of_another_log_keep_none_of_this_one_from_being_kept(
         path.unlink()
         state_file(table, int(path.name[:20]) + ahead).write_bytes(content)
     commit_days(table, LENGTH, 3)
-    LogCache().keep(place_of(table), COLUMN)
+    LogCache().keep_newest_state(place_of(table), COLUMN)
     read.clear()
     found = LogCache().state(place_of(table), COLUMN)
     assert read == [], "it is kept, though others have later versions in their names"

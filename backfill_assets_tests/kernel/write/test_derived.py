@@ -89,7 +89,7 @@ def test_days_whose_deliveries_lack_a_column_are_refused_unless_they_are_up_to_d
     story.rewrite("raw", day(4), columns=NAMES).finish()
     states, staging = story.states(), next(c for c in CONTRACTS if c.name == "staging")
     staging = replace(staging, columns=tuple(replace(c, nullable=False) for c in staging.columns))
-    assert states.undelivered("staging", day(4)) == {"value"}
+    assert states.undelivered_columns("staging", day(4)) == {"value"}
     with pytest.raises(
         InputMissing, match=rf"raw {day(4)} was loaded without value, which is never NULL"
     ):
