@@ -43,22 +43,19 @@ def keep_files(
     names in the lake, else they are copied below the folder, in the table's layout. Raises Altered
     for a file that is gone or altered."""
     table = lake.table_place(contract.name)
-    files = sorted(
-        files_of_days(files_of_version(lake, contract, version), contract, days),
-        key=lambda f: f.path,
-    )
+    of_version = files_of_version(lake, contract, version)
+    files = sorted(files_of_days(of_version, contract, days), key=lambda f: f.path)
     refuse_altered_files(table, files)
     is_elsewhere = bool(contract.external or lake.address_of_adopted(contract.name))
     if lake.place.is_store and lake.writes(contract.name) and not is_elsewhere:
-        named = ((f"{TABLES}/{contract.name}/{f.path}", f) for f in files)
-        return tuple(KeptFile(name, table.sha256(f.path), f.size) for name, f in named), True
+        below = f"{TABLES}/{contract.name}"
+        pinned = (KeptFile(f"{below}/{f.path}", table.sha256(f.path), f.size) for f in files)
+        return tuple(pinned), True
     kept = []
     for n, file in enumerate(files):
-        below = (
-            f"{contract.name}/{folder_of(table.uri(file.path))}"
-            if contract.partition_column
-            else contract.name
-        )
+        below = contract.name
+        if contract.partition_column:
+            below += f"/{folder_of(table.uri(file.path))}"
         path = f"{below}/part-{n:05d}.parquet"
         folder.copy(path, table, file.path)
         kept.append(KeptFile(path, folder.sha256(path), folder.size(path) or 0))
@@ -68,14 +65,14 @@ def keep_files(
 
 def file_fault(place: Place, kept: KeptFile, *, deep: bool) -> str:
     """Say what is wrong with a kept file, with `deep` by reading its bytes; empty if nothing is."""
-    if (found := place.size(kept.path)) != kept.size:
-        return (
-            "is gone"
-            if found is None
-            else "has another size, and so other bytes than those that were kept"
-        )
-    is_other = deep and place.sha256(kept.path) != kept.sha256
-    return "has other bytes than those that were kept" if is_other else ""
+    size = place.size(kept.path)
+    if size is None:
+        return "is gone"
+    if size != kept.size:
+        return "has another size, and so other bytes than those that were kept"
+    if deep and place.sha256(kept.path) != kept.sha256:
+        return "has other bytes than those that were kept"
+    return ""
 
 
 def pinned_files(lake: Place) -> dict[str, set[str]] | None:

@@ -45,32 +45,42 @@ class Moment:
         """
         together = versions_seen(self.lake, self.at) if self.at is not None else None
         if together is not None and table in together:
-            found = [v for v in (together[table],) if v >= 0]
+            version = together[table]
         else:
-            known = [(c.version, c.at) for c in self.lake.store.commits(table)]
-            entry = find_version(self.lake, self.at) if isinstance(self.at, int) else None
-            by = (
-                entry.at
-                if entry is not None
-                else self.at
-                if isinstance(self.at, datetime)
-                else None
-            )
-            found = [v for v, at in known if self.version in (None, v) and (by is None or at <= by)]
-        if not found:
-            wanted = (
-                f"version {self.version}"
-                if self.version is not None
-                else f"commit by {self.at or 'now'}"
-            )
-            wanted = f"commit in lake version {self.at}" if isinstance(self.at, int) else wanted
+            version = self._version_by_commits(table)
+        if version < 0:
             raise BackfillError(
                 f"the table {table} of {self.lake.address}",
-                f"it has no {wanted}",
+                f"it has no {self._in_words()}",
                 "Nothing was compared",
                 f"`backfill-assets audit --table {table}` lists all writes",
             )
-        return found[-1]
+        return version
+
+    def _version_by_commits(self, table: str) -> int:
+        """Return the version of the table by its own commits; -1 where it had none then."""
+        by = self._instant()
+        newest = -1
+        for commit in self.lake.store.commits(table):
+            is_in_time = by is None or commit.at <= by
+            if is_in_time and self.version in (None, commit.version):
+                newest = commit.version
+        return newest
+
+    def _instant(self) -> datetime | None:
+        """Return the instant that `at` means; None for none, and for a lake version that is
+        unknown."""
+        if isinstance(self.at, int):
+            entry = find_version(self.lake, self.at)
+            return entry.at if entry is not None else None
+        return self.at
+
+    def _in_words(self) -> str:
+        if isinstance(self.at, int):
+            return f"commit in lake version {self.at}"
+        if self.version is not None:
+            return f"version {self.version}"
+        return f"commit by {self.at or 'now'}"
 
 
 @contextmanager

@@ -106,19 +106,16 @@ def keep_outcomes(lake: Lake, outcomes: Iterable[ControlOutcome]) -> None:
 def broken_controls(lake: Lake, pipeline: Pipeline) -> Iterator[str]:
     """Yield a line per control that did not hold when it was last judged: when that was, and
     whether a table that it reads was written since."""
-    for outcome in (o for o in last_outcomes(lake) if not o.holds):
-        at, read = (
-            datetime.fromisoformat(outcome.at),
-            tables_read(controls_of(lake.settings)[outcome.name]),
-        )
+    controls = controls_of(lake.settings)
+    for outcome in last_outcomes(lake):
+        if outcome.holds:
+            continue
+        at, read = datetime.fromisoformat(outcome.at), tables_read(controls[outcome.name])
         tables = [c.name for c in pipeline.contracts if read is None or c.name in read]
-        newer = ", ".join(t for t in tables if _last_write(lake, t, at) >= at + SECOND)
-        since = (
-            f", before the last write of {newer}: `backfill-assets controls` judges again"
-            if newer
-            else ""
-        )
-        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}"
+        newer = [name for name in tables if _last_write(lake, name, at) >= at + SECOND]
+        since = f", before the last write of {', '.join(newer)}" if newer else ""
+        again = ": `backfill-assets controls` judges again" if newer else ""
+        yield f"{outcome}; judged {at:%Y-%m-%d %H:%M} UTC{since}{again}"
 
 
 def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
@@ -131,11 +128,9 @@ def _last_write(lake: Lake, table: str, since: datetime) -> datetime:
 def tables_read(control: ControlSettings) -> frozenset[str] | None:
     """Return the names of tables in a control's two sides; None where they cannot be parsed."""
     query, expected = named_tables(control.query), control.expected
-    side = (
-        named_tables(expected.removeprefix(QUERY))
-        if expected.startswith(QUERY)
-        else {expected.partition("@")[0]}
-    )
+    side: frozenset[str] | None = frozenset({expected.partition("@")[0]})
+    if expected.startswith(QUERY):
+        side = named_tables(expected.removeprefix(QUERY))
     return None if query is None or side is None else query | side
 
 

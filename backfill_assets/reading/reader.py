@@ -79,7 +79,7 @@ class Readable:
         """Return the rows that a call would read now; raises as reading would."""
         raise NotImplementedError
 
-    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+    def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         raise NotImplementedError
 
     def arrow(self) -> Any:
@@ -125,7 +125,7 @@ class Readable:
         """Return an unordered Spark DataFrame of `session`, or of the lake's own engine, which
         starts if it must."""
         pinned = self.pinned()
-        return self._frame(
+        return self._spark_frame(
             session or LakeSession(self.lake, project_session=self.project_session).for_reading(),
             pinned,
         )
@@ -250,7 +250,7 @@ class TableReader(Readable):
         files = store.data_files(contract, view.version, days) if view.version >= 0 else []
         return PinnedRows(contract, view.version, files, days)
 
-    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+    def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = self.contract
         if pinned.version is None or pinned.version < 0:
             raise BackfillError(
@@ -344,7 +344,7 @@ class KeptTableReader(Readable):
             days,
         )
 
-    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+    def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if not contract.is_by_day:
             raise BackfillError(

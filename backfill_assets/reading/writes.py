@@ -3,7 +3,7 @@
 Not here: figures over them (`reports.report`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -53,26 +53,23 @@ def table_writes(lake: Lake, pipeline: Pipeline) -> tuple[TableWrite, ...]:
     for table in pipeline.tables:
         for commit in lake.store.commits(table.name):
             receipt = commit.receipt
-            if receipt is not None and receipt.days:
-                days, rows = (
-                    tuple(contiguous_ranges(receipt.days)),
-                    sum(entry.rows for entry in receipt.days.values()),
+            if receipt is None or not receipt.days:
+                continue
+            listed.append(
+                TableWrite(
+                    table.name,
+                    commit.version,
+                    commit.at,
+                    days=tuple(contiguous_ranges(receipt.days)),
+                    rows=sum(entry.rows for entry in receipt.days.values()),
+                    reason=receipt.reason,
+                    note=receipt.note,
+                    run_id=receipt.run_id,
+                    seconds=receipt.seconds,
+                    work_seconds=receipt.work_seconds,
+                    bytes=receipt.bytes,
                 )
-                listed.append(
-                    TableWrite(
-                        table.name,
-                        commit.version,
-                        commit.at,
-                        days,
-                        rows,
-                        receipt.reason,
-                        receipt.note,
-                        receipt.run_id,
-                        receipt.seconds,
-                        receipt.work_seconds,
-                        receipt.bytes,
-                    )
-                )
+            )
     return tuple(sorted(listed, key=lambda w: (w.at, w.table, w.version), reverse=True))
 
 
@@ -114,17 +111,16 @@ def day_audits(
     """Return the writes, newest first, of one `table`, `day` or `plan` ("" or None: of all),
     committed on the day `since` or later. No JVM, no data file is read. Raises BackfillError for an
     unknown table."""
-    contracts = (
-        [pipeline.contract(table, "There is nothing to show")] if table else pipeline.contracts
-    )
-    chosen = [
-        write
-        for contract in contracts
-        for write in _audits_of_table(lake, contract)
-        if day in (None, write.day)
-        and plan in ("", write.plan)
-        and (since is None or write.at.date() >= since)
-    ]
+    contracts = pipeline.contracts
+    if table:
+        contracts = (pipeline.contract(table, "There is nothing to show"),)
+    chosen = []
+    for contract in contracts:
+        for write in _audits_of_table(lake, contract):
+            is_asked_for = day in (None, write.day) and plan in ("", write.plan)
+            is_recent = since is None or write.at.date() >= since
+            if is_asked_for and is_recent:
+                chosen.append(write)
     return tuple(
         sorted(chosen, key=lambda w: (w.at, w.table, w.version, w.day or date.min), reverse=True)
     )
@@ -132,9 +128,7 @@ def day_audits(
 
 def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
     table, commits = contract.name, list(lake.store.commits(contract.name))
-    inspect_log: Callable[[Lake, Contract], Any] | None = offered_function("inspect_log")
-    is_touched = any(c.receipt is None for c in commits)
-    foreign = inspect_log(lake, contract).foreign if inspect_log is not None and is_touched else ()
+    foreign = _foreign_versions(lake, contract, commits)
     last: dict[date, DayEntry] = {}
     for commit in commits:
         if commit.receipt is not None:
@@ -144,13 +138,21 @@ def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
             yield DayAudit(table, None, commit.version, commit.at, FOREIGN, commit.operation)
 
 
+def _foreign_versions(lake: Lake, contract: Contract, commits: Sequence[Commit]) -> Collection[int]:
+    """Return the versions that other programs committed; none where no room inspects logs."""
+    inspect_log: Callable[[Lake, Contract], Any] | None = offered_function("inspect_log")
+    is_touched = any(commit.receipt is None for commit in commits)
+    if inspect_log is None or not is_touched:
+        return ()
+    versions: Collection[int] = inspect_log(lake, contract).foreign
+    return versions
+
+
 def _audits_of_receipt(
     table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]
 ) -> Iterator[DayAudit]:
-    requester, person = (
-        next((receipt.tags[k] for k in ASKED_BY if k in receipt.tags), ""),
-        receipt.tags.get(BY, ""),
-    )
+    inputs = ", ".join(f"{name} v{version}" for name, version in sorted(receipt.inputs.items()))
+    by = _requester(receipt)
     for day, entry in receipt.days.items():
         before = last.get(day)
         yield DayAudit(
@@ -158,7 +160,7 @@ def _audits_of_receipt(
             day=day,
             version=commit.version,
             at=commit.at,
-            by=f"{requester} ({person})" if requester and person else requester or person,
+            by=by,
             reason=receipt.reason,
             note=receipt.note,
             plan=receipt.tags.get(PLAN_TAG, ""),
@@ -166,9 +168,7 @@ def _audits_of_receipt(
             run_id=receipt.run_id,
             code=receipt.code_digest,
             settings=receipt.settings_digest,
-            inputs=", ".join(
-                f"{name} v{version}" for name, version in sorted(receipt.inputs.items())
-            ),
+            inputs=inputs,
             built=entry.built.value,
             rows_before=before.rows if before else None,
             rows=entry.rows,
@@ -176,3 +176,12 @@ def _audits_of_receipt(
             fingerprint=entry.fingerprint,
             changed=before is None or before.content != entry.content,
         )
+
+
+def _requester(receipt: Receipt) -> str:
+    """Return who asked for a write: a sensor or a schedule, the person behind it in brackets."""
+    requester = next((receipt.tags[key] for key in ASKED_BY if key in receipt.tags), "")
+    person = receipt.tags.get(BY, "")
+    if requester and person:
+        return f"{requester} ({person})"
+    return requester or person
