@@ -47,12 +47,14 @@ class Rules:
     @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that judge them."""
-        declared = {
-            UNIQUE_KEY: self.unique,
-            NOT_NULL: (*self.unique, *self.not_null),
-            ROW_COUNT: [n for n in self.rows if n is not None],
-        }
-        return (*(name for name, given in declared.items() if given), *map(check_name, self.rules))
+        names = list[str]()
+        if self.unique:
+            names.append(UNIQUE_KEY)
+        if self.unique or self.not_null:
+            names.append(NOT_NULL)
+        if self.rows != (None, None):
+            names.append(ROW_COUNT)
+        return (*names, *map(check_name, self.rules))
 
     @property
     def bounds(self) -> Mapping[str, Any]:
@@ -160,47 +162,52 @@ def first_day_of(
 ) -> date:
     """The first day of a daily asset; `owner` is what an error names, such as `the asset orders`.
     Raises SettingsError for an asset with other partitions, or none, with what makes them other."""
-    if (other := _no_days_reason(partitions)) is None and isinstance(
-        partitions, dg.TimeWindowPartitionsDefinition
-    ):
+    other_manager = "or another IO manager (io_manager_key)"
+    if partitions is None:
+        culprit = "this asset has no partitions"
+        fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
+    elif not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        culprit = f"this asset has a {type(partitions).__name__}"
+        fix = f"Give it a DailyPartitionsDefinition in its place, {other_manager}"
+    elif other := _no_days_reason(partitions):
+        culprit = f"its partitions are {other}"
+        fix = f"Give it a DailyPartitionsDefinition, {other_manager}"
+    elif partitions.fmt != DAY_FORMAT:
+        culprit = f"the keys of its partitions are of another form (fmt={partitions.fmt!r})"
+        fix = (
+            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO manager"
+        )
+    else:
         return partitions.start.date()
-    culprit, fix = other or ("", "")
     raise SettingsError(owner, f"a lake holds days, and {culprit}", consequence, fix)
 
 
-def _no_days_reason(partitions: dg.PartitionsDefinition | None) -> tuple[str, str] | None:
-    """What parts these partitions from days that a lake can hold, and what to do about it; None
-    where nothing does."""
-    other_manager = "or another IO manager (io_manager_key)"
-    if partitions is None:
-        return (
-            "this asset has no partitions",
-            f"Give it a DailyPartitionsDefinition, {other_manager}",
-        )
-    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
-        kind = type(partitions).__name__
-        return (
-            f"this asset has a {kind}",
-            f"Give it a DailyPartitionsDefinition in its place, {other_manager}",
-        )
+def daily_partitions(
+    owner: str,
+    start: date | str | None,
+    given: dg.TimeWindowPartitionsDefinition | None,
+    consequence: str,
+) -> dg.TimeWindowPartitionsDefinition:
+    """The daily partitions from a day `start` on, or those that are `given`. Raises SettingsError
+    for neither and both, and for partitions other than days; `owner` and `consequence` are of these
+    errors."""
+    fix = 'Give one of them: start="2024-01-01"'
+    if start is None and given is None:
+        raise SettingsError(owner, "it has no first day", consequence, fix)
+    if start is not None and given is not None:
+        culprit = "start and partitions_def both give its first day"
+        raise SettingsError(owner, culprit, consequence, fix)
+    partitions = given or dg.DailyPartitionsDefinition(start_date=str(start))
+    first_day_of(partitions, owner, consequence)
+    return partitions
+
+
+def _no_days_reason(partitions: dg.TimeWindowPartitionsDefinition) -> str:
+    """What these partitions are in place of days, in words; "" for days."""
     schedule = partitions.schedule_type
-    every = (
-        f"{schedule.value.lower()} ones"
-        if schedule
-        else f"those of the schedule {partitions.cron_schedule}"
-    )
-    if schedule is None or schedule.value != "DAILY":
-        return (
-            f"its partitions are {every}",
-            f"Give it a DailyPartitionsDefinition, {other_manager}",
-        )
-    if partitions.fmt != DAY_FORMAT:
-        return (
-            f"the keys of its partitions are of another form (fmt={partitions.fmt!r})",
-            f"Leave fmt out (keys are then of the form {DAY_FORMAT}), or give it another IO "
-            "manager",
-        )
-    return None
+    if schedule is None:
+        return f"those of the schedule {partitions.cron_schedule}"
+    return "" if schedule.value == "DAILY" else f"{schedule.value.lower()} ones"
 
 
 def table_declaration(
@@ -216,29 +223,19 @@ def table_declaration(
     key, name = context.asset_key, asset_table_name(context.asset_key, context.definition_metadata)
     _refuse_other_owner(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
-    chosen = (
-        rows.columns
-        if known is None
-        else _agreed_columns(name, rows, known.contract.columns, changes)
-    )
+    if known is None:
+        chosen = rows.columns
+    else:
+        chosen = _agreed_columns(name, rows, known.contract.columns, changes)
     day = _day_column(context, chosen, known)
-    if {c.name for c in chosen} == {day}:
-        raise ContractBroken(
-            f"the table {name}",
-            f"its rows have no column besides the day, {day}",
-            "Nothing was written",
-            "Return what the day is about, too",
-        )
+    _refuse_day_alone(name, chosen, day)
     required = {day, *rules.unique, *rules.not_null}
-    _refuse_unknown_columns(key, required, {c.name for c in chosen})
+    _refuse_unknown_columns(key, required, {column.name for column in chosen})
     spec = context.asset_spec
     contract = Contract(
         name,
         spec.description or f"What the asset {key.to_user_string()} returns.",
-        tuple(
-            replace(c, type="DATE" if c.name == day else c.type, nullable=c.name not in required)
-            for c in chosen
-        ),
+        tuple(_required_column(column, day, required) for column in chosen),
         day,
         rules.unique,
         (),
@@ -249,6 +246,22 @@ def table_declaration(
     check_rules(contract)
     code = spec.code_version or asset_code(context.op_def)
     return DeclaredTable(contract, tuple(key.path), code, dict(rules.bounds))
+
+
+def _refuse_day_alone(name: str, columns: Sequence[Column], day: str) -> None:
+    if {column.name for column in columns} == {day}:
+        raise ContractBroken(
+            f"the table {name}",
+            f"its rows have no column besides the day, {day}",
+            "Nothing was written",
+            "Return what the day is about, too",
+        )
+
+
+def _required_column(column: Column, day: str, required: Collection[str]) -> Column:
+    """The column as the contract has it: the day is a DATE, the required ones are never NULL."""
+    kind = "DATE" if column.name == day else column.type
+    return replace(column, type=kind, nullable=column.name not in required)
 
 
 def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None) -> None:
@@ -275,24 +288,24 @@ def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None
 def _day_column(
     context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None
 ) -> str:
-    declared = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
-    named = declared or (known.contract.day_column if known else "")
-    dates = [c.name for c in columns if c.type == "DATE"]
-    day = named or (dates[0] if len(dates) == 1 else "")
-    if day in {c.name for c in columns}:
-        return day
-    culprit = (
-        f"its rows have no column {named!r}"
-        if named
-        else "nothing says which of its columns is the day"
-    )
-    name = "Return that column, or name another one" if named else "Name the column"
+    named = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
+    if not named and known is not None:
+        named = known.contract.day_column
+    names = [column.name for column in columns]
+    if named in names:
+        return named
+    dates = [column.name for column in columns if column.type == "DATE"]
+    if not named and len(dates) == 1:
+        return dates[0]
+    culprit, advice = "nothing says which of its columns is the day", "Name the column"
+    if named:
+        culprit = f"its rows have no column {named!r}"
+        advice = "Return that column, or name another one"
     raise SettingsError(
         f"the asset {context.asset_key.to_user_string()}",
         culprit,
         "Nothing was written",
-        f'{name}: metadata={{"{DAY_COLUMN}": "COLUMN"}}; its rows have '
-        f"{', '.join(c.name for c in columns)}",
+        f'{advice}: metadata={{"{DAY_COLUMN}": "COLUMN"}}; its rows have {", ".join(names)}',
     )
 
 
@@ -302,17 +315,19 @@ def _agreed_columns(
     """The columns of the table that is there, where it may evolve with new ones and with the wider
     types of the rows; other types are compared as the rows are staged. Raises ContractBroken where
     the rows have other columns. Rows without any column are none: they clear days."""
-    given, held = {c.name: c.kind for c in rows.given}, {c.name: c for c in known}
-    added, gone = [n for n in given if n not in held], [n for n in held if n not in given]
-    if given and changes == "evolve":
-        new = {c.name: c for c in rows.columns} if added else {}
-        return (
-            *(_widened_column(c, given[c.name]) for c in known if c.name in given),
-            *(new[n] for n in added),
-        )
-    if not given or not (added or gone):
+    kinds = {column.name: column.kind for column in rows.given}
+    names = [column.name for column in known]
+    if not kinds:
         return tuple(known)
-    differences = [f"they lack {n}" for n in gone] + [f"{n} is new" for n in added]
+    if changes == "evolve":
+        stays = [_widened_column(c, kinds[c.name]) for c in known if c.name in kinds]
+        has_new = not kinds.keys() <= {*names}
+        added = [c for c in rows.columns if c.name not in names] if has_new else []
+        return (*stays, *added)
+    differences = [f"they lack {name}" for name in names if name not in kinds]
+    differences += [f"{name} is new" for name in kinds if name not in names]
+    if not differences:
+        return tuple(known)
     raise ContractBroken(
         f"the table {name}",
         f"the returned rows have other columns: {', '.join(differences)}",
@@ -324,11 +339,8 @@ def _agreed_columns(
 
 
 def _widened_column(column: Column, given: ColumnType | None) -> Column:
-    return (
-        replace(column, type=str(given))
-        if given is not None and given.holds(column.kind)
-        else column
-    )
+    is_wider = given is not None and given.holds(column.kind)
+    return replace(column, type=str(given)) if is_wider else column
 
 
 def _refuse_unknown_columns(

@@ -27,7 +27,7 @@ from backfill_assets.dagster.contracts import (
     DECLARED,
     Rules,
     asset_table_name,
-    first_day_of,
+    daily_partitions,
     input_table_name,
 )
 from backfill_assets.dagster.rule_arguments import GivenRules, OnBadDays, rules_from_arguments
@@ -91,46 +91,72 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     something here. A generator is refused.
     """
 
+    arguments: dict[str, Any] = {
+        "unique": unique,
+        "not_null": not_null,
+        "rows": rows,
+        "rules": rules,
+        "on_bad_days": on_bad_days,
+    }
+
     def decorate(function: Body) -> dg.AssetsDefinition:
-        name = str(asset.get("name") or getattr(asset.get("key"), "path", [function.__name__])[-1])
-        rule_set = rules_from_arguments(
-            f"the daily table {name}",
-            unique=unique,
-            not_null=not_null,
-            rows=rows,
-            rules=rules,
-            on_bad_days=on_bad_days,
-        )
+        name = _name_of(function, asset)
+        rule_set = rules_from_arguments(f"the daily table {name}", **arguments)
         windows = _input_windows(name, inputs)
         _refuse_arguments(name, function, windows, asset)
+        key = _asset_key(function, asset)
         metadata = {DAY_COLUMN: day, **asset.get("metadata", {})}
-        asset_table_name(_asset_key(function, asset), metadata, "No asset was made")
+        asset_table_name(key, metadata, "No asset was made")
+        partitions = daily_partitions(
+            f"the daily table {name}", start, partitions_def, "No asset was made"
+        )
         words = {
             "backfill_policy": dg.BackfillPolicy.single_run(),
             **asset,
             "metadata": metadata,
-            "partitions_def": _daily_partitions(name, start, partitions_def),
+            "partitions_def": partitions,
             "io_manager_key": io_manager_key,
-            "check_specs": rule_check_specs(_asset_key(function, asset), rule_set),
+            "check_specs": rule_check_specs(key, rule_set),
             "required_resource_keys": {io_manager_key, *asset.get("required_resource_keys", ())},
         }
-        with warnings.catch_warnings():
-            # What Dagster may still change is ours to follow: the policy of runs, and windows cut
-            # where days end.
-            warnings.simplefilter("ignore", dg.BetaWarning)
-            ins = {parameter: _asset_in(window) for parameter, window in windows.items()}
-            made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(
-                _with_checks(function, io_manager_key, rule_set)
-            )
-        read = {p for p in made.keys_by_input_name if p in inspect.signature(function).parameters}
-        if unknown := sorted(read - {*windows}):
-            raise _daily_table_error(
-                name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`"
-            )
+        made = _make_asset(words, windows, _with_checks(function, io_manager_key, rule_set))
+        _refuse_unfed_parameters(name, function, made, windows)
         DECLARED.add(made, rule_set)
         return made
 
     return decorate
+
+
+def _name_of(function: Body, asset: Mapping[str, Any]) -> str:
+    """The last part of the asset's key, as the words of `dg.asset` say it."""
+    if name := asset.get("name"):
+        return str(name)
+    path = getattr(asset.get("key"), "path", [function.__name__])
+    return str(path[-1])
+
+
+def _make_asset(
+    words: Mapping[str, Any], windows: Mapping[str, Input], body: Body
+) -> dg.AssetsDefinition:
+    """The asset of a body, by words of `dg.asset` and the windows of its parameters."""
+    with warnings.catch_warnings():
+        # What Dagster may still change is ours to follow: the policy of runs, and windows cut where
+        # days end.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        ins = {parameter: _asset_in(window) for parameter, window in windows.items()}
+        made: dg.AssetsDefinition = dg.asset(**words, ins=ins)(body)
+        return made
+
+
+def _refuse_unfed_parameters(
+    name: str, function: Body, made: dg.AssetsDefinition, windows: Mapping[str, Input]
+) -> None:
+    """Raise SettingsError for parameters that Dagster would fill and `inputs` does not name."""
+    read = made.keys_by_input_name.keys() & inspect.signature(function).parameters.keys()
+    if unknown := sorted(read - windows.keys()):
+        raise _daily_table_error(
+            name, f"the parameter {', '.join(unknown)} has no input", "Name it in `inputs`"
+        )
 
 
 def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
@@ -153,9 +179,8 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
     made.__signature__ = inspect.signature(function).replace(
         return_annotation=inspect.Signature.empty
     )
-    made.__annotations__ = {
-        n: kind for n, kind in function.__annotations__.items() if n != "return"
-    }
+    made.__annotations__ = {**function.__annotations__}
+    made.__annotations__.pop("return", None)
     return make
 
 
@@ -164,21 +189,11 @@ def _input_windows(
 ) -> dict[str, Input]:
     """The inputs by parameter."""
     given: Iterable[tuple[str, AnyInput]]
-    given = inputs.items() if isinstance(inputs, Mapping) else [("", i) for i in inputs]
+    given = inputs.items() if isinstance(inputs, Mapping) else [("", one) for one in inputs]
     found: dict[str, Input] = {}
     for parameter, one in given:
         window = one if isinstance(one, Input) else Input(_key_text(one))
-        if (
-            window != Input(window.table, window.before, window.after)
-            or window.by
-            or window.columns is not None
-        ):
-            culprit = f"the input {window.table} has more than days: basis, columns or by"
-            raise _daily_table_error(
-                name,
-                culprit,
-                "Leave out all but before and after: the others are of tables of a lake.toml",
-            )
+        _refuse_lake_choices(name, window)
         key = parameter or dg.AssetKey.from_user_string(window.table).path[-1]
         if key in found:
             raise _daily_table_error(
@@ -188,6 +203,18 @@ def _input_windows(
             )
         found[key] = window
     return found
+
+
+def _refuse_lake_choices(name: str, window: Input) -> None:
+    """Raise SettingsError for a choice of an input that only tables of `lake.toml` have."""
+    is_window = window == Input(window.table, window.before, window.after)
+    if is_window and not window.by and window.columns is None:
+        return
+    raise _daily_table_error(
+        name,
+        f"the input {window.table} has more than days: basis, columns or by",
+        "Leave out all but before and after: the others are of tables of a lake.toml",
+    )
 
 
 def _key_text(key: dg.AssetKey | str | Sequence[str]) -> str:
@@ -203,24 +230,9 @@ def _asset_key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
     if (key := asset.get("key")) is not None:
         return dg.AssetKey.from_coercible(key)
     prefix = asset.get("key_prefix") or ()
-    return dg.AssetKey(
-        [*([prefix] if isinstance(prefix, str) else prefix), asset.get("name") or function.__name__]
-    )
-
-
-def _daily_partitions(
-    name: str, start: date | str | None, given: dg.TimeWindowPartitionsDefinition | None
-) -> dg.TimeWindowPartitionsDefinition:
-    if (start is None) == (given is None):
-        culprit = (
-            "it has no first day"
-            if start is None
-            else "start and partitions_def both give its first day"
-        )
-        raise _daily_table_error(name, culprit, 'Give one of them: start="2024-01-01"')
-    partitions = given if given is not None else dg.DailyPartitionsDefinition(start_date=str(start))
-    first_day_of(partitions, f"the daily table {name}", "No asset was made")
-    return partitions
+    if isinstance(prefix, str):
+        prefix = [prefix]
+    return dg.AssetKey([*prefix, asset.get("name") or function.__name__])
 
 
 def _refuse_arguments(
@@ -236,11 +248,13 @@ def _refuse_arguments(
             "its function is a generator or a coroutine",
             "Return the rows of all days at once",
         )
-    if lost := [
-        f"{w.table} ({p})"
-        for p, w in windows.items()
-        if p not in inspect.signature(function).parameters
-    ]:
+    parameters = inspect.signature(function).parameters
+    lost = [
+        f"{w.table} ({parameter})"
+        for parameter, w in windows.items()
+        if parameter not in parameters
+    ]
+    if lost:
         culprit = f"no parameter takes the input {', '.join(lost)}"
         raise _daily_table_error(
             name, culprit, f"Add the parameter to {function.__name__}, or take the input out"
@@ -285,12 +299,17 @@ def lake_checks(
             "Give unique, not_null, rows or rules",
         )
     DECLARED.add(asset, rule_set)
+    return [_checks_by_receipts(asset, rule_set)]
+
+
+def _checks_by_receipts(asset: dg.AssetsDefinition, rules: Rules) -> dg.AssetChecksDefinition:
+    """The checks of an asset, whose button judges all written days by their receipts."""
     io_manager = asset.get_io_manager_key_for_asset_key(asset.key)
 
     @dg.multi_asset_check(
         name=f"{NO_STEP.sub('_', '__'.join(asset.key.path))}__lake_checks",
         can_subset=True,
-        specs=rule_check_specs(asset.key, rule_set),
+        specs=rule_check_specs(asset.key, rules),
         required_resource_keys={io_manager},
     )
     def by_receipts(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
@@ -302,7 +321,7 @@ def lake_checks(
                 context.instance, manager, sorted(context.selected_asset_check_keys)
             )
 
-    return [by_receipts]
+    return by_receipts
 
 
 def _refuse_multi_assets(asset: dg.AssetsDefinition) -> None:

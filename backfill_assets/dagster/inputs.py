@@ -17,7 +17,12 @@ import dagster as dg
 
 from backfill_assets.assets.declared import DeclaredTable, declare_table, find_declared
 from backfill_assets.assets.lakes import lake_for_asset
-from backfill_assets.dagster.contracts import DAY_COLUMN, asset_table_name, first_day_of
+from backfill_assets.dagster.contracts import (
+    DAY_COLUMN,
+    asset_table_name,
+    daily_partitions,
+    first_day_of,
+)
 from backfill_assets.engines.table_frames import read_frame, read_plain
 from backfill_assets.foreign.external import (
     ExternalTable,
@@ -63,21 +68,19 @@ class InputDays(Readable):
     def pinned(self) -> PinnedRows:
         """The files of these days; none of no day. Raises InputMissing for a table that was never
         made."""
-        if self.days and self.version < 0:
-            raise never_made_error(
-                self.contract.made_by or self.contract.name, self.days, self.lake.root
-            )
-        files = (
-            self.lake.store.data_files(self.contract, self.version, self.days) if self.days else []
-        )
+        files: Sequence[str] = []
+        if self.days:
+            if self.version < 0:
+                asset = self.contract.made_by or self.contract.name
+                raise never_made_error(asset, self.days, self.lake.root)
+            files = self.lake.store.data_files(self.contract, self.version, self.days)
         return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
     def _frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if self.version < 0:
-            frame = read_plain(
-                session, PlainFiles((), tuple((c.name, c.type) for c in contract.columns), "")
-            )
+            columns = tuple((column.name, column.type) for column in contract.columns)
+            frame = read_plain(session, PlainFiles((), columns, ""))
         else:
             name, day_column, days = contract.name, contract.day_column, sorted(pinned.days)
             frame = read_frame(session, self.lake, name, self.version, day_column, days)
@@ -103,11 +106,9 @@ def never_made_error(
 ) -> InputMissing:
     """The error about `days` of an input that a step asks for and that were never made."""
     place = address_of(lake)
-    culprit = (
-        f"the lake {place} has no {ranges_text(days)} of it"
-        if is_lake(lake)
-        else f"there is no lake at {place} yet"
-    )
+    culprit = f"there is no lake at {place} yet"
+    if is_lake(lake):
+        culprit = f"the lake {place} has no {ranges_text(days)} of it"
     return InputMissing(
         f"the input {asset}", culprit, consequence, f"First {materializing_advice(asset, days)}"
     )
@@ -150,10 +151,9 @@ def rows_as_annotated(
 def input_metadata(context: dg.InputContext) -> Mapping[str, Any]:
     """What the definition of an input says: the upstream asset's, as far as this code location
     knows it, and that of `AssetIn(metadata=…)`, which wins."""
-    upstream = (
-        context.upstream_output.definition_metadata if context.upstream_output is not None else {}
-    )
-    return {**upstream, **context.definition_metadata}
+    if context.upstream_output is None:
+        return context.definition_metadata
+    return {**context.upstream_output.definition_metadata, **context.definition_metadata}
 
 
 def placeholder_contract(context: dg.InputContext) -> Contract:
@@ -211,31 +211,21 @@ def external_table(
     Raises SettingsError for an address that none can have, where there is no first day, or two, and
     for partitions other than days.
     """
-    asset_key = (
-        dg.AssetKey.from_user_string(key)
-        if isinstance(key, str)
-        else dg.AssetKey.from_coercible(key)
-    )
-    if (start is None) == (partitions_def is None):
-        culprit = (
-            "it has no first day"
-            if start is None
-            else "start and partitions_def both give its first day"
-        )
-        raise _external_table_error(asset_key, culprit, 'Give one of them: start="2024-01-01"')
-    days = partitions_def or dg.DailyPartitionsDefinition(start_date=str(start))
-    first_day_of(days, f"the external table {asset_key.to_user_string()}", NOTHING_READ)
-    named = str(table)
-    place = (
-        named
-        if CATALOG_NAME.fullmatch(named)
-        else external_place(asset_key.to_user_string(), named, Path.cwd())
-    )
-    return dg.AssetSpec(
-        asset_key,
-        partitions_def=days,
-        **{**spec, "metadata": {DAY_COLUMN: day, EXTERNAL: place, **spec.get("metadata", {})}},
-    ).with_io_manager_key(io_manager_key)
+    asset_key = _key_of(key)
+    owner = f"the external table {asset_key.to_user_string()}"
+    days = daily_partitions(owner, start, partitions_def, NOTHING_READ)
+    place = str(table)
+    if not CATALOG_NAME.fullmatch(place):
+        place = external_place(asset_key.to_user_string(), place, Path.cwd())
+    metadata = {DAY_COLUMN: day, EXTERNAL: place, **spec.pop("metadata", {})}
+    made = dg.AssetSpec(asset_key, partitions_def=days, metadata=metadata, **spec)
+    return made.with_io_manager_key(io_manager_key)
+
+
+def _key_of(key: str | Sequence[str] | dg.AssetKey) -> dg.AssetKey:
+    if isinstance(key, str):
+        return dg.AssetKey.from_user_string(key)
+    return dg.AssetKey.from_coercible(key)
 
 
 def external_input(context: dg.InputContext) -> ExternalTable | None:

@@ -136,14 +136,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Remember the run; of one that has written in another process, show that it lives."""
         self._run = context.run
-        if (
-            context.run is not None
-            and context.instance is not None
-            and is_lake(local_root(self.lake))
-        ):
-            self._is_marked = markers_of(context.instance, lake_at(self.lake)).join(
-                context.run.run_id
-            )
+        run, instance = context.run, context.instance
+        if run is None or instance is None or not is_lake(local_root(self.lake)):
+            return
+        self._is_marked = markers_of(instance, lake_at(self.lake)).join(run.run_id)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Let readers see together what the run has written, once its last step ended; look for
@@ -166,33 +162,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
         no input has."""
         with as_failures(local_root(self.lake)):
             self._observe_external(context)
-            asked = (
-                tuple(map(parse_day, context.asset_partition_keys))
-                if context.has_asset_partitions
-                else None
-            )
-            partitions = context.asset_partitions_def if context.has_asset_partitions else None
-            asset = context.asset_key.to_user_string()
-            if asked and not is_lake(local_root(self.lake)):
-                raise never_made_error(asset, asked, local_root(self.lake))
-            lake = (
-                lake_at(self.lake)
-                if asked != ()
-                else lake_for_asset(self.lake, input_first_day(context))
-            )
+            partitions, asked = None, None
+            if context.has_asset_partitions:
+                partitions = context.asset_partitions_def
+                asked = tuple(map(parse_day, context.asset_partition_keys))
+            lake = self._lake_to_read(context, asked)
             pinned = self._pinned_inputs(lake)
-            name = input_table_name(
-                context.asset_key, input_metadata(context), pinned.states.contracts.values()
-            )
-            if asked and name not in pinned.states.contracts:
-                raise never_made_error(asset, asked, lake.root)
-            if asked == () and name not in pinned.states.contracts:
-                contract = placeholder_contract(context)
-            else:
-                contract = pinned.pipeline.contract(name, "Nothing was read")
-            table = pinned.states.view.table(name)
+            contract = _contract_to_read(context, pinned, asked, lake.root)
+            table = pinned.states.view.table(contract.name)
             days = tuple(sorted(table.latest)) if asked is None else asked
-            pinned.loaded[name] = LoadedInput(context.asset_key, days, partitions)
+            pinned.loaded[contract.name] = LoadedInput(context.asset_key, days, partitions)
             read = InputDays(lake, contract, table.version, days, input_columns(context, contract))
             return rows_as_annotated(
                 read,
@@ -200,6 +179,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 self.default_form,
                 self._reading_session(lake),
             )
+
+    def _lake_to_read(self, context: dg.InputContext, asked: tuple[date, ...] | None) -> Lake:
+        """The lake of an input; made where there is none, if no day of the input is asked for.
+        Raises InputMissing for days of a lake that is not there."""
+        if asked == ():
+            return lake_for_asset(self.lake, input_first_day(context))
+        root = local_root(self.lake)
+        if asked and not is_lake(root):
+            raise never_made_error(context.asset_key.to_user_string(), asked, root)
+        return lake_at(self.lake)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the days of the step in at most one commit. Raises dg.Failure where nothing was
@@ -286,22 +275,16 @@ class LakeIOManager(dg.ConfigurableIOManager):
     ) -> tuple[GivenRows, DeclaredTable]:
         """What the asset returned as rows, and their table."""
         pinned, rows = self._pinned_inputs(lake), GivenRows.of(obj)
-        name, rules = (
-            asset_table_name(context.asset_key, context.definition_metadata),
-            DECLARED.of(context.op_def),
-        )
+        name = asset_table_name(context.asset_key, context.definition_metadata)
         _refuse_renamed_table(context.asset_key, name, pinned.pipeline)
-        known = find_declared(lake.place, name)
+        known, rules = find_declared(lake.place, name), DECLARED.of(context.op_def)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
         table = table_declaration(context, rows, rules, known, self.schema_changes)
-        inputs = tuple(
-            replace(i, keys=()) for i in self._output_inputs(context, pinned, table.contract)
-        )
-        tables = {i.table for i in inputs}
-        beside = unpinned_inputs(
-            context.asset_spec, {r.key for n, r in pinned.read.items() if n in tables}
-        )
+        found = self._output_inputs(context, pinned, table.contract)
+        inputs = tuple(replace(wanted, keys=()) for wanted in found)
+        read = {pinned.read[wanted.table].key for wanted in inputs}
+        beside = unpinned_inputs(context.asset_spec, read)
         return rows, replace(
             table,
             contract=replace(table.contract, inputs=inputs, beside=beside),
@@ -314,29 +297,30 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the days of an output are made from: all that the step loaded, and its earlier
         outputs that this one follows from."""
         by_key = {read.key: name for name, read in pinned.read.items() if name != contract.name}
-        names = [by_key[d.asset_key] for d in context.asset_spec.deps if d.asset_key in by_key]
-        read = {**{n: pinned.written[n] for n in names if n in pinned.written}, **pinned.loaded}
-        upstream = {**{c.name: c for c in pinned.pipeline.contracts}, contract.name: contract}
-        in_order = dict.fromkeys(n for n in (*names, *read) if n in read and n in upstream)
-        return tuple(read_inputs(context, {n: read[n] for n in in_order}, upstream))
+        in_order = dict[str, LoadedInput]()
+        for dep in context.asset_spec.deps:
+            if (name := by_key.get(dep.asset_key)) is not None:
+                in_order[name] = pinned.read[name]
+        upstream = {one.name: one for one in pinned.pipeline.contracts} | {contract.name: contract}
+        read = {n: one for n, one in {**in_order, **pinned.loaded}.items() if n in upstream}
+        return tuple(read_inputs(context, read, upstream))
 
     def _unpinned_reads(self, lake: Lake) -> tuple[str, ...]:
         """What the step read of lakes and no receipt of this one can name."""
-        others = (
-            inputs.loaded for root, inputs in self._step_inputs().items() if root != lake.root
-        )
-        named = [f"{name} of another lake" for loaded in others for name in loaded]
-        return tuple(sorted({*named, *step_reads()}))
+        found = {*step_reads()}
+        for root, inputs in self._step_inputs().items():
+            if root != lake.root:
+                found |= {f"{name} of another lake" for name in inputs.loaded}
+        return tuple(sorted(found))
 
     def _rebuild_request(
         self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable
     ) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""
-        name, beside = table.contract.name, table.contract.beside
-        if beside:
+        name, unread = table.contract.name, ", ".join(table.contract.beside)
+        if unread:
             context.log.info(
-                f"{', '.join(beside)} stand in no receipt of {name}: not loaded by days from the "
-                "lake"
+                f"{unread} stand in no receipt of {name}: not loaded by days from the lake"
             )
         lake = lake_at(self.lake)
         pinned = self._pinned_inputs(lake)
@@ -344,7 +328,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         pipeline = chosen_pipeline(lake).making(name, inputs, self._unpinned_reads(lake))
         made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
-        work = replace(work, tags={**work.tags, **({BESIDE: ", ".join(beside)} if beside else {})})
+        if unread:
+            work = replace(work, tags={**work.tags, BESIDE: unread})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
         known = KnownStates(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
@@ -374,6 +359,20 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return LakeSession(lake, project_session=self.spark).for_reading
 
 
+def _contract_to_read(
+    context: dg.InputContext, pinned: StepInputs, asked: tuple[date, ...] | None, lake: Path
+) -> Contract:
+    """The contract of the table of an input; of no days that were never made what stands for it.
+    Raises InputMissing for days of a table that the lake does not know."""
+    contracts = pinned.states.contracts
+    name = input_table_name(context.asset_key, input_metadata(context), contracts.values())
+    if name not in contracts and asked is not None:
+        if asked:
+            raise never_made_error(context.asset_key.to_user_string(), asked, lake)
+        return placeholder_contract(context)
+    return pinned.pipeline.contract(name, "Nothing was read")
+
+
 def _logging_refused_days(context: dg.OutputContext) -> AbstractContextManager[None]:
     """`telling_days` of the asset of the output."""
     return logging_refused_days(dg.AssetExecutionContext.get(), context.asset_key)
@@ -389,22 +388,22 @@ def _unmade_days_error(
     )
     named, nothing = loaded.key.to_user_string(), "Nothing was written"
     error = never_made_error(named, absent, lake, nothing)
-    error.by_day = {
-        day: never_made_error(named, lacking, lake, nothing).culprit
-        for day, days in read.items()
-        if (lacking := {*days} & {*absent})
-    }
+    error.by_day = {}
+    for day, days in read.items():
+        if lacking := {*days} & {*absent}:
+            error.by_day[day] = never_made_error(named, lacking, lake, nothing).culprit
     return error
 
 
 def _refreshed_inputs(lake: Lake, known: StepInputs) -> StepInputs:
     """What a step knows, with the newest of all tables that were not loaded for it."""
-    pipeline, view = chosen_pipeline(lake), known.states.view
-    loaded = (name for name in known.loaded if name not in known.written)
-    read = {name: version for name in loaded if (version := view.table(name).version) >= 0}
-    return replace(
-        known, pipeline=pipeline, states=pipeline.states(read_view(lake, pipeline.contracts, read))
-    )
+    pipeline, read = chosen_pipeline(lake), dict[str, int]()
+    for name in known.loaded.keys() - known.written.keys():
+        version = known.states.view.table(name).version
+        if version >= 0:
+            read[name] = version
+    view = read_view(lake, pipeline.contracts, read)
+    return replace(known, pipeline=pipeline, states=pipeline.states(view))
 
 
 def _refuse_renamed_table(key: dg.AssetKey, name: str, pipeline: Pipeline) -> None:

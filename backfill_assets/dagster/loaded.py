@@ -40,13 +40,15 @@ def config_digest(step: dg.OpExecutionContext) -> str:
     """A digest of the step's config as far as it differs from the defaults; empty where nothing of
     it does. It shows no value, which may be a secret."""
     given = step.op_config
+    if given is None:
+        return ""
     if not isinstance(given, Mapping):
-        return digest_of(given)[:SHORT] if given is not None else ""
+        return digest_of(given)[:SHORT]
     fields: Mapping[str, Any] = getattr(step.op_def.config_schema.config_type, "fields", {})
-    usual = {name: f.default_value for name, f in fields.items() if f.default_provided}
-    chosen = {
-        name: value for name, value in given.items() if name not in usual or usual[name] != value
-    }
+    chosen = {**given}
+    for name, one in fields.items():
+        if one.default_provided and name in chosen and chosen[name] == one.default_value:
+            del chosen[name]
     return digest_of(chosen)[:SHORT] if chosen else ""
 
 
@@ -65,8 +67,12 @@ def mapping_of(context: dg.OutputContext, key: dg.AssetKey) -> dg.PartitionMappi
     """The partition mapping of an input: of the output that follows from it, else of another output
     of the step."""
     others = dg.AssetExecutionContext.get().assets_def.specs
-    deps = (d for spec in (context.asset_spec, *others) for d in spec.deps if d.asset_key == key)
-    return next((d.partition_mapping for d in deps), None)
+    for spec in (context.asset_spec, *others):
+        for dep in spec.deps:
+            if dep.asset_key == key:
+                mapping: dg.PartitionMapping | None = dep.partition_mapping
+                return mapping
+    return None
 
 
 @dataclass(frozen=True)
@@ -109,33 +115,32 @@ class MappedInput:
     def _input_keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
         """The keys of the days that are made from others than the window's."""
         if self.window is None:
-            loaded = self.by_mapping(days)
-            origin = min(self.read.days, default=min(days) if first_day == date.min else first_day)
-            awaited = self._future_spans(origin)
-            return {
-                day: Keys(offset_spans(found, origin), awaited, origin)
-                for day, found in loaded.items()
-            }
-        asked, (before, after) = {*self.read.days}, self.window
-        windows = {
-            day: [d for n in range(-before, after + 1) if (d := day + ONE_DAY * n) >= first_day]
-            for day in days
-        }
-        found, parted = self._window_days(windows, asked), dict[date, Keys]()
-        newest = self._newest_day
+            return self._keys_by_mapping(days, first_day)
+        windows = {day: _days_around(day, self.window, first_day) for day in days}
+        loaded, parted = self._window_days(windows, {*self.read.days}), dict[date, Keys]()
         for day, window in windows.items():
-            is_cut = (
-                newest is None or not found[day] or found[day][-1] >= newest
-            )  # else no end of days cut it
-            reached = (
-                (self._days_without_end(day) if is_cut else found[day]) if self.named else window
-            )
-            if found[day] != window or reached != window:
-                to_come = [
-                    d for d in reached if d not in found[day] and self._may_become_partition(d)
-                ]
-                parted[day] = Keys(offset_spans(found[day], day), offset_spans(to_come, day))
+            found = loaded[day]
+            reached = self._reached_days(day, found) if self.named else window
+            if found != window or reached != window:
+                to_come = [d for d in reached if d not in found and self._may_become_partition(d)]
+                parted[day] = Keys(offset_spans(found, day), offset_spans(to_come, day))
         return parted
+
+    def _keys_by_mapping(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
+        """The keys of all these days, of a mapping that names no window."""
+        earliest = min(days) if first_day == date.min else first_day
+        origin = min(self.read.days, default=earliest)
+        awaited, loaded = self._future_spans(origin), self.by_mapping(days)
+        return {
+            day: Keys(offset_spans(found, origin), awaited, origin) for day, found in loaded.items()
+        }
+
+    def _reached_days(self, day: date, found: list[date]) -> list[date]:
+        """What the mapping would give for a day, were there no end of the input's days; `found` is
+        what it gives now."""
+        newest = self._newest_day
+        is_cut = newest is None or not found or found[-1] >= newest
+        return self._days_without_end(day) if is_cut else found
 
     def _window_days(
         self, windows: Mapping[date, list[date]], asked: set[date]
@@ -146,11 +151,7 @@ class MappedInput:
         if self.named:
             return self.by_mapping(windows)
         found = {day: [d for d in window if d in asked] for day, window in windows.items()}
-        return (
-            found
-            if asked == {d for own in found.values() for d in own}
-            else dict.fromkeys(windows, sorted(asked))
-        )
+        return found if _holds_all(found, asked) else dict.fromkeys(windows, sorted(asked))
 
     def by_mapping(self, days: Iterable[date]) -> dict[date, list[date]]:
         """The loaded days by day, as the mapping gives them now for each alone. Where that is not
@@ -166,11 +167,7 @@ class MappedInput:
         found = dict[date, list[date]]()
         for day in every:
             found[day] = self._mapped_days(day, self.read.partitions)
-        return (
-            found
-            if {*asked} == {d for own in found.values() for d in own}
-            else dict.fromkeys(every, asked)
-        )
+        return found if _holds_all(found, {*asked}) else dict.fromkeys(every, asked)
 
     def _mapped_days(self, day: date, partitions: dg.PartitionsDefinition) -> list[date]:
         """What the mapping gives for a day of a definition of the input."""
@@ -216,12 +213,25 @@ class MappedInput:
         """Whether a day that was not loaded is one that may become a partition: it lies after the
         newest, and no definition leaves it out."""
         theirs, newest = _daily_definition(self.read.partitions), self._newest_day
-        if theirs is None or (newest is not None and day <= newest):
+        is_past = newest is not None and day <= newest
+        if theirs is None or is_past:
             return False
-        start = datetime(
-            day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone)
-        ) + _begin_of_day(theirs)
-        return not (_excluded_days(theirs) and theirs.is_window_start_excluded(start))
+        if not _excluded_days(theirs):
+            return True
+        midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(theirs.timezone))
+        return not theirs.is_window_start_excluded(midnight + _begin_of_day(theirs))
+
+
+def _days_around(day: date, window: tuple[int, int], first_day: date) -> list[date]:
+    """The days of the window (so many before and after) of a day, none before `first_day`."""
+    before, after = window
+    days = [day + ONE_DAY * n for n in range(-before, after + 1)]
+    return [one for one in days if one >= first_day]
+
+
+def _holds_all(found: Mapping[date, list[date]], asked: set[date]) -> bool:
+    """Whether the days that were found make up all that were asked for, and no others."""
+    return asked == set[date]().union(*found.values())
 
 
 def window_of(
@@ -239,13 +249,11 @@ def window_of(
     window = _mapping_or_default(mapping)
     if not isinstance(window, dg.TimeWindowPartitionMapping):
         return None
-    their_cut, our_cut = (
-        _begin_of_day(theirs),
-        _begin_of_day(ours),
-    )  # a day that begins later reaches into the next one
-    return int(their_cut > our_cut) - window.start_offset, int(
-        their_cut < our_cut
-    ) + window.end_offset
+    their_cut, our_cut = _begin_of_day(theirs), _begin_of_day(ours)
+    # A day that begins later reaches into the next one.
+    before = int(their_cut > our_cut) - window.start_offset
+    after = int(their_cut < our_cut) + window.end_offset
+    return before, after
 
 
 def _mapping_or_default(mapping: dg.PartitionMapping | None) -> dg.PartitionMapping:

@@ -17,6 +17,7 @@ from backfill_assets.kernel.write.rules import check_expression
 OnBadDays = Literal["", "refuse", "keep_good"]
 GivenRules = Sequence[Rule] | Mapping[str, str]
 BOUNDS = 2  # of the rows of a day: the least, the most
+RULES_FORM = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
 
 
 def rules_from_arguments(
@@ -45,7 +46,7 @@ def rules_from_arguments(
 
 
 def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
-    if not _is_sequence(given) or not all(isinstance(name, str) and name for name in given):
+    if not _is_sequence(given) or not all(map(_is_text, given)):
         example = given if isinstance(given, str) else "id"
         raise _argument_error(
             owner,
@@ -62,7 +63,7 @@ def _row_bounds(owner: str, given: Any) -> tuple[int | None, int | None]:
             owner, f"rows is {given!r}, and not the least and the most rows of a day", fix
         )
     least, most = given
-    if least is not None and most is not None and least > most:
+    if None not in given and least > most:
         raise _argument_error(owner, f"rows is {given!r}, and the least is more than the most", fix)
     return least, most
 
@@ -79,34 +80,36 @@ def _is_bound(bound: Any) -> bool:
 def _named_conditions(owner: str, given: Any) -> tuple[Rule, ...]:
     """The rules by name, each of which could be one of some table."""
     if isinstance(given, Mapping):
-        given = [
-            Rule(name, expression, str(name).replace("_", " "))
-            for name, expression in given.items()
-        ]
-    fix = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
+        given = [Rule(name, text, str(name).replace("_", " ")) for name, text in given.items()]
     if not _is_sequence(given) or not all(isinstance(rule, Rule) for rule in given):
-        raise _argument_error(owner, f"rules is {given!r}, which gives no names", fix)
+        raise _argument_error(owner, f"rules is {given!r}, which gives no names", RULES_FORM)
     found = cast("tuple[Rule, ...]", tuple(given))
     for rule in found:
-        if not isinstance(rule.name, str) or not rule.name or not isinstance(rule.expression, str):
-            raise _argument_error(
-                owner, f"rules has {rule.name!r}: {rule.expression!r}, and both are texts", fix
-            )
-        try:
-            check_expression(rule, owner)
-        except BackfillError as error:
-            raise SettingsError(
-                error.object, error.culprit, "No check was made", error.fix
-            ) from None
-    if repeated := [
-        name for name, times in Counter(rule.name for rule in found).items() if times > 1
-    ]:
+        _refuse_no_condition(owner, rule)
+    counts = Counter(rule.name for rule in found)
+    if repeated := [name for name, times in counts.items() if times > 1]:
         raise _argument_error(
             owner,
             f"rules has {', '.join(repeated)} more than once",
             "Give every rule a name of its own",
         )
     return found
+
+
+def _refuse_no_condition(owner: str, rule: Rule) -> None:
+    """Raise SettingsError for a rule without a name, or whose expression is no condition of
+    SQL."""
+    if not _is_text(rule.name) or not isinstance(rule.expression, str):
+        culprit = f"rules has {rule.name!r}: {rule.expression!r}, and both are texts"
+        raise _argument_error(owner, culprit, RULES_FORM)
+    try:
+        check_expression(rule, owner)
+    except BackfillError as error:
+        raise SettingsError(error.object, error.culprit, "No check was made", error.fix) from None
+
+
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str) and bool(given)
 
 
 def _argument_error(owner: str, culprit: str, fix: str) -> SettingsError:

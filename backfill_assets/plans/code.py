@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 
 from backfill_assets.kernel.core.addresses import bucket_address
@@ -48,43 +49,50 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
     pipeline = lake.settings.pipeline
     place, _, name = (pipeline.tables or "").rpartition(":")
     _refuse_unversioned(lake, place)
-    named = [(lake.root / place).resolve()] if place else []
-    named += [_absolute_pattern(lake.root, pipeline.sql)] if pipeline.sql else []
-    folder = _git_top_folder(named)
+    python = (lake.root / place).resolve() if place else None
+    queries = _absolute_pattern(lake.root, pipeline.sql) if pipeline.sql else None
+    folder = _git_top_folder([path for path in (python, queries) if path is not None])
     named_so = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     commit = _git_output(folder, *named_so).decode().strip()
-    files: set[Path] = set()
-    tables = os.path.relpath(named[0], folder) if place else ""
-    sql = os.path.relpath(named[-1], folder) if pipeline.sql else ""
+    files, tables, sql = set[Path](), "", ""
     with _exported_commit(folder, commit) as export:
-        if place:
-            files |= _python_files(export / tables, named[0], ref, reached)
-        if sql:
-            files |= (queries := {*export.glob(sql)})
-            if not queries:
-                raise _code_error(
-                    f"{folder / sql} at {ref}", "git does not know such a file there", COMMIT_IT
-                )
-        digest = _freeze_files(
-            lake.place, {f.relative_to(export).as_posix(): f.read_bytes() for f in files}
-        )
+        if python is not None:
+            tables = os.path.relpath(python, folder)
+            files |= _python_files(export / tables, python, ref, reached)
+        if queries is not None:
+            sql = os.path.relpath(queries, folder)
+            files |= _queries(export, sql, f"{folder / sql} at {ref}")
+        contents = {file.relative_to(export).as_posix(): file.read_bytes() for file in files}
+        digest = _freeze_files(lake.place, contents)
     frozen = f"{FOLDER}/{CODE}/{digest}"
     return PlanCode(
         ref,
         commit,
-        f"{frozen}/{tables}:{name}" if place else "",
+        f"{frozen}/{tables}:{name}" if tables else "",
         f"{frozen}/{sql}" if sql else "",
         digest,
         len(files),
     )
 
 
+def _queries(export: Path, pattern: str, named: str) -> set[Path]:
+    """The exported SQL files of a pattern; an error names them as `named`."""
+    found = {*export.glob(pattern)}
+    if not found:
+        raise _code_error(named, "git does not know such a file there", COMMIT_IT)
+    return found
+
+
 def _refuse_unversioned(lake: Lake, place: str) -> None:
     """Raise if git can have no older version of the tables of `lake`; `place` is the file or module
     that declares them, or empty."""
     pipeline = lake.settings.pipeline
-    if not place.endswith(".py") and (place or not pipeline.sql):
-        what = f"they are made by the module {place}" if place else "they are those of this product"
+    what = ""
+    if place and not place.endswith(".py"):
+        what = f"they are made by the module {place}"
+    elif not place and not pipeline.sql:
+        what = "they are those of this product"
+    if what:
         raise _code_error(
             "the tables of this lake",
             f"{what}, no file beside lake.toml, so that there is no older version to take",
@@ -105,9 +113,9 @@ def _refuse_unversioned(lake: Lake, place: str) -> None:
 def _absolute_pattern(root: Path, pattern: str) -> Path:
     """The pattern of the SQL files as an absolute one; links and `..` are resolved in front of its
     first wildcard."""
-    parts = Path(pattern).parts
-    fixed = next((n for n, part in enumerate(parts[:-1]) if set(part) & set("*?[")), len(parts) - 1)
-    return root.joinpath(*parts[:fixed]).resolve().joinpath(*parts[fixed:])
+    *folders, name = Path(pattern).parts
+    fixed = [*takewhile(lambda part: not set(part) & set("*?["), folders)]
+    return root.joinpath(*fixed).resolve().joinpath(*folders[len(fixed) :], name)
 
 
 def _git_top_folder(files: Sequence[Path]) -> Path:
@@ -143,7 +151,8 @@ def _python_files(file: Path, today: Path, ref: str, reached: Reach) -> set[Path
 def _exported_commit(folder: Path, commit: str) -> Iterator[Path]:
     """The Python and SQL files of a commit in the repository `folder`, in a temporary folder."""
     names = _git_output(folder, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0")
-    patterns = [f"*{suffix}" for suffix in SUFFIXES if any(name.endswith(suffix) for name in names)]
+    suffixes = {Path(name).suffix for name in names}
+    patterns = [f"*{suffix}" for suffix in SUFFIXES if suffix in suffixes]
     packed = _git_output(folder, "archive", "--format=tar", commit, "--", *(patterns or ["."]))
     with tempfile.TemporaryDirectory() as export, tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(export, [m for m in tar if m.isfile()], filter="data")
@@ -153,10 +162,8 @@ def _exported_commit(folder: Path, commit: str) -> Iterator[Path]:
 def _freeze_files(lake: Place, files: Files) -> str:
     """Write the files into a folder named by a digest over them, and so never to anything else;
     gives the digest."""
-    listed = "".join(
-        f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items())
-    )
-    digest = sha256(listed.encode()).hexdigest()[:DIGEST_CHARS]
+    listed = [f"{sha256(content).hexdigest()} {name}\n" for name, content in sorted(files.items())]
+    digest = sha256("".join(listed).encode()).hexdigest()[:DIGEST_CHARS]
     for name, content in files.items():
         with contextlib.suppress(AlreadyThere):  # also what a process that was killed has written
             lake.write(f"{FOLDER}/{CODE}/{digest}/{name}", content, if_absent=True)

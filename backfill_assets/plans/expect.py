@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.fingerprints import quoted_name
@@ -66,12 +67,13 @@ class Expectation:
     def holds(self, before: Figure, now: Figure) -> bool:
         """Whether the figure now is as expected. Without a value (no rows) it is not, unless it had
         none before either."""
-        if now is None or (self.by is not None and before is None):
-            return self.by is not None and now is before
         if self.by is None:
-            return bool(self.least <= now <= self.most)
+            return now is not None and bool(self.least <= now <= self.most)
+        if now is None or before is None:
+            return now is before
         slack = CLOSE * abs(before) if isinstance(now, float) else 0
-        return bool(abs(now - before) <= self.by * (abs(before) if self.relative else 1) + slack)
+        distance = self.by * abs(before) if self.relative else self.by
+        return bool(abs(now - before) <= distance + slack)
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,14 @@ class FigureOutcome:
         return self.expected.holds(self.before, self.now)
 
     def __str__(self) -> str:
-        values = [
-            f"{float(v):.15g}" if v is not None else "no value" for v in (self.before, self.now)
-        ]
-        figures = (
-            values[1] if self.expected.figure == CHANGED else f"{values[0]} before, {values[1]} now"
-        )
+        figures = _figure_text(self.now)
+        if self.expected.figure != CHANGED:
+            figures = f"{_figure_text(self.before)} before, {figures} now"
         return f"expected {self.expected.text}: {figures}"
+
+
+def _figure_text(figure: Figure) -> str:
+    return "no value" if figure is None else f"{float(figure):.15g}"
 
 
 def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
@@ -117,38 +120,45 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     if bound is None:
         raise _expectation_error(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
     if bound["by"] is not None:
-        if figure == CHANGED or bound["by"].startswith("-"):
-            why = (
-                "it is a comparison with before already"
-                if figure == CHANGED
-                else "a negative distance holds never"
-            )
-            raise _expectation_error(text, why, "Write e.g. `<= 0.1` or `between 0.4 and 0.6`")
-        percent = bool(bound["percent"])
-        return Expectation(
-            text, figure, name, column, float(bound["by"]) / (100 if percent else 1), percent
-        )
-    least, most = float(bound["least"] or bound["value"]), float(bound["most"] or bound["value"])
+        distance = _distance(text, figure, bound)
+        is_relative = bool(bound["percent"])
+        return Expectation(text, figure, name, column, distance, is_relative)
+    least, most = _least_and_most(text, bound)
+    return Expectation(text, figure, name, column, least=least, most=most)
+
+
+def _distance(text: str, figure: str, bound: re.Match[str]) -> float:
+    """How far the figure may be from before; of `±N%` a share."""
+    fix = "Write e.g. `<= 0.1` or `between 0.4 and 0.6`"
+    if figure == CHANGED:
+        raise _expectation_error(text, "it is a comparison with before already", fix)
+    if bound["by"].startswith("-"):
+        raise _expectation_error(text, "a negative distance holds never", fix)
+    distance = float(bound["by"])
+    return distance / 100 if bound["percent"] else distance
+
+
+def _least_and_most(text: str, bound: re.Match[str]) -> tuple[float, float]:
+    """The least and the greatest value that the figure may have."""
+    if bound["sign"] == "<=":
+        return float("-inf"), float(bound["value"])
+    if bound["sign"] == ">=":
+        return float(bound["value"]), float("inf")
+    if bound["sign"] == "=":
+        return float(bound["value"]), float(bound["value"])
+    least, most = float(bound["least"]), float(bound["most"])
     if least > most:
         raise _expectation_error(
             text, f"nothing lies between {least:g} and {most:g}", "Write the smaller one first"
         )
-    if bound["sign"] in ("<=", ">="):
-        least, most = (float("-inf"), most) if bound["sign"] == "<=" else (least, float("inf"))
-    return Expectation(text, figure, name, column, least=least, most=most)
+    return least, most
 
 
 def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> None:
-    if not column and figure not in COUNTS:
+    if column:
+        _refuse_column(text, figure, column, contract)
+    elif figure not in COUNTS:
         raise _expectation_error(text, f"{figure} is no figure of a table", GRAMMAR)
-    if column and figure not in (CHANGED, *OF_COLUMNS):
-        raise _expectation_error(text, f"{figure} is no figure of a column", GRAMMAR)
-    if column and column not in contract.column_names:
-        raise _expectation_error(
-            text,
-            f"{contract.name} has no column {column}",
-            f"Name one of {', '.join(contract.column_names)}",
-        )
     if figure in (KEYS, CHANGED) and not contract.key:
         raise _expectation_error(
             text, f"{contract.name} has no key, by which rows would be told apart", f"Use {ROWS}"
@@ -160,6 +170,17 @@ def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> N
     if figure in NUMERIC and not contract.column(column).kind.is_number:
         raise _expectation_error(
             text, f"{column} is no number", "Use nulls, distinct or share_changed"
+        )
+
+
+def _refuse_column(text: str, figure: str, column: str, contract: Contract) -> None:
+    if figure not in (CHANGED, *OF_COLUMNS):
+        raise _expectation_error(text, f"{figure} is no figure of a column", GRAMMAR)
+    if column not in contract.column_names:
+        raise _expectation_error(
+            text,
+            f"{contract.name} has no column {column}",
+            f"Name one of {', '.join(contract.column_names)}",
         )
 
 
@@ -175,12 +196,9 @@ def read_expectations(path: Path) -> tuple[str, ...]:
         raise BackfillError(
             str(path), f"it is no TOML file: {error}", "Nothing was planned", "Correct it"
         ) from None
-    texts = body.get("expect")
-    if (
-        set(body) != {"expect"}
-        or not isinstance(texts, list)
-        or not all(isinstance(t, str) for t in texts)
-    ):
+    texts = body.pop("expect", None)
+    is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    if body or not is_list:
         fix = 'Write one list: expect = ["staging.rows ±0"]'
         raise BackfillError(
             str(path), "it does not say what is expected", "Nothing was planned", fix
@@ -197,35 +215,48 @@ def judge_expectations(
     for text in current.plan.policy.expect:
         wanted = parse_expectation(text, contracts)
         contract = pipeline.table(wanted.table).contract
-        writes, newest = (
-            current.writes[wanted.table],
-            current.states.view.table(wanted.table).version,
-        )
-        of, base, _ = state_before_plan(lake, contract, writes)
-        versions = (of, base if writes.chunks or of is not lake else newest), (lake, newest)
-        days = [*chunk.days]
-        files = [side.store.data_files(contract, v, days) if v >= 0 else [] for side, v in versions]
-        within = (
-            f"{quoted_name(contract.day_column)} BETWEEN DATE '{chunk.days.start}' AND DATE "
-            f"'{chunk.days.last}'"
-        )
-        sides = [f"(SELECT * FROM ({rows_query(side, contract)}) WHERE {within})" for side in files]
+        sides = [
+            _rows_of_days(side, version, contract, chunk.days)
+            for side, version in _both_sides(lake, contract, current)
+        ]
         with errors_of_files(contract, "The gate was not passed"), duckdb_cursor(lake) as engine:
-            row = engine.execute(f"SELECT {_figure_sql(wanted, contract, sides)}").fetchone() or (
-                None,
-                None,
-            )
-        yield FigureOutcome(wanted, *(Fraction(v) if isinstance(v, Decimal) else v for v in row))
+            row = engine.execute(f"SELECT {_figure_sql(wanted, contract, sides)}").fetchone()
+        before, now = row or (None, None)
+        yield FigureOutcome(wanted, _exact(before), _exact(now))
+
+
+def _both_sides(
+    lake: Lake, contract: Contract, current: Progress
+) -> tuple[tuple[Lake, int], tuple[Lake, int]]:
+    """The table before the plan and now, each as a lake and a version; before its first write both
+    are now."""
+    writes = current.writes[contract.name]
+    newest = current.states.view.table(contract.name).version
+    of, base, _ = state_before_plan(lake, contract, writes)
+    has_own_before = bool(writes.chunks) or of is not lake
+    return (of, base if has_own_before else newest), (lake, newest)
+
+
+def _rows_of_days(lake: Lake, version: int, contract: Contract, days: DayRange) -> str:
+    """SQL of the rows of some days of a table at a version; below 0: of none."""
+    files = lake.store.data_files(contract, version, [*days]) if version >= 0 else []
+    within = (
+        f"{quoted_name(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
+    )
+    return f"(SELECT * FROM ({rows_query(files, contract)}) WHERE {within})"
+
+
+def _exact(figure: Figure) -> Figure:
+    """A decimal as a fraction, any other figure as it is."""
+    return Fraction(figure) if isinstance(figure, Decimal) else figure
 
 
 def _figure_sql(wanted: Expectation, contract: Contract, sides: Sequence[str]) -> str:
     """SQL of the figure before and now, as two columns; `share_changed` has only the second, over
     keys of both sides."""
     if wanted.figure == CHANGED:
-        same = " AND ".join(
-            f"one.{k} IS NOT DISTINCT FROM two.{k}"
-            for k in map(quoted_name, (contract.day_column, *contract.key))
-        )
+        columns = [quoted_name(column) for column in (contract.day_column, *contract.key)]
+        same = " AND ".join(f"one.{c} IS NOT DISTINCT FROM two.{c}" for c in columns)
         moved = (
             f"one.{quoted_name(wanted.column)} IS DISTINCT FROM two.{quoted_name(wanted.column)}"
         )

@@ -58,30 +58,37 @@ def keep_plan(lake: Lake, plan: Plan) -> None:
 def find_plan(lake: Lake, named: str) -> Plan:
     """The plan with this id, or the only one whose id begins so; raises UnknownName for none or
     several."""
-    ids = [i for i in plan_ids(lake) if i.startswith(named)] if named else []
-    if named in ids:
-        ids = [named]
+    ids = _ids_beginning(plan_ids(lake), named)
     if len(ids) != 1:
         why = f"{len(ids)} plans begin so" if ids else "this lake has no such plan"
-        candidates = (
-            [c for c in lake.place.names(CANDIDATES) if c[0] != "."] if named and not ids else []
-        )
-        names = [c for c in candidates if any(i.startswith(named) for i in plan_ids(lake, c))]
-        fix = (
-            f"Say --target {names[0]}: its candidate has it"
-            if names
-            else "See `backfill-assets plan list`"
-        )
+        fix = "See `backfill-assets plan list`"
+        if not ids and (candidate := _candidate_with_plan(lake, named)):
+            fix = f"Say --target {candidate}: its candidate has it"
         raise UnknownName(f"the plan {named[:40]!r}", why, "Nothing was done", fix)
     return parse_plan(lake.place.read(_plan_file(ids[0], "json")).decode())
+
+
+def _ids_beginning(ids: Sequence[str], named: str) -> list[str]:
+    """The ids that begin with a text, or the one that it is; none for an empty text."""
+    if named in ids:
+        return [named]
+    return [one for one in ids if named and one.startswith(named)]
+
+
+def _candidate_with_plan(lake: Lake, named: str) -> str:
+    """The first candidate of the lake with a plan that is named so; "" without one."""
+    for candidate in lake.place.names(CANDIDATES):
+        is_hidden = candidate.startswith(".")
+        if not is_hidden and _ids_beginning(plan_ids(lake, candidate), named):
+            return candidate
+    return ""
 
 
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
     """The ids of all plans of the lake, or of a candidate of it, oldest first."""
     folder = f"{CANDIDATES}/{candidate}/{FOLDER}" if candidate else FOLDER
-    stems = (
-        name.removesuffix(".json") for name in lake.place.names(folder) if name.endswith(".json")
-    )
+    names = [name for name in lake.place.names(folder) if name.endswith(".json")]
+    stems = [name.removesuffix(".json") for name in names]
     return sorted(stem for stem in stems if ID.fullmatch(stem))
 
 
@@ -144,10 +151,8 @@ class Acceptance:
     reason: str
 
     def __str__(self) -> str:
-        return (
-            f"{', '.join(self.what)} accepted by {self.by} at "
-            f"{self.at}{f': {self.reason}' if self.reason else ''}"
-        )
+        why = f": {self.reason}" if self.reason else ""
+        return f"{', '.join(self.what)} accepted by {self.by} at {self.at}{why}"
 
 
 def all_acceptances(lake: Lake, plan: Plan) -> tuple[Acceptance, ...]:
@@ -173,29 +178,27 @@ class Resumption:
 
     def __str__(self) -> str:
         after = f" after chunk {self.chunk}" if self.chunk else ""
-        return (
-            f"resumed{after} by {self.by} at {self.at}{f': {self.reason}' if self.reason else ''}"
-        )
+        why = f": {self.reason}" if self.reason else ""
+        return f"resumed{after} by {self.by} at {self.at}{why}"
 
 
 def past_resumptions(lake: Lake, plan: Plan) -> tuple[Resumption, ...]:
     """Every time that somebody resumed the plan, oldest first."""
-    return tuple(
-        record_of(Resumption, r)
-        for r in lake.place.read_json(_plan_file(plan.id, "resumed")).get("times", ())
-    )
+    times = lake.place.read_json(_plan_file(plan.id, "resumed")).get("times", ())
+    return tuple(record_of(Resumption, found) for found in times)
 
 
 def resume_plan(lake: Lake, plan: Plan, reason: str) -> None:
     """Take `paused` and `waiting` back, and record who did so and why. Raises BackfillError if it
     waits for a person who has looked, and no reason is given."""
     with plan_lock(lake):
-        if not any(mark_text(lake, plan.id, name) is not None for name in HOLDS):
+        texts = [mark_text(lake, plan.id, name) for name in HOLDS]
+        if all(text is None for text in texts):
             return
-        if not reason and mark_text(lake, plan.id, "waiting") is not None:
-            culprit = f"it waits for someone who has looked ({mark_text(lake, plan.id, 'waiting')})"
+        waiting = mark_text(lake, plan.id, "waiting")
+        if not reason and waiting is not None:
             raise plan.error(
-                culprit,
+                f"it waits for someone who has looked ({waiting})",
                 "It still waits",
                 f"Say `backfill-assets plan resume {plan.id} --reason WHY`",
             )
@@ -216,13 +219,18 @@ def plan_state(lake: Lake, plan: Plan) -> str:
     ended = mark_text(lake, plan.id, "ended")
     if ended is not None:
         return CANCELLED if ended.startswith(CANCELLED) else FINISHED
-    begun = "new" if mark_text(lake, plan.id, "started") is None else "active"
-    return next((name for name in WAITING if mark_text(lake, plan.id, name) is not None), begun)
+    for name in WAITING:
+        if mark_text(lake, plan.id, name) is not None:
+            return name
+    return "new" if mark_text(lake, plan.id, "started") is None else "active"
 
 
 def why_waiting(lake: Lake, plan: Plan, state: str) -> str:
     """Why a plan in this state waits for a person; empty if it does not."""
-    return next((mark_text(lake, plan.id, name) or "" for name in WAITING if name == state), "")
+    for name in WAITING:
+        if name == state:
+            return mark_text(lake, plan.id, name) or ""
+    return ""
 
 
 def finished_plans(lake: Lake, ids: Collection[str]) -> set[str]:
@@ -244,55 +252,66 @@ def holding_plans(lake: Lake, also_idle: bool = False) -> list[HoldingPlan]:
     found = []
     for plan in active_plans(lake):
         state = plan_state(lake, plan)
-        if state not in WAITING and not (also_idle and not is_running(lake, plan)):
+        if state in WAITING:
+            why = f"({_stop_reason(lake, plan, state)})"
+        elif also_idle and not is_running(lake, plan):
+            why = "and no process runs it"
+        else:
             continue
-        gate = mark_value(lake, plan.id, "stopped", "gate") if state == "stopped" else None
-        refused_by = (
-            f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`"
-            if gate
-            else ""
-        )
-        why = (
-            f" ({refused_by or why_waiting(lake, plan, state)})"
-            if state in WAITING
-            else " and no process runs it"
-        )
-        step = next_subcommand(lake, plan, state)
-        steps = (
-            f"{step}`"
-            if step.startswith("run")
-            else f"{step}`, then `backfill-assets run {plan.id}`"
-        )
-        line = (
-            f"the plan {plan.id} is {state}{why}; nothing else makes {plan.days} of "
-            f"{', '.join(plan.tables)} until it "
-            f"ends: `backfill-assets {steps}, or `backfill-assets plan cancel {plan.id}`"
-        )
-        found.append(HoldingPlan(plan, state, line))
+        found.append(HoldingPlan(plan, state, _holding_line(lake, plan, state, why)))
     return found
+
+
+def _stop_reason(lake: Lake, plan: Plan, state: str) -> str:
+    """Why a plan waits: of a gate only its chunk, since what it found is long."""
+    if gate := _refusing_gate(lake, plan, state):
+        return f"by the gate of chunk {gate}: see `backfill-assets plan show {plan.id}`"
+    return why_waiting(lake, plan, state)
+
+
+def _refusing_gate(lake: Lake, plan: Plan, state: str) -> Any:
+    """The number of the chunk whose gate stopped the plan; None where none did."""
+    return mark_value(lake, plan.id, "stopped", "gate") if state == "stopped" else None
+
+
+def _holding_line(lake: Lake, plan: Plan, state: str, why: str) -> str:
+    """What a plan holds back, and the commands that free it."""
+    step = next_subcommand(lake, plan, state)
+    steps = f"`backfill-assets {step}`"
+    if not step.startswith("run"):
+        steps += f", then `backfill-assets run {plan.id}`"
+    return (
+        f"the plan {plan.id} is {state} {why}; nothing else makes {plan.days} of "
+        f"{', '.join(plan.tables)} until it ends: {steps}, or `backfill-assets plan cancel "
+        f"{plan.id}`"
+    )
 
 
 def next_subcommand(lake: Lake, plan: Plan, state: str) -> str:
     """The subcommand that lets a plan go on from this state."""
+    if state == "waiting":
+        return f"plan resume {plan.id} --reason WHY"
     if state in HOLDS:
-        return f"plan resume {plan.id}{' --reason WHY' if state == 'waiting' else ''}"
-    gate = mark_value(lake, plan.id, "stopped", "gate") if state == "stopped" else None
-    if gate and mark_value(lake, plan.id, "stopped", "put_back"):
+        return f"plan resume {plan.id}"
+    gate = _refusing_gate(lake, plan, state)
+    if not gate:
+        return f"run {plan.id}"
+    if mark_value(lake, plan.id, "stopped", "put_back"):
         return f"release --plan {plan.id} --chunk {gate} --yes"
-    return f"run {plan.id}{f' --accept {gate}' if gate else ''}"
+    return f"run {plan.id} --accept {gate}"
 
 
 def refuse_overlap(lake: Lake, plan: Plan) -> None:
     """Raise if another active plan has days of the same tables; a plan that is not kept yet is
     named by its days."""
-    kept = lake.place.exists(_plan_file(plan.id, "json"))
-    what, nothing = (
-        (f"the plan {plan.id}", "run") if kept else (f"a plan of {plan.days}", "planned")
-    )
+    what, nothing = f"a plan of {plan.days}", "planned"
+    if lake.place.exists(_plan_file(plan.id, "json")):
+        what, nothing = f"the plan {plan.id}", "run"
     for other in active_plans(lake):
-        shared = ", ".join(sorted(set(other.tables) & set(plan.tables)))
-        days = sorted(set(other.days) & set(plan.days))
-        if other.id != plan.id and shared and days:
+        tables = sorted({*other.tables} & {*plan.tables})
+        days = sorted({*other.days} & {*plan.days})
+        if other.id != plan.id and tables and days:
+            shared = ", ".join(tables)
             why = f"the plan {other.id} is active and has {days[0]}..{days[-1]} of {shared}"
             fix = (
                 f"End it first: `backfill-assets run {other.id}`, or `backfill-assets plan cancel "

@@ -14,6 +14,7 @@ from backfill_assets.kernel.core.errors import GateRefused
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.receipts import KEPT
 from backfill_assets.kernel.core.states import State, States
+from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import writes_of
@@ -33,6 +34,7 @@ from backfill_assets.reading.account import accounts_by_table
 from backfill_assets.reading.outcomes import ControlOutcome, judge_controls_of
 
 SHOWN = 5
+COMPLETE = (State.FRESH, State.OUTDATED)  # days whose rows hold all deliveries that are known
 
 
 def gate_findings(
@@ -43,7 +45,7 @@ def gate_findings(
 
     `current` is the plan's progress after the chunk was written. Reads the written files.
     """
-    findings: list[GateFinding] = []
+    findings = list[GateFinding]()
     for name in current.plan.tables:
         evidence = _table_evidence(lake, pipeline.table(name).contract, chunk, current)
         if evidence is not None:
@@ -59,15 +61,15 @@ def _control_findings(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan
 ) -> list[GateFinding]:
     before = mark_value(lake, plan.id, "started", CONTROLS) or {}
-    worse = _worse_controls(lake, pipeline, chunk, plan)
-    earlier = {
-        o.name: f" ({before.get(o.name, 0)} before the plan)" if o.broken else "" for o in worse
-    }
-    less = {o.name for o in worse if 0 < o.broken < before.get(o.name, 0)}
-    return [
-        GateFinding(CONTROLS, None, o.name, f"{o.message}{earlier[o.name]}", is_less=o.name in less)
-        for o in worse
-    ]
+    found = []
+    for outcome in _worse_controls(lake, pipeline, chunk, plan):
+        earlier = before.get(outcome.name, 0)
+        message = outcome.message
+        if outcome.broken:
+            message += f" ({earlier} before the plan)"
+        is_less = 0 < outcome.broken < earlier
+        found.append(GateFinding(CONTROLS, None, outcome.name, message, is_less=is_less))
+    return found
 
 
 def _worse_controls(
@@ -77,14 +79,16 @@ def _worse_controls(
     values break than before the plan (after the last chunk: any value). Broken controls that a
     person accepted are left out."""
     accepted = accepted_by_person(lake, plan)[CONTROLS]
-    allowed = (
-        accepted
-        if chunk == plan.chunks[-1]
-        else (mark_value(lake, plan.id, "started", CONTROLS) or {}) | accepted
-    )
-    outcomes = judge_controls_of(lake, pipeline, plan.tables)
-    unjudged = {o.name for o in outcomes if o.error and not o.broken and accepted.get(o.name) != 0}
-    return [o for o in outcomes if o.name in unjudged or o.broken > allowed.get(o.name, 0)]
+    allowed = accepted
+    if chunk != plan.chunks[-1]:
+        allowed = (mark_value(lake, plan.id, "started", CONTROLS) or {}) | accepted
+    found = []
+    for outcome in judge_controls_of(lake, pipeline, plan.tables):
+        is_unjudged = bool(outcome.error) and not outcome.broken
+        is_refused = is_unjudged and accepted.get(outcome.name) != 0
+        if is_refused or outcome.broken > allowed.get(outcome.name, 0):
+            found.append(outcome)
+    return found
 
 
 def accept_chunk(lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress) -> None:
@@ -114,11 +118,11 @@ def _table_evidence(
         return None
     of, base, before = state_before_plan(lake, contract, writes)
     moved = {d for d, e in after.items() if d in before and e.content != before[d].content}
-    with_means = current.plan.policy.tolerances.means is not None and moved
-    read_before = audit_table(of, contract, base, moved) if with_means else {}
+    needs_means = current.plan.policy.tolerances.means is not None and bool(moved)
+    read_before = audit_table(of, contract, base, moved) if needs_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
     own_bounds = lake.settings.gates.bounds(contract.name)
-    accepted = [name for a in current.accepted for name in a.what]
+    accepted = [name for acceptance in current.accepted for name in acceptance.what]
     return TableEvidence(
         contract,
         before,
@@ -139,33 +143,49 @@ def gate_refusal(
 ) -> GateRefused:
     """The error of a failed gate: days, columns, figures, what is written, and what to do next.
     `failed`: why the rollback of the chunk failed (empty: it did not, or none was wanted)."""
-    shown = "; ".join(
-        f"{f.table} {_finding_days(f, chunk)}{f.rule}: {f.message}" for f in findings[:SHOWN]
-    )
-    more = f"; {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
+    verb = "release" if put_back else "rollback"
+    command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
+    if put_back:
+        consequence = "The chunk was put back and is held, no later one was run"
+        fix = (
+            f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all "
+            "days go, then plan again"
+        )
+    else:
+        consequence = "The chunk is written, no later one was run"
+        fix = _written_advice(plan, chunk, findings, command) + _lifting_advice(plan, findings)
+    if failed:
+        consequence += f"; putting it back failed: {failed.rstrip('.')}"
+    return GateRefused(
+        f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
+        _findings_text(chunk, findings),
+        consequence,
+        fix,
+    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
+
+
+def _findings_text(chunk: PlanChunk, findings: Sequence[GateFinding]) -> str:
+    """How many findings there are on which days of which tables, and the first ones."""
     days: dict[str, set[date]] = {}
     for finding in findings:
         days.setdefault(finding.table, set()).update([finding.day] if finding.day else chunk.days)
-    tables = [
-        table if table == CONTROLS else f"{table} {ranges_text(dates)}"
-        for table, dates in days.items()
-    ]
-    bounds = list(dict.fromkeys(bound for finding in findings for bound in finding.bounds))
-    lift = f" {' '.join(f'--accept {bound}' for bound in bounds)} --reason WHY"
-    lifted = f", or lift these bounds for all chunks with `backfill-assets run {plan.id}{lift}`"
-    verb = "release" if put_back else "rollback"
-    command = f"backfill-assets {verb} --plan {plan.id} --chunk {chunk.number} --yes"
-    return GateRefused(
-        f"the gate of chunk {chunk.number} ({chunk.days}) of the plan {plan.id}",
-        f"{len(findings)} finding(s) on {', '.join(tables)}: {shown}{more}",
-        f"The chunk {'was put back and is held' if put_back else 'is written'}, no later one was "
-        "run" + (f"; putting it back failed: {failed.rstrip('.')}" if failed else ""),
-        f"Correct the cause; `{command}` and `backfill-assets plan cancel {plan.id}` let all days "
-        "go, then plan again"
-        if put_back
-        else _written_advice(plan, chunk, findings, command)
-        + (lifted if len(bounds) <= SHOWN and all(f.bounds for f in findings) else ""),
-    ).with_facts(plan=plan.id, chunk=str(chunk.number), **{verb: command})
+    named = {table: f"{table} {ranges_text(dates)}" for table, dates in days.items()}
+    if CONTROLS in named:
+        named[CONTROLS] = CONTROLS
+    shown = [f"{f.table} {_finding_days(f, chunk)}{f.rule}: {f.message}" for f in findings[:SHOWN]]
+    if len(findings) > SHOWN:
+        shown.append(f"{len(findings) - SHOWN} more")
+    return f"{len(findings)} finding(s) on {', '.join(named.values())}: {'; '.join(shown)}"
+
+
+def _lifting_advice(plan: Plan, findings: Sequence[GateFinding]) -> str:
+    """How to lift the bounds of the findings, where each has some, and they are few; else ""."""
+    bounds = dict.fromkeys(bound for finding in findings for bound in finding.bounds)
+    if len(bounds) > SHOWN or not all(finding.bounds for finding in findings):
+        return ""
+    options = " ".join(f"--accept {bound}" for bound in bounds)
+    command = f"backfill-assets run {plan.id} {options} --reason WHY"
+    return f", or lift these bounds for all chunks with `{command}`"
 
 
 def _written_advice(
@@ -179,25 +199,26 @@ def _written_advice(
             f"Look at these days; put it back with `{command}`, or go on with {go_on} if it is as "
             "it should be"
         )
-    follows = "; ".join(
-        f"{i.table} {', '.join(map(str, i.follows[:SHOWN]))}" for i in plan.impacts if i.follows
-    )
     better = f"Fewer values differ than before the plan, so keep it: finish it with {go_on}"
-    return (
-        f"{better}, then make what follows ({follows}) with `{widened_command(plan)}`"
-        if follows
-        else better
-    )
+    follows = [
+        f"{impact.table} {', '.join(map(str, impact.follows[:SHOWN]))}"
+        for impact in plan.impacts
+        if impact.follows
+    ]
+    if not follows:
+        return better
+    return f"{better}, then make what follows ({'; '.join(follows)}) with `{widened_command(plan)}`"
 
 
 def widened_command(plan: Plan) -> str:
     """The command that plans these days, and the days that follow from them and are not in the
     plan; empty without any."""
-    follows = [
-        day for impact in plan.impacts for span in impact.follows for day in (span.start, span.last)
-    ]
-    first, last = min([plan.days.start, *follows]), max([plan.days.last, *follows])
-    return f"backfill-assets plan --from {first} --to {last}" if follows else ""
+    follows = [span for impact in plan.impacts for span in impact.follows]
+    if not follows:
+        return ""
+    spans = [plan.days, *follows]
+    first, last = min(span.start for span in spans), max(span.last for span in spans)
+    return f"backfill-assets plan --from {first} --to {last}"
 
 
 def _finding_days(finding: GateFinding, chunk: PlanChunk) -> str:
@@ -211,15 +232,16 @@ def layer_findings(
     """Find the days of the chunk on which two layers do not add up, upstream first, ascending: rows
     that landed against raw and rejected rows, deliveries in raw against staging and superseded
     ones."""
-    findings = []
+    findings = list[GateFinding]()
     for landed, counted in accounts_by_table(lake, current.states.view).items():
-        for day, rows in counted.wrong.items():
+        wrong = {day: rows for day, rows in counted.wrong.items() if day in chunk.days}
+        for day, rows in wrong.items():
             more = "more landed" if rows > 0 else "fewer landed"
             figures = (
                 f"{abs(rows)} row(s) {more} than raw, quarantine, duplicates and too late rows "
                 "account for"
             )
-            findings += [GateFinding(landed, day, "account", figures)] if day in chunk.days else []
+            findings.append(GateFinding(landed, day, "account", figures))
     for table in pipeline.tables:
         if table.account is not None and table.name in current.writes:
             written = sorted(current.writes[table.name].of(chunk.number).after)
@@ -232,12 +254,11 @@ def _version_findings(
 ) -> Iterator[GateFinding]:
     """Findings for the days written, without days that are stale by newer deliveries, which will be
     rebuilt."""
-    name, complete = table.name, (State.FRESH, State.OUTDATED)
-    latest = {
-        d: r
-        for d in written
-        if (r := states.latest(name, d)) is not None and states.of(name, d) in complete
-    }
+    name, latest = table.name, dict[date, DayReceipt]()
+    for day in written:
+        newest, is_complete = states.latest(name, day), states.of(name, day) in COMPLETE
+        if newest is not None and is_complete:
+            latest[day] = newest
     raw = states.contracts[landed_by_versions([table.contract])[name]]
     for receipt, days in writes_of(lake.store, name, latest):
         if receipt is None or raw.name not in receipt.inputs:
@@ -262,8 +283,10 @@ def _counted_deliveries(
     keys."""
     if table.account is None:
         return {}
-    arrived = {a for d in days for a, _ in states.view.source(raw.name).arrivals.get(d, ())}
-    rows = rows_query(lake.store.data_files(raw, version, arrived) if arrived else [], raw)
+    arrivals = states.view.source(raw.name).arrivals
+    arrived = {arrival for day in days for arrival, _ in arrivals.get(day, ())}
+    files = lake.store.data_files(raw, version, arrived) if arrived else []
+    rows = rows_query(files, raw)
     wanted = ", ".join(f"DATE '{d}'" for d in days)
     event_day = "CAST(make_timestamp(epoch_us(event_ts)) AS DATE)"
     keys = f"SELECT event_key FROM ({rows}) WHERE op = 'upsert' AND {event_day} IN ({wanted})"

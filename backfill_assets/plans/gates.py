@@ -15,6 +15,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.profiles import (
     TRAILING_DAYS,
     DayProfile,
+    Histogram,
     Surroundings,
     counted_histograms,
     counted_nulls,
@@ -79,25 +80,8 @@ class TableEvidence:
         Usual are the days with rows before it, by receipts from before the plan began, and the day
         itself before.
         """
-        days = sorted(d for d, e in self.before.items() if d < day and e.rows)
-        trailing, own = [self.before[d] for d in days[-TRAILING_DAYS:]], self.before.get(day)
-        nulls, drift = (
-            _null_shares(own) if own else {},
-            counted_histograms(own.counts) if own else {},
-        )
-        for column, share in usual_null_shares([_null_shares(e) for e in trailing]).items():
-            nulls[column] = max(share, nulls.get(column, 0.0))
-        drift |= usual_histograms([counted_histograms(e.counts) for e in trailing])
-        nulls = {
-            c: v
-            for c, v in nulls.items()
-            if bounds.nulls is not None and not self.lifted(f"{c}.{MAX_NULL_JUMP}")
-        }
-        drift = {
-            c: v
-            for c, v in drift.items()
-            if bounds.drift is not None and not self.lifted(f"{c}.{MAX_DRIFT}")
-        }
+        nulls = self._usual_nulls(day) if bounds.nulls is not None else {}
+        drift = self._usual_drift(day) if bounds.drift is not None else {}
         gate = ColumnGate.model_construct(
             max_null_jump=bounds.nulls, max_drift=bounds.drift or SMALLEST_DRIFT
         )
@@ -107,6 +91,27 @@ class TableEvidence:
         )
         usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
         return DayToJudge(self.contract, day, self.read.get(day, DayProfile()), table, usual)
+
+    def _trailing(self, day: date) -> list[DayEntry]:
+        """The newest days with rows before a day."""
+        days = sorted(d for d, entry in self.before.items() if d < day and entry.rows)
+        return [self.before[d] for d in days[-TRAILING_DAYS:]]
+
+    def _usual_nulls(self, day: date) -> dict[str, float]:
+        """The greatest usual NULL share by column, without columns whose bound is lifted."""
+        own = self.before.get(day)
+        nulls = _null_shares(own) if own is not None else {}
+        usual = usual_null_shares([_null_shares(entry) for entry in self._trailing(day)])
+        for column, share in usual.items():
+            nulls[column] = max(share, nulls.get(column, 0.0))
+        return {c: v for c, v in nulls.items() if not self.lifted(f"{c}.{MAX_NULL_JUMP}")}
+
+    def _usual_drift(self, day: date) -> dict[str, Histogram]:
+        """The usual histogram by column, without columns whose bound is lifted."""
+        own = self.before.get(day)
+        drift = dict[str, Histogram](counted_histograms(own.counts) if own is not None else {})
+        drift |= usual_histograms([counted_histograms(e.counts) for e in self._trailing(day)])
+        return {c: v for c, v in drift.items() if not self.lifted(f"{c}.{MAX_DRIFT}")}
 
 
 @dataclass(frozen=True)
@@ -126,18 +131,20 @@ def judge_chunk(evidence: TableEvidence, bounds: Tolerances) -> Iterator[GateFin
     passed."""
     table = evidence.contract.name
     for day in sorted(evidence.after):
-        found = [
-            (gate.name, text, [b])
-            for gate in PLAN_GATES
-            for b, text in gate.evaluate(evidence, day, bounds)
-        ]
-        found += [
-            (f.check, f.message, [*f.bounds])
-            for f in gates.judge_day(evidence.as_judged(day, bounds))
-            if f.refuses
-        ]
-        for name, text, beyond in found:
-            yield GateFinding(table, day, name, text, tuple(f"{table}.{b}" for b in beyond if b))
+        for gate in PLAN_GATES:
+            for bound, text in gate.evaluate(evidence, day, bounds):
+                yield _gate_finding(table, day, gate.name, text, [bound])
+        for found in gates.judge_day(evidence.as_judged(day, bounds)):
+            if found.refuses:
+                yield _gate_finding(table, day, found.check, found.message, found.bounds)
+
+
+def _gate_finding(
+    table: str, day: date, rule: str, message: str, bounds: Collection[str]
+) -> GateFinding:
+    """A finding about a day, with its bounds ("": none can be lifted) as names of the table's."""
+    lifting = tuple(f"{table}.{bound}" for bound in bounds if bound)
+    return GateFinding(table, day, rule, message, lifting)
 
 
 def gate_descriptions(bounds: Tolerances) -> list[str]:
@@ -164,9 +171,8 @@ def refuse_bound(plan: Plan, contracts: Sequence[Contract], name: str) -> None:
     columns = {c.name: c.column_names for c in contracts if c.name in plan.tables}
     table, _, setting = name.partition(".")
     column, _, of_column = setting.partition(".")
-    if table in columns and (
-        setting == MAX_ROW_CHANGE or (column in columns[table] and of_column in OF_COLUMNS)
-    ):
+    is_of_column = column in columns.get(table, ()) and of_column in OF_COLUMNS
+    if table in columns and (setting == MAX_ROW_CHANGE or is_of_column):
         return
     fix = (
         f"Name a chunk, TABLE.{MAX_ROW_CHANGE}, or TABLE.COLUMN and {', '.join(OF_COLUMNS)}: "
@@ -186,9 +192,9 @@ def _rows_moved(
     evidence: TableEvidence, day: date, bounds: Tolerances
 ) -> Iterator[tuple[str, str]]:
     before, after = evidence.before.get(day), evidence.after[day]
-    if bounds.rows is None or before is None or Built.PENDING in (before.built, after.built):
+    if bounds.rows is None or before is None or evidence.lifted(MAX_ROW_CHANGE):
         return
-    if evidence.lifted(MAX_ROW_CHANGE):
+    if Built.PENDING in (before.built, after.built):
         return
     change = abs(after.rows - before.rows) / max(before.rows, 1)
     if change > bounds.rows and max(before.rows, after.rows) >= FEWEST_ROWS:
@@ -204,12 +210,9 @@ def _means_moved(
 ) -> Iterator[tuple[str, str]]:
     """A day whose mean moved is found also where the total over the chunk is what it was."""
     read, before = evidence.read.get(day), evidence.read_before.get(day)
-    if (
-        bounds.means is None
-        or read is None
-        or before is None
-        or min(read.rows, before.rows) < FEWEST_ROWS
-    ):
+    if bounds.means is None or read is None or before is None:
+        return
+    if min(read.rows, before.rows) < FEWEST_ROWS:
         return
     for column, total in before.sums.items():
         was, now = float(total / before.rows), float(read.sums.get(column, 0) / read.rows)

@@ -80,13 +80,14 @@ class Price:
         """The sum of prices, with the smallest number of past writes; nothing of no parts."""
         found = list(parts)
         cpu = [p.cpu for p in found if p.cpu is not None]
-        seconds, least, most = (
-            sum(getattr(p, name) for p in found) for name in ("seconds", "least", "most")
-        )
-        rows, size = sum(p.rows for p in found), sum(p.bytes for p in found)
-        writes = min((p.writes for p in found), default=0)
         return cls(
-            seconds, least, most, rows, size, writes, sum(cpu) if len(cpu) == len(found) else None
+            sum(p.seconds for p in found),
+            sum(p.least for p in found),
+            sum(p.most for p in found),
+            sum(p.rows for p in found),
+            sum(p.bytes for p in found),
+            min((p.writes for p in found), default=0),
+            sum(cpu) if len(cpu) == len(found) else None,
         )
 
 
@@ -115,7 +116,10 @@ class TableImpact:
 
     def days(self) -> frozenset[date]:
         """All days to write, whatever the reason."""
-        return frozenset(d for spans in self.write.values() for span in spans for d in span)
+        found = set[date]()
+        for spans in self.write.values():
+            found.update(*spans)
+        return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -146,13 +150,19 @@ class PlanLook:
         move; None: no row."""
         rows: Counter[date] = Counter()
         for m in [m for m in self.moves if m.table in tables] or self.moves:
-            rows[m.day] += (m.gains + m.loses + m.changes) * (m.day in days)
+            if m.day in days:
+                rows[m.day] += m.gains + m.loses + m.changes
         day, most = max(sorted(rows.items()), key=lambda found: found[1], default=(days.start, 0))
         return inclusive_range(day, day) if most else None
 
     def beyond(self, days: DayRange) -> list[date]:
         """The days outside of `days` on which any table gains or loses rows, ascending."""
-        return sorted({m.day for m in self.moves if (m.gains or m.loses) and m.day not in days})
+        return sorted({m.day for m in self.moves if moves_rows(m)} - {*days})
+
+
+def moves_rows(move: DayMove) -> bool:
+    """Whether a day gains or loses rows."""
+    return bool(move.gains or move.loses)
 
 
 @dataclass(frozen=True)
@@ -190,8 +200,9 @@ class Plan:
     @property
     def nothing_to_do(self) -> str:
         """A line saying that no day needs a rebuild; empty if some do, or are held."""
-        if any(i.days() or i.held for i in self.impacts if i.table in self.tables):
-            return ""
+        for impact in self.impacts:
+            if impact.table in self.tables and (impact.days() or impact.held):
+                return ""
         return (
             f"nothing to do: {self.days} of {', '.join(self.tables)} need nothing (--force makes "
             "them all the same)"
@@ -222,13 +233,14 @@ class Plan:
     def waves(self) -> list[tuple[PlanChunk, ...]]:
         """The chunks that may run at once, in order: canary and boundary chunk alone, others up to
         `max_parallel`."""
-        alone = [(c,) for c in self.chunks if c.kind is ChunkKind.CANARY]
-        last = [(c,) for c in self.chunks if c.kind is ChunkKind.BOUNDARY]
-        others, most = (
-            [c for c in self.chunks if c.kind is ChunkKind.CHUNK],
-            self.policy.max_parallel,
-        )
-        return [*alone, *(tuple(others[i : i + most]) for i in range(0, len(others), most)), *last]
+        found = list[tuple[PlanChunk, ...]]()
+        for chunk in self.chunks:
+            has_room = bool(found) and len(found[-1]) < self.policy.max_parallel
+            if has_room and found[-1][0].kind is chunk.kind is ChunkKind.CHUNK:
+                found[-1] = (*found[-1], chunk)
+            else:
+                found.append((chunk,))
+        return found
 
     def tags(self, chunk: PlanChunk) -> dict[str, str]:
         """The tags of the receipts of a chunk's runs."""
@@ -246,11 +258,10 @@ def _plan_adapter() -> TypeAdapter[Plan]:
 def plan_dict(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values; ranges of days as `[first, last]`, both included. An empty `shares`
     is left out."""
-    return {
-        k: v
-        for k, v in _plan_adapter().dump_python(plan, mode="json").items()
-        if k != "shares" or v
-    }
+    found: dict[str, Any] = _plan_adapter().dump_python(plan, mode="json")
+    if not found["shares"]:
+        del found["shares"]
+    return found
 
 
 def plan_json(plan: Plan) -> str:

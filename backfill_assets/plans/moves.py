@@ -8,6 +8,7 @@ contents, whole: all contents with rows near the range.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.engines.lake_session import LakeSession, explaining_losses, small_frame
@@ -56,30 +57,36 @@ def _moves_of_source(
     if not records or source.loaded_version < 0:
         return []
     session = lake_session.spark()
-    lake_session.expect(2 * sum(r.rows for r in records))
+    lake_session.expect(2 * sum(record.rows for record in records))
     reread = _read_again(lake_session, records)
-    arrived = {d for r in records for d in r.days if d in source.loaded.latest}
+    arrived = _loaded_days(source, records)
     published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived)
     if lake_session.lake.settings.source.kind == "changes":
-        known = small_frame(
-            session, [(name,) for r in records for name in r.names], "source_file string"
-        )
+        names = [(name,) for record in records for name in record.names]
+        known = small_frame(session, names, "source_file string")
         published = published.join(known, "source_file", "left_semi")
-    loaded = small_frame(session, [(d,) for d in sorted(arrived)], "arrival_date date")
+    loaded = small_frame(session, [(day,) for day in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
     moves = _moved_days(content, raw.name, published, reread_loaded, "seq", "arrival_date")
-    landed_of = landed_by_versions(states.contracts.values())
-    versions = next(
-        (states.contracts[name] for name, landed in landed_of.items() if landed == raw.name), None
-    )
-    if versions is not None:
-        old, new = (
-            s.where("op = 'upsert'").withColumn("day", s.event_ts.cast("date"))
-            for s in (published, reread)
-        )
-        moves += _moved_days(content, versions.name, old, new, "event_key", "day")
+    for versions, landed in landed_by_versions(states.contracts.values()).items():
+        if landed == raw.name:
+            old, new = _upserts_by_day(published), _upserts_by_day(reread)
+            moves += _moved_days(content, versions, old, new, "event_key", "day")
+            break
     return moves
+
+
+def _loaded_days(source: Source, records: Sequence[FileRecord]) -> set[date]:
+    """The loaded arrival days of these contents."""
+    days = set[date]()
+    days.update(*(record.days for record in records))
+    return days & source.loaded.latest.keys()
+
+
+def _upserts_by_day(frame: "DataFrame") -> "DataFrame":
+    """The upserts among deliveries, each with the day of its event."""
+    return frame.where("op = 'upsert'").withColumn("day", frame.event_ts.cast("date"))
 
 
 def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "DataFrame":
@@ -92,7 +99,7 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     if settings.source.kind == "changes":
         files = stored_contents(lake_session, records)
         return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
-    days = {d for r in records for d in r.days}
+    days = {day for record in records for day in record.days}
     pairs, more = dumps_before(days, read_files(lake.store, lake.source))
     judged = read_deliveries(
         session, stored_contents(lake_session, [*records, *more]), settings, is_gone
@@ -108,11 +115,15 @@ def _records_near(lake_session: LakeSession, source: Source, days: DayRange) -> 
     """The contents, each once, with loaded rows that arrived near these days or are of events near
     them."""
     span = DayRange(days.start - ONE_DAY * NEAR_DAYS, days.end + ONE_DAY * NEAR_DAYS)
-    wanted = ({a for d in span for a, _ in source.arrivals.get(d, ())} | set(span)) & set(
-        source.loaded.latest
-    )
-    live = (r for r in read_files(lake_session.lake.store, source.name) if not r.withdrawn)
-    return list({r.sha256: r for r in live if wanted & set(r.days)}.values())
+    arrived = {*span}
+    for day in span:
+        arrived.update(arrival for arrival, _ in source.arrivals.get(day, ()))
+    wanted = arrived & source.loaded.latest.keys()
+    found = dict[str, FileRecord]()
+    for record in read_files(lake_session.lake.store, source.name):
+        if not record.withdrawn and wanted & {*record.days}:
+            found[record.sha256] = record
+    return [*found.values()]
 
 
 def _moved_days(
@@ -150,30 +161,24 @@ def trial_scan(
 
     settings, now = lake_session.lake.settings, utc_now()
     by_path = uses_path(settings.source.select)
-    taken = {(copy := ingest_into_lake(lake_session, file)).sha256: (copy, file) for file in files}
-    stored = [
-        replace(
+    contents = {}
+    for file in files:
+        copy = ingest_into_lake(lake_session, file)
+        contents[copy.sha256] = replace(
             copy,
             first_scan=now,
             home_day=settings.start_date,
             path=file.name if by_path else "",
             path_day=day_of_path(file.name),
         )
-        for copy, file in taken.values()
-    ]
-    lake_session.expect(sum(copy.rows for copy in stored))
-    judged = read_deliveries(lake_session.spark(), stored, settings)
-    counted = {
-        r["reason"]: r["n"]
-        for r in judged.groupBy("reason").agg(F.count(F.lit(1)).alias("n")).collect()
-    }
+    stored = [*contents.values()]
+    lake_session.expect(sum(content.rows for content in stored))
+    judged = read_deliveries(lake_session.spark(), stored, lake_session.lake.settings)
+    per_reason = judged.groupBy("reason").agg(F.count(F.lit(1)).alias("n"))
+    counted = {row["reason"]: row["n"] for row in per_reason.collect()}
     good = judged.where("reason IS NULL").orderBy("sha256", "row_number").limit(most)
-    shown = [
-        tuple(row)
-        for row in good.select(*(F.col(name).cast("string") for name in header)).collect()
-    ]
-    refused = sorted(
-        ((n, why) for why, n in counted.items() if why is not None),
-        key=lambda one: (-one[0], one[1]),
-    )
-    return sum(counted.values()), shown, {why: n for n, why in refused}
+    texts = [F.col(name).cast("string") for name in header]
+    shown = [tuple(row) for row in good.select(*texts).collect()]
+    refused = {why: rows for why, rows in counted.items() if why is not None}
+    by_frequency = sorted(refused, key=lambda why: (-refused[why], why))
+    return sum(counted.values()), shown, {why: refused[why] for why in by_frequency}

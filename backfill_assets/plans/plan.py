@@ -115,16 +115,14 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
     created = utc_now()
     states = pipeline.states(read_view(lake, pipeline.contracts))
     _refuse_unsafe(pipeline, request, cut_chunks(request.days, request.policy))
-    look = (
-        plan_look(states, moved_rows(LakeSession(lake), states, request.days))
-        if request.look
-        else None
-    )
-    if look is not None and request.usual_canary:
+    look = None
+    if request.look:
+        look = plan_look(states, moved_rows(LakeSession(lake), states, request.days))
         request = _with_canary(request, look)
     chunks = cut_chunks(request.days, request.policy)
     logs = {name: timed_writes(lake, name) for name in request.tables}
     found = impacts(states, request.tables, request.days, request.policy)
+    written = [impact for impact in found if impact.days()]
     plan = Plan(
         id=new_plan_id(created),
         created=created,
@@ -134,15 +132,12 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
         chunks=chunks,
         policy=request.policy,
         pins=take_pins(lake, pipeline, states),
-        impacts=tuple(
-            replace(i, price=price_of(logs[i.table], len(i.days()))) if i.days() else i
-            for i in found
-        ),
+        impacts=tuple(_with_price(logs, impact) for impact in found),
         prices=_chunk_prices(logs, found, chunks),
         reason=request.reason,
         note=request.note,
         retention_days=lake.settings.retention.rollback_days,
-        shares=key_shares(lake, states, {i.table: i.reads for i in found if i.days()}),
+        shares=key_shares(lake, states, {impact.table: impact.reads for impact in written}),
         look=look,
         code=request.code,
         parallel=request.parallel,
@@ -152,18 +147,30 @@ def make_plan(lake: Lake, pipeline: Pipeline, request: PlanRequest) -> Plan:
 
 def _with_canary(request: PlanRequest, look: PlanLook) -> PlanRequest:
     """The `request` with the day on which most rows of `look` move as its canary; unchanged if none
-    move."""
-    most = look.most_changed(request.days, request.tables)
-    if not most:
+    move, or somebody chose a canary."""
+    most = look.most_changed(request.days, request.tables) if request.usual_canary else None
+    if most is None:
         return request
     policy = request.policy.model_copy(update={"canary": 1, "canary_days": most})
     return replace(request, policy=policy)
 
 
+def _with_price(logs: Receipts, impact: TableImpact) -> TableImpact:
+    """The impact with the price of its days; without days as it is."""
+    days = len(impact.days())
+    return replace(impact, price=price_of(logs[impact.table], days)) if days else impact
+
+
 def timed_writes(lake: Lake, table: str) -> list[Receipt]:
     """The newest receipts of a table that name days and seconds, newest first."""
-    receipts = (c.receipt for c in islice(lake.store.newest_commits(table), MOST_READ))
-    return [*islice((r for r in receipts if r and r.seconds is not None and r.days), NEWEST_WRITES)]
+    found = list[Receipt]()
+    for commit in islice(lake.store.newest_commits(table), MOST_READ):
+        receipt = commit.receipt
+        if receipt is not None and receipt.seconds is not None and receipt.days:
+            found.append(receipt)
+        if len(found) == NEWEST_WRITES:
+            break
+    return found
 
 
 def price_of(past: Sequence[Receipt], days: int) -> Price:
@@ -172,17 +179,19 @@ def price_of(past: Sequence[Receipt], days: int) -> Price:
     if not past:
         seconds = GUESS_DAY_SECONDS * days
         return Price(seconds, seconds / GUESS_FACTOR, seconds * GUESS_FACTOR)
-    share = days / sum(len(r.days) for r in past)
-    seconds = share * sum(r.work_seconds for r in past)
-    cpu = [r.cpu_seconds for r in past if r.cpu_seconds is not None]
+    entries = [entry for receipt in past for entry in receipt.days.values()]
+    share = days / len(entries)
+    seconds = share * sum(receipt.work_seconds for receipt in past)
+    cpu = [receipt.cpu_seconds for receipt in past if receipt.cpu_seconds is not None]
+    is_cpu_known = len(cpu) == len(past)
     return Price(
         seconds,
         seconds / LEARNT_FACTOR,
         seconds * LEARNT_FACTOR,
-        round(share * sum(e.rows for r in past for e in r.days.values())),
-        round(share * sum(r.bytes or 0 for r in past)),
+        round(share * sum(entry.rows for entry in entries)),
+        round(share * sum(receipt.bytes or 0 for receipt in past)),
         len(past),
-        share * sum(cpu) if len(cpu) == len(past) else None,
+        share * sum(cpu) if is_cpu_known else None,
     )
 
 
@@ -192,10 +201,11 @@ def _chunk_prices(
     """The price per chunk; none of the boundary chunk, whose days are known only when it runs."""
     prices = {}
     for chunk in chunks:
-        days = {*chunk.days} if chunk.kind is not ChunkKind.BOUNDARY else set()
-        if parts := [
-            price_of(logs[i.table], len(written)) for i in found if (written := i.days() & days)
-        ]:
+        if chunk.kind is ChunkKind.BOUNDARY:
+            continue
+        written = {impact.table: len(impact.days() & {*chunk.days}) for impact in found}
+        parts = [price_of(logs[table], days) for table, days in written.items() if days]
+        if parts:
             prices[chunk.number] = Price.total(parts)
     return prices
 
@@ -210,33 +220,34 @@ def cut_chunks(days: DayRange, policy: Policy) -> tuple[PlanChunk, ...]:
     the work begins, and again behind a canary in their midst. The boundary chunk follows where
     there are several.
     """
-    size, newest = _chunk_size(policy.chunk), policy.order == "newest-first"
-    ordered = sorted(days, reverse=newest)
-    first = (
-        sorted({*policy.canary_days} & {*days}) if policy.canary_days else ordered[: policy.canary]
-    )
-    parts = []
-    for span in sorted(
-        contiguous_ranges({*days} - {*first}), key=lambda s: s.start, reverse=newest
-    ):
-        rest = sorted(span, reverse=newest)
-        if isinstance(size, int):
-            parts += [rest[i : i + size] for i in range(0, len(rest), size)]
-        else:
-            parts += [
-                list(group) for _, group in groupby(rest, lambda day: _first_of_unit(day, size))
-            ]
-    chunks = [
-        PlanChunk(
-            i,
-            DayRange(min(p), max(p) + ONE_DAY),
-            ChunkKind.CANARY if first and i == 1 else ChunkKind.CHUNK,
-        )
-        for i, p in enumerate([first, *parts] if first else parts, 1)
-    ]
+    size, is_newest_first = _chunk_size(policy.chunk), policy.order == "newest-first"
+    canary = _canary_days(days, policy)
+    spans = contiguous_ranges({*days} - {*canary})
+    parts = [(ChunkKind.CANARY, canary)] if canary else []
+    for span in reversed(spans) if is_newest_first else spans:
+        ordered = sorted(span, reverse=is_newest_first)
+        parts += [(ChunkKind.CHUNK, part) for part in _parts_of(ordered, size)]
+    chunks = list[PlanChunk]()
+    for number, (kind, part) in enumerate(parts, 1):
+        chunks.append(PlanChunk(number, DayRange(min(part), max(part) + ONE_DAY), kind))
     if len(chunks) > 1:
         chunks.append(PlanChunk(len(chunks) + 1, days, ChunkKind.BOUNDARY))
     return tuple(chunks)
+
+
+def _canary_days(days: DayRange, policy: Policy) -> list[date]:
+    """The days that are made first, alone: those that the policy names, else so many at the end at
+    which the work begins."""
+    if policy.canary_days:
+        return sorted({*policy.canary_days} & {*days})
+    return sorted(days, reverse=policy.order == "newest-first")[: policy.canary]
+
+
+def _parts_of(ordered: Sequence[date], size: int | str) -> list[list[date]]:
+    """Days in order, cut after each `size` days, or by weeks or months."""
+    if isinstance(size, int):
+        return [[*ordered[i : i + size]] for i in range(0, len(ordered), size)]
+    return [list(group) for _, group in groupby(ordered, lambda day: _first_of_unit(day, size))]
 
 
 def _chunk_size(unit: str) -> int | str:
@@ -262,21 +273,7 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
     if request.policy.write_mode == "append":
         raise append_error()
     refuse_stop(request.days, request.policy)
-    if (canary := request.policy.canary_days) and not {*canary} <= {*request.days}:
-        culprit = f"{canary} is not within the days {request.days}"
-        raise BackfillError(
-            "the canary", culprit, "Nothing was planned", "Name days that the plan makes"
-        )
-    largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
-    if largest > request.most_days:
-        raise BackfillError(
-            "the chunk",
-            f"{largest} days in one run are more than {request.most_days}: what is wrong shows "
-            "late, and is "
-            "a large thing to put back",
-            "Nothing was planned",
-            f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
-        )
+    _refuse_chunks(request, chunks)
     if request.policy.keep_removed and not request.policy.mode.keeps_standing_rows:
         raise BackfillError(
             "--keep-removed",
@@ -287,8 +284,28 @@ def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[Pl
     contracts = [pipeline.table(name).contract for name in request.tables]
     for text in request.policy.expect:
         parse_expectation(text, contracts)
-    for contract in contracts if request.policy.mode.keeps_standing_rows else ():
-        refuse_merge(contract, contracts)
+    if request.policy.mode.keeps_standing_rows:
+        for contract in contracts:
+            refuse_merge(contract, contracts)
+
+
+def _refuse_chunks(request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+    """Raise BackfillError for a canary beyond the days, and for a chunk of too many."""
+    canary = {*(request.policy.canary_days or ())}
+    if not canary <= {*request.days}:
+        culprit = f"{request.policy.canary_days} is not within the days {request.days}"
+        raise BackfillError(
+            "the canary", culprit, "Nothing was planned", "Name days that the plan makes"
+        )
+    largest = max(len(c.days) for c in chunks if c.kind is not ChunkKind.BOUNDARY)
+    if largest > request.most_days:
+        raise BackfillError(
+            "the chunk",
+            f"{largest} days in one run are more than {request.most_days}: what is wrong shows "
+            "late, and is a large thing to put back",
+            "Nothing was planned",
+            f"Use --chunk 7d, or say --max-chunk-days {largest} if you mean it",
+        )
 
 
 def append_error() -> BackfillError:
@@ -308,44 +325,58 @@ def impacts(
 ) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that are not planned have only days that
     follow."""
-    reason_of = {
-        t: {d: w for d in days if (w := _reason_to_write(states, t, d, policy))} for t in tables
-    }
+    reason_of = {table: _reasons_to_write(states, table, days, policy) for table in tables}
     following_days = stale_after_rebuild(
         states, {t: frozenset(why) for t, why in reason_of.items()}
     )
     changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
+        reasons = reason_of.get(name, {})
         # Days that are stale already and become stale again follow as well, whichever run makes
         # them.
-        stale_again = {
-            d
-            for d in days_maybe_changed(states, states, contract, changed)
-            if states.of(name, d) is State.STALE
-        }
-        following_days[name] |= stale_again - reason_of.get(name, {}).keys()
-        changed[name] = following_days[name] | reason_of.get(name, {}).keys()
-        inside = {d for d in following_days[name] if name in reason_of and d in days}
-        why = reason_of.get(name, {}) | dict.fromkeys(inside, FOLLOWS)
-        held = [d for d in days if name in reason_of and states.of(name, d) is State.HELD]
-        outside = tuple(contiguous_ranges(following_days[name] - inside))
-        if name in reason_of or outside:
-            write = {
-                w: tuple(contiguous_ranges(d for d in why if why[d] == w))
-                for w in sorted({*why.values()})
-            }
-            result.append(
-                TableImpact(
-                    name,
-                    contract.key,
-                    write,
-                    _read_days(states, contract, why),
-                    outside,
-                    tuple(contiguous_ranges(held)),
-                )
-            )
+        reached = days_maybe_changed(states, states, contract, changed) - reasons.keys()
+        following_days[name] |= {d for d in reached if states.of(name, d) is State.STALE}
+        changed[name] = following_days[name] | reasons.keys()
+        if name not in reason_of:
+            impact = _impact(states, contract, {}, following_days[name], ())
+        else:
+            inside = following_days[name] & {*days}
+            held = [d for d in days if states.of(name, d) is State.HELD]
+            reasons = reasons | dict.fromkeys(inside, FOLLOWS)
+            impact = _impact(states, contract, reasons, following_days[name] - inside, held)
+        if name in reason_of or impact.follows:
+            result.append(impact)
     return tuple(result)
+
+
+def _reasons_to_write(
+    states: States, table: str, days: DayRange, policy: Policy
+) -> dict[date, str]:
+    """The days of a table that are to be written, each with its reason."""
+    reasons = {day: _reason_to_write(states, table, day, policy) for day in days}
+    return {day: why for day, why in reasons.items() if why}
+
+
+def _impact(
+    states: States,
+    contract: Contract,
+    reasons: Mapping[date, str],
+    follows: Iterable[date],
+    held: Iterable[date],
+) -> TableImpact:
+    """The impact on a table whose days are written for these reasons, without a price."""
+    days_of_reason: dict[str, set[date]] = defaultdict(set)
+    for day, why in reasons.items():
+        days_of_reason[why].add(day)
+    return TableImpact(
+        contract.name,
+        contract.key,
+        {why: tuple(contiguous_ranges(days)) for why, days in sorted(days_of_reason.items())},
+        _read_days(states, contract, reasons),
+        tuple(contiguous_ranges(follows)),
+        tuple(contiguous_ranges(held)),
+    )
 
 
 def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> str:
@@ -353,19 +384,22 @@ def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> s
     state, receipt = states.of(table, day), states.latest(table, day)
     if state is State.HELD:
         return ""
-    if state is State.MISSING or (state is State.PENDING and receipt is None):
+    was_never_made = state is State.PENDING and receipt is None
+    if state is State.MISSING or was_never_made:
         return MISSING
     if state is State.STALE:
-        ripe = states.contracts[table].matures_after_days
-        now_mature = ripe is not None and is_mature(day, ripe, states.frontier(table))
-        return (
-            MATURED
-            if now_mature and receipt and not is_mature(day, ripe or 0, receipt.frontier)
-            else STALE
-        )
+        return MATURED if _has_matured(states, table, day) else STALE
     if not states.is_settled(table, day, policy.mode):
         return OUTDATED
     return FORCED if policy.force else ""
+
+
+def _has_matured(states: States, table: str, day: date) -> bool:
+    """Whether a day became mature since it was last written."""
+    ripe, receipt = states.contracts[table].matures_after_days, states.latest(table, day)
+    if ripe is None or receipt is None or is_mature(day, ripe, receipt.frontier):
+        return False
+    return is_mature(day, ripe, states.frontier(table))
 
 
 def _read_days(
@@ -393,11 +427,12 @@ def plan_look(states: States, moves: Iterable[DayMove]) -> PlanLook:
     for move in known_moves:
         changed[move.table] = {*changed.get(move.table, ()), move.day}
     moved = set(changed) | set(states.view.sources)
-    follows = {}
+    follows: dict[str, tuple[DayRange, ...]] = {}
     for name, contract in states.contracts.items():
-        if name not in moved:
-            changed[name] = days_maybe_changed(states, states, contract, changed) & set(
-                states.view.table(name).latest
-            )
+        if name in moved:
+            continue
+        written = states.view.table(name).latest.keys()
+        changed[name] = days_maybe_changed(states, states, contract, changed) & written
+        if changed[name]:
             follows[name] = tuple(contiguous_ranges(changed[name]))
-    return PlanLook(known_moves, {name: spans for name, spans in follows.items() if spans})
+    return PlanLook(known_moves, follows)

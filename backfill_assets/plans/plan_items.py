@@ -4,7 +4,8 @@ Not here: the items of loads, and the list of both (`reports.checklist`, to whic
 these).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
+from datetime import date
 from functools import partial
 
 from backfill_assets.kernel.core.days import ranges_text
@@ -12,6 +13,7 @@ from backfill_assets.kernel.core.states import State
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import find_plan, plan_ids
+from backfill_assets.plans.model import Plan, TableImpact
 from backfill_assets.plans.progress import ChunkState, Progress, read_progress
 
 NEVER_PLANNED = "no backfill was ever planned"
@@ -24,28 +26,33 @@ Answer = tuple[bool, str, str]  # whether it holds, the evidence, and what mends
 def plan_items(lake: Lake, pipeline: Pipeline) -> Iterator[tuple[str, Answer]]:
     """Judge the newest plan of today's tables: yield what a person should be able to answer before
     and after a backfill, each by its name."""
-    tables, plans = (
-        {c.name for c in pipeline.contracts},
-        (find_plan(lake, i) for i in reversed(plan_ids(lake))),
-    )
-    newest = next((plan for plan in plans if tables.issuperset(plan.tables)), None)
-    current = read_progress(lake, pipeline, newest) if newest else None
+    newest = _newest_plan(lake, {contract.name for contract in pipeline.contracts})
+    if newest is None:
+        for name in PLANNED:
+            yield name, (False, NEVER_PLANNED, PLAN_FIX)
+        return
+    current = read_progress(lake, pipeline, newest)
     for name, judge in PLANNED.items():
-        yield name, judge(current) if current else (False, NEVER_PLANNED, PLAN_FIX)
+        yield name, judge(current)
+
+
+def _newest_plan(lake: Lake, tables: Set[str]) -> Plan | None:
+    """The newest plan that makes none but these tables; None without one."""
+    for plan_id in reversed(plan_ids(lake)):
+        plan = find_plan(lake, plan_id)
+        if tables >= {*plan.tables}:
+            return plan
+    return None
 
 
 def _strategy_answer(current: Progress) -> Answer:
     """Whether no key occurs twice in the days to write, so that the strategy has one row to write
     or match per key."""
-    unique, text, fix = _preflight_answer(current, "keys unique")
-    keys = "; ".join(
-        f"{t} by {', '.join(current.states.contracts[t].key)}" for t in current.plan.tables
-    )
-    return (
-        unique,
-        f"{current.plan.id}: {current.plan.policy.mode.text or 'overwrite'}; {keys}; {text}",
-        fix,
-    )
+    is_unique, text, fix = _preflight_answer(current, "keys unique")
+    plan, contracts = current.plan, current.states.contracts
+    keys = [f"{table} by {', '.join(contracts[table].key)}" for table in plan.tables]
+    strategy = plan.policy.mode.text or "overwrite"
+    return is_unique, f"{plan.id}: {strategy}; {'; '.join(keys)}; {text}", fix
 
 
 def _chunks_answer(current: Progress) -> Answer:
@@ -67,40 +74,35 @@ def _preflight_answer(current: Progress, name: str = "") -> Answer:
 def _range_answer(current: Progress) -> Answer:
     """Whether the plan makes every day that its writes change, or all the following days were made
     since."""
-    of = current.states.of
-    left = {
-        i.table: [
-            d for s in i.follows for d in s if not current.is_done or of(i.table, d) is State.STALE
-        ]
-        for i in current.plan.impacts
-    }
-    if follows := [f"{table} {ranges_text(days)}" for table, days in left.items() if days]:
-        return (
-            False,
-            f"not made by this plan, and its writes change them: {'; '.join(follows)}",
-            "backfill-assets catch-up",
-        )
-    policy = current.plan.policy
+    left = list[str]()
+    for impact in current.plan.impacts:
+        if days := _days_left(current, impact):
+            left.append(f"{impact.table} {ranges_text(days)}")
+    if left:
+        evidence = f"not made by this plan, and its writes change them: {'; '.join(left)}"
+        return False, evidence, "backfill-assets catch-up"
+    plan, policy = current.plan, current.plan.policy
     spread = f"{policy.order}, at most {policy.max_parallel} chunk(s) at once"
-    return (
-        True,
-        f"{current.plan.days} of {', '.join(current.plan.tables)}, {spread}; no day that follows "
-        "is left",
-        "",
-    )
+    evidence = f"{plan.days} of {', '.join(plan.tables)}, {spread}; no day that follows is left"
+    return True, evidence, ""
+
+
+def _days_left(current: Progress, impact: TableImpact) -> list[date]:
+    """The days of a table that follow from the plan and were not made since; all of them while the
+    plan is under way."""
+    days = [day for span in impact.follows for day in span]
+    if not current.is_done:
+        return days
+    return [day for day in days if current.states.of(impact.table, day) is State.STALE]
 
 
 def _gates_answer(current: Progress) -> Answer:
-    done = [c.chunk.number for c in current.chunks if c.state is ChunkState.DONE]
+    done = sum(chunk.state is ChunkState.DONE for chunk in current.chunks)
     evidence = (
-        f"{len(done)} of {len(current.chunks)} chunk(s) passed their gate; the plan is "
-        f"{current.state}"
+        f"{done} of {len(current.chunks)} chunk(s) passed their gate; the plan is {current.state}"
     )
-    return (
-        current.is_done and current.state == "finished",
-        evidence,
-        f"backfill-assets run {current.plan.id}",
-    )
+    is_verified = current.is_done and current.state == "finished"
+    return is_verified, evidence, f"backfill-assets run {current.plan.id}"
 
 
 PLANNED: dict[str, Callable[[Progress], Answer]] = {

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -116,15 +117,14 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
         with as_failures(), ends_when_interrupted():
             lake, pipeline = lake_context.open()
             markers_of(context.instance, lake).mark(context.run_id)
-            plan = (
-                find_plan(lake, config.plan)
-                if config.plan
-                else _planned_range(lake, pipeline, config)
-            )
-            if not config.plan and plan.nothing_to_do:
-                context.log.info(plan.nothing_to_do)
-                context.add_output_metadata({"plan": plan.nothing_to_do})
-                return
+            if config.plan:
+                plan = find_plan(lake, config.plan)
+            else:
+                plan = _planned_range(lake, pipeline, config)
+                if plan.nothing_to_do:
+                    context.log.info(plan.nothing_to_do)
+                    context.add_output_metadata({"plan": plan.nothing_to_do})
+                    return
             context.instance.add_run_tags(context.run_id, {PLAN_TAG: plan.id})
             context.log.info(f"plan {plan.id}: {plan.days} in {len(plan.chunks)} chunks")
             worker = chunk_maker(
@@ -132,19 +132,9 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
             )
             with using_code(plan.code):
                 current = run_plan(lake_context.open, plan, worker)
-            state = f"{current.state}{f': {current.why}' if current.why else ''}"
-            context.log.info(f"plan {plan.id} is {state}")
-            context.add_output_metadata(
-                {
-                    "plan": plan.id,
-                    "state": state,
-                    "chunks": dg.MetadataValue.md(_chunks_table(current)),
-                    "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
-                    "next": f"`backfill-assets plan show {plan.id}` says what is to do; "
-                    "`backfill-assets rollback "
-                    f"--plan {plan.id}` shows what putting all of it back would do",
-                }
-            )
+            metadata = _outcome_metadata(current)
+            context.log.info(f"plan {plan.id} is {metadata['state']}")
+            context.add_output_metadata(metadata)
 
     yesterday = max(start, utc_today() - ONE_DAY)
     first = BackfillConfig(start_date=str(start), end_date=str(min(start + 6 * ONE_DAY, yesterday)))
@@ -153,6 +143,20 @@ def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> d
         "a run."
     )
     return one_op_job(lake_context, BACKFILL_RANGE, run_chunks, first, what, NO_RETRY)
+
+
+def _outcome_metadata(current: Progress) -> dict[str, Any]:
+    """What the page of the run shows of a plan that it ran."""
+    plan = current.plan
+    why = f": {current.why}" if current.why else ""
+    return {
+        "plan": plan.id,
+        "state": f"{current.state}{why}",
+        "chunks": dg.MetadataValue.md(_chunks_table(current)),
+        "its runs": dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan.id}"),
+        "next": f"`backfill-assets plan show {plan.id}` says what is to do; `backfill-assets "
+        f"rollback --plan {plan.id}` shows what putting all of it back would do",
+    }
 
 
 def _planned_range(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Plan:
@@ -165,26 +169,36 @@ def _planned_range(lake: Lake, pipeline: Pipeline, config: BackfillConfig) -> Pl
         raise _config_error(
             f"not all of the days {days} are partitions", f"Stay within {first} and {newest}"
         )
-    known = [t.name for t in pipeline.own]
-    names = {n.strip() for n in config.tables.split(",") if n.strip()} or set(known)
-    if unknown := sorted(names - set(known)):
-        raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
-    tables = tuple(name for name in known if name in names)
-    try:
-        policy = Policy(**config.model_dump(include={*PolicyOptions.model_fields}))
-        if config.canary_days:
-            chosen = parse_span(config.canary_days)
-            policy = policy.model_copy(update={"canary": len(chosen), "canary_days": chosen})
-    except ValueError as error:
-        raise _config_error(str(error), "Correct these numbers") from None
+    tables, policy = _chosen_tables(pipeline, config), _config_policy(config)
     for plan in readable_plans(lake):
-        same = (plan.days, set(plan.tables), plan.policy) == (days, names, policy)
-        if same and plan_state(lake, plan) in ("active", "stopped", "waiting"):
+        is_same = (plan.days, {*plan.tables}, plan.policy) == (days, {*tables}, policy)
+        if is_same and plan_state(lake, plan) in ("active", "stopped", "waiting"):
             return plan
     plan = make_plan(lake, pipeline, PlanRequest(days, tables, policy, note=config.note))
     if not plan.nothing_to_do:
         keep_plan(lake, plan)
     return plan
+
+
+def _chosen_tables(pipeline: Pipeline, config: BackfillConfig) -> tuple[str, ...]:
+    """The tables that the settings name, upstream first; all where they name none."""
+    known = [table.name for table in pipeline.own]
+    names = {name.strip() for name in config.tables.split(",")} - {""} or {*known}
+    if unknown := sorted(names - {*known}):
+        raise _config_error(f"no table {', '.join(unknown)}", "Correct `tables`")
+    return tuple(name for name in known if name in names)
+
+
+def _config_policy(config: BackfillConfig) -> Policy:
+    """The policy that the settings say."""
+    try:
+        policy = Policy(**config.model_dump(include={*PolicyOptions.model_fields}))
+        if not config.canary_days:
+            return policy
+        chosen = parse_span(config.canary_days)
+    except ValueError as error:
+        raise _config_error(str(error), "Correct these numbers") from None
+    return policy.model_copy(update={"canary": len(chosen), "canary_days": chosen})
 
 
 def _config_error(culprit: str, fix: str) -> BackfillError:
@@ -242,10 +256,8 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _request_runner(
     tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming
 ) -> None:
-    heads = digest_of(
-        [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
-    )
-    base, limit = f"plan {plan.id} heads {heads}", lake.settings.lateness.attempts
+    heads = [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
+    base, limit = f"plan {plan.id} heads {digest_of(heads)}", lake.settings.lateness.attempts
     tried = attempts_at(instance, base)
     if tried.counted >= limit:
         tick.alarm(

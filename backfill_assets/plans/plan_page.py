@@ -16,8 +16,17 @@ from backfill_assets.cli.output import write_answer
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.plans.gate import widened_command
 from backfill_assets.plans.gates import gate_descriptions
-from backfill_assets.plans.model import Plan, PlanLook, Price, TableImpact, plan_dict
-from backfill_assets.plans.progress import Progress, Took
+from backfill_assets.plans.model import (
+    DayMove,
+    Plan,
+    PlanLook,
+    PreflightTick,
+    Price,
+    TableImpact,
+    moves_rows,
+    plan_dict,
+)
+from backfill_assets.plans.progress import ChunkProgress, Progress, Took
 
 SHOWN = 3
 TABLE_COLUMNS = ("table", "key", "write", "why", "reads", "follows", "price", "took")
@@ -33,30 +42,32 @@ def show_progress(current: "Progress", outcome: bool = False) -> None:
 
 
 def _plan_document(current: "Progress") -> dict[str, Any]:
-    return (
-        plan_dict(current.plan)
-        | {
-            "state": current.state,
-            "stopped": current.why,
-            "progress": [c.to_dict() for c in current.chunks],
-        }
-        | {
-            "resumed": [asdict(r) for r in current.resumed],
-            "hours": "",
-        }  # `hours`: a key of earlier versions
-        | {"accepted": [asdict(a) for a in current.accepted]}
-        | {"took": {t: found.to_dict() for t in current.plan.tables if (found := current.took(t))}}
-    )
+    took = {table: current.took(table) for table in current.plan.tables}
+    return plan_dict(current.plan) | {
+        "state": current.state,
+        "stopped": current.why,
+        "progress": [c.to_dict() for c in current.chunks],
+        "resumed": [asdict(r) for r in current.resumed],
+        "hours": "",  # a key of earlier versions
+        "accepted": [asdict(a) for a in current.accepted],
+        "took": {table: found.to_dict() for table, found in took.items() if found is not None},
+    }
 
 
 def _draw_plan(current: "Progress", outcome: bool) -> None:
     for line in _head_lines(current):
         say(line)
-    tables = [_window_section(current)] if current.state == "finished" else []
-    for section in [*tables, _steps_section(current)] if outcome else plan_sections(current):
+    for section in _outcome_sections(current) if outcome else plan_sections(current):
         click.echo()
         section.draw()
     say(f"next: {_next_command(current)}")
+
+
+def _outcome_sections(current: "Progress") -> Iterator[PageSection]:
+    """The chunks and what they cost; of a finished plan also its tables."""
+    if current.state == "finished":
+        yield _window_section(current)
+    yield _steps_section(current)
 
 
 def _head_lines(current: "Progress") -> Iterator[str]:
@@ -66,8 +77,8 @@ def _head_lines(current: "Progress") -> Iterator[str]:
     yield f"plan {plan.id} ({current.state}): {plan.days}, {size}, by {plan.user}"
     if plan.code is not None:
         yield f"code: {plan.code}: its days will show as outdated under today's"
-    if plan.reason or plan.note:
-        yield f"why: {'; '.join(t for t in (plan.reason, plan.note) if t)}"
+    if words := [text for text in (plan.reason, plan.note) if text]:
+        yield f"why: {'; '.join(words)}"
     if current.why:
         yield f"{current.state}: {current.why}"
     yield from map(str, (*current.resumed, *current.accepted))
@@ -77,30 +88,40 @@ def plan_sections(current: "Progress") -> Iterator[PageSection]:
     """The whole plan: what is made and follows, days that move, steps, gates, preflight."""
     plan = current.plan
     yield _window_section(current)
-    if (look := plan.look) is not None:
-        rows = look_rows(look, plan.days)
-        tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
-        yield PageSection(
-            "What moves with today's settings", tables, [*look_lines(look, plan.days)]
-        )
+    if plan.look is not None:
+        yield _look_section(plan.look, plan.days)
     yield _steps_section(current)
+    yield _gate_section(plan)
+    yield PageSection("Preflight", lines=[_tick_line(tick) for tick in plan.preflight])
+
+
+def _look_section(look: PlanLook, days: DayRange) -> PageSection:
+    rows = look_rows(look, days)
+    tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
+    return PageSection("What moves with today's settings", tables, [*look_lines(look, days)])
+
+
+def _gate_section(plan: Plan) -> PageSection:
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(gate_descriptions(plan.policy.tolerances))
     expected = [f"expected: {text}" for text in plan.policy.expect]
-    yield PageSection(
-        "Gate after each chunk", lines=[f"gates: {gates}; a failed gate {act}", *expected]
-    )
-    ticks = [f"[{'x' if t.passed else ' '}] {t.name}: {t.told}" for t in plan.preflight]
-    yield PageSection("Preflight", lines=ticks)
+    lines = [f"gates: {gates}; a failed gate {act}", *expected]
+    return PageSection("Gate after each chunk", lines=lines)
+
+
+def _tick_line(tick: PreflightTick) -> str:
+    box = "[x]" if tick.passed else "[ ]"
+    return f"{box} {tick.name}: {tick.told}"
 
 
 def _window_section(current: "Progress") -> PageSection:
     plan = current.plan
-    rows = [[*_table_row(i), took_text(current.took(i.table))] for i in plan.impacts]
-    following = [i for i in plan.impacts if i.follows]
-    follows = [
-        f"{i.table} {_spans_text(i.follows)} follows, not made by this plan" for i in following
-    ]
+    rows, follows = [], []
+    for impact in plan.impacts:
+        rows.append([*_table_row(impact), took_text(current.took(impact.table))])
+        if impact.follows:
+            spans = _spans_text(impact.follows)
+            follows.append(f"{impact.table} {spans} follows, not made by this plan")
     if follows:
         follows.append(
             f"`catch-up` makes them afterwards; `{widened_command(plan)}` makes them too, so that "
@@ -114,22 +135,21 @@ def _window_section(current: "Progress") -> PageSection:
 
 
 def _steps_section(current: "Progress") -> PageSection:
-    rows = [
-        [
-            c.chunk.number,
-            c.chunk.days,
-            c.chunk.kind.shown,
-            c.state,
-            price_text(c.price) if c.price else "-",
-            took_text(c.took),
-        ]
-        for c in current.chunks
-    ]
-    lines = [f"all chunks: {price_text(total_price(current.plan))}{spent_so_far(current)}"]
-    lines += [f"chunks at once by default {current.plan.parallel}"] if current.plan.parallel else []
-    stop = current.plan.policy.stop_after
-    lines += [f"waits for `backfill-assets plan resume` after: {stop}"] if stop else []
+    plan = current.plan
+    lines = [f"all chunks: {price_text(total_price(plan))}{spent_so_far(current)}"]
+    if plan.parallel:
+        lines.append(f"chunks at once by default {plan.parallel}")
+    if plan.policy.stop_after:
+        lines.append(f"waits for `backfill-assets plan resume` after: {plan.policy.stop_after}")
+    rows = [_chunk_row(chunk) for chunk in current.chunks]
     return PageSection("Steps", [TextTable(CHUNK_COLUMNS, rows)], lines)
+
+
+def _chunk_row(progress: ChunkProgress) -> list[object]:
+    chunk = progress.chunk
+    expected = price_text(progress.price) if progress.price is not None else "-"
+    took = took_text(progress.took)
+    return [chunk.number, chunk.days, chunk.kind.shown, progress.state, expected, took]
 
 
 def runbook_text(current: "Progress") -> str:
@@ -188,33 +208,31 @@ def _pins_section(plan: Plan) -> PageSection:
 
 
 def _table_row(impact: TableImpact) -> list[str]:
-    several = len(impact.write) > 1
-    why = ", ".join(
-        f"{sum(map(len, spans))} {r}" if several else r for r, spans in sorted(impact.write.items())
-    )
-    reads = ", ".join(
-        f"{table} {_spans_text(spans, 1)}" for table, spans in sorted(impact.reads.items()) if spans
-    )
-    follows = str(sum(map(len, impact.follows)) or "-")
-    days = str(len(impact.days()))
+    reads = sorted((table, spans) for table, spans in impact.reads.items() if spans)
     return [
         impact.table,
         ", ".join(impact.key),
-        days,
-        why or "-",
-        reads or "-",
-        follows,
+        str(len(impact.days())),
+        ", ".join(_reasons(impact)) or "-",
+        ", ".join(f"{table} {_spans_text(spans, 1)}" for table, spans in reads) or "-",
+        str(sum(map(len, impact.follows)) or "-"),
         price_text(impact.price),
     ]
 
 
+def _reasons(impact: TableImpact) -> list[str]:
+    """Why days are written; of several reasons each with the number of its days."""
+    if len(impact.write) <= 1:
+        return [*impact.write]
+    return [f"{sum(map(len, spans))} {why}" for why, spans in sorted(impact.write.items())]
+
+
 def _spans_text(spans: Sequence[DayRange], most: int = SHOWN) -> str:
-    more = (
-        f" and {len(spans) - most} more range{'s' * (len(spans) > most + 1)}"
-        if len(spans) > most
-        else ""
-    )
-    return ", ".join(map(str, spans[:most])) + more
+    shown, more = ", ".join(map(str, spans[:most])), len(spans) - most
+    if more <= 0:
+        return shown
+    ranges = "range" if more == 1 else "ranges"
+    return f"{shown} and {more} more {ranges}"
 
 
 def _next_command(current: "Progress") -> str:
@@ -269,18 +287,15 @@ def price_text(price: Price | None) -> str:
 
 def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
     """The days that gain or lose keys, at most a month, days beyond the range first."""
-    moved = sorted((m for m in look.moves if m.gains or m.loses), key=lambda m: m.day in days)
-    return [
-        [
-            m.table,
-            str(m.day),
-            f"+{m.gains}",
-            f"-{m.loses}",
-            str(m.changes),
-            "yes" if m.day in days else "no",
-        ]
-        for m in moved[:LISTED_DAYS]
-    ]
+    moved = [move for move in look.moves if moves_rows(move)]
+    beyond = [_look_row(move, "no") for move in moved if move.day not in days]
+    within = [_look_row(move, "yes") for move in moved if move.day in days]
+    return [*beyond, *within][:LISTED_DAYS]
+
+
+def _look_row(move: DayMove, is_within: str) -> list[str]:
+    figures = f"+{move.gains}", f"-{move.loses}", str(move.changes)
+    return [move.table, str(move.day), *figures, is_within]
 
 
 def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
@@ -289,22 +304,8 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
         yield "look: with today's settings what landed gives what stands there"
         return
     for table in dict.fromkeys(m.table for m in look.moves):
-        moves = [m for m in look.moves if m.table == table]
-        moved = sum(1 for m in moves if m.gains or m.loses)
-        sums = (
-            f"{moved} day(s) gain or lose rows (+{sum(m.gains for m in moves)} "
-            f"-{sum(m.loses for m in moves)})"
-        )
-        where = (
-            f": {_spans_text(contiguous_ranges(days_changed))}"
-            if (days_changed := [m.day for m in moves if m.changes])
-            else ""
-        )
-        changes = (
-            f"{sum(m.changes for m in moves)} row(s) on {len(days_changed)} day(s) change "
-            f"content{where}"
-        )
-        yield f"look: {table}: {sums}, {changes}"
+        sums = _move_sums([m for m in look.moves if m.table == table])
+        yield f"look: {table}: {sums}"
     if beyond := look.beyond(days):
         first, last = min(beyond[0], days.start), max(beyond[-1], days.last)
         spans = ", ".join(map(str, contiguous_ranges(beyond)))
@@ -314,3 +315,15 @@ def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:
         )
     for table, follows in look.follows.items():
         yield f"follows from these: {table} {', '.join(map(str, follows))}"
+
+
+def _move_sums(moves: Sequence[DayMove]) -> str:
+    """The sums of the moved rows of one table."""
+    gains, loses = sum(m.gains for m in moves), sum(m.loses for m in moves)
+    changes, changed = sum(m.changes for m in moves), [m.day for m in moves if m.changes]
+    moved = sum(map(moves_rows, moves))
+    where = f": {_spans_text(contiguous_ranges(changed))}" if changed else ""
+    return (
+        f"{moved} day(s) gain or lose rows (+{gains} -{loses}), {changes} row(s) on "
+        f"{len(changed)} day(s) change content{where}"
+    )

@@ -11,13 +11,13 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from operator import itemgetter
 
 from backfill_assets.kernel.core.contracts import InputKind
 from backfill_assets.kernel.core.days import DayRange, parse_day, ranges_text
 from backfill_assets.kernel.core.digests import input_days_of
 from backfill_assets.kernel.core.engines import OWN_SERVERS
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.home import Lake
@@ -73,23 +73,18 @@ def _preflight_tick(name: str, wrong: Sequence[str], fix: str, well: str) -> Pre
 
 def _check_inputs(states: States, plan: Plan) -> PreflightTick:
     """Check that the day itself exists in every input table, or that the plan makes it before."""
-    lacking: dict[str, None] = {}
+    lacking = list[str]()
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
-            if (
-                wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
-                and wanted.table not in plan.tables
-            ):
+            is_of_days = wanted.kind not in (InputKind.ARRIVALS, InputKind.FILES)
+            if is_of_days and wanted.table not in plan.tables:
                 needed = {d for d in impact.days() if d in input_days_of(wanted, d, states.view)}
-                absent = needed - states.view.table(wanted.table).latest.keys()
-                lacking |= (
-                    {f"never made: {wanted.table} {ranges_text(absent)}": None} if absent else {}
-                )
-    fix = "; name these tables too, or build them first"
+                if absent := needed - states.view.table(wanted.table).latest.keys():
+                    lacking.append(f"never made: {wanted.table} {ranges_text(absent)}")
     return _preflight_tick(
         "inputs present",
-        [*lacking],
-        fix,
+        [*dict.fromkeys(lacking)],
+        "; name these tables too, or build them first",
         "every input has the days to be written, or gets them by the plan",
     )
 
@@ -118,12 +113,11 @@ def _check_rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
             continue
         files, lost = files_of_held_days(lake, contract, days)
         gone += [f"{impact.table} {f.path}" for f in lost]
-        held += [f"{len(files)} of {impact.table}"] if files else []
-    wrong = (
-        [f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"]
-        if gone
-        else []
-    )
+        if files:
+            held.append(f"{len(files)} of {impact.table}")
+    wrong = []
+    if gone:
+        wrong = [f"{len(gone)} file(s) that these days hold are gone or altered, first {gone[0]}"]
     until = plan.created.date() + timedelta(days=plan.retention_days or 0)
     well = (
         f"the files that these days hold now ({', '.join(held) or 'none'}) are there, and are "
@@ -138,20 +132,16 @@ def _check_rerun(pipeline: Pipeline, states: States, plan: Plan) -> PreflightTic
     before."""
     wrong = []
     for impact in plan.impacts:
-        code, latest = (
-            pipeline.codes[impact.table].code_digest,
-            states.view.table(impact.table).latest,
-        )
-        days = [
-            d
-            for d in impact.days()
-            if d in latest and latest[d].irreproducible and latest[d].code_digest == code
-        ]
-        wrong += (
-            [f"{impact.table} {ranges_text(days)} got other rows from the same inputs and code"]
-            if days
-            else []
-        )
+        code = pipeline.codes[impact.table].code_digest
+        latest = states.view.table(impact.table).latest
+        days = []
+        for day in impact.days() & latest.keys():
+            if latest[day].irreproducible and latest[day].code_digest == code:
+                days.append(day)
+        if days:
+            wrong.append(
+                f"{impact.table} {ranges_text(days)} got other rows from the same inputs and code"
+            )
     fix = (
         "; correct the transform, or, if the cause is gone, make these days again: "
         "`backfill-assets backfill --force`"
@@ -170,18 +160,15 @@ def _check_keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     wrong, read = [], 0
     for impact in plan.impacts:
         days = impact.days() & states.view.table(impact.table).foreign
-        profiles = (
-            audit_table(lake, states.contracts[impact.table], days=days, altered=True)
-            if days
-            else {}
-        )
-        twice = {d: p.duplicates for d, p in profiles.items() if d is not None and p.duplicates}
-        wrong += (
-            [f"{impact.table} {ranges_text(twice)}: {sum(twice.values())} row(s) repeat a key"]
-            if twice
-            else []
-        )
+        if not days:
+            continue
         read += len(days)
+        profiles = audit_table(lake, states.contracts[impact.table], days=days, altered=True)
+        twice = {day: p.duplicates for day, p in profiles.items() if day and p.duplicates}
+        if twice:
+            wrong.append(
+                f"{impact.table} {ranges_text(twice)}: {sum(twice.values())} row(s) repeat a key"
+            )
     fix = (
         "; another program wrote them: make these days first, by `backfill-assets backfill`, and "
         "see who writes there"
@@ -193,16 +180,19 @@ def _check_keys(lake: Lake, states: States, plan: Plan) -> PreflightTick:
 def _check_skew(plan: Plan) -> Iterator[PreflightTick]:
     """Check that no day to be read has a key beyond the bound that the lake sets, if it sets
     one."""
-    bounded = [s for s in plan.shares if s.bound is not None]
-    wrong = [
-        f"{s}; max_key_share = {s.bound:g} on {ranges_text(s.beyond)}" for s in bounded if s.beyond
-    ]
+    bounded, wrong = list[str](), list[str]()
+    for share in plan.shares:
+        if share.bound is None:
+            continue
+        bounded.append(str(share))
+        if share.beyond:
+            wrong.append(f"{share}; max_key_share = {share.bound:g} on {ranges_text(share.beyond)}")
     fix = (
         "; choose [features] by_day_first (of an input of your own: salt, isolate_nulls), or "
         "raise the bound"
     )
     if bounded:
-        yield _preflight_tick("keys within max_key_share", wrong, fix, "; ".join(map(str, bounded)))
+        yield _preflight_tick("keys within max_key_share", wrong, fix, "; ".join(bounded))
 
 
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
@@ -238,15 +228,16 @@ def _with_first_writes(plan: Plan, lake: Lake, pipeline: Pipeline, now: Pins) ->
     """The plan's pins, with a table that assets of a project return pinned to the code of the
     plan's first write of it: only writes tell the lake which code an asset has."""
     codes, settings = dict(plan.pins.codes), dict(plan.pins.settings)
-    for name in (c.name for c in pipeline.contracts if c.made_by and c.name in plan.tables):
-        written = [
-            r
-            for chunk in writes_of_plan(lake, plan, name).chunks.values()
-            for r in chunk.receipts.items()
-        ]
-        _, first = min(written, default=(0, None), key=itemgetter(0))
-        codes[name] = first.code_digest if first is not None else now.codes[name]
-        settings[name] = first.settings_digest if first is not None else now.settings[name]
+    made_by_assets = [c.name for c in pipeline.contracts if c.made_by and c.name in plan.tables]
+    for name in made_by_assets:
+        receipts = dict[int, Receipt]()
+        for chunk in writes_of_plan(lake, plan, name).chunks.values():
+            receipts |= chunk.receipts
+        if receipts:
+            first = receipts[min(receipts)]
+            codes[name], settings[name] = first.code_digest, first.settings_digest
+        else:
+            codes[name], settings[name] = now.codes[name], now.settings[name]
     return replace(plan.pins, codes=codes, settings=settings)
 
 
@@ -262,12 +253,11 @@ def moved_pins(pinned: Pins, now: Pins, tables: Sequence[str]) -> list[str]:
         }
         return {**codes, **settings, **packages, "as_of": str(pins.as_of)}
 
-    today = values(now)
-    return [
-        f"{what} was {was}, is {today[what]}"
-        for what, was in values(pinned).items()
-        if was != today[what]
-    ]
+    today, found = values(now), []
+    for what, was in values(pinned).items():
+        if was != today[what]:
+            found.append(f"{what} was {was}, is {today[what]}")
+    return found
 
 
 AFTER_CANARY, AFTER_EACH = "canary", "chunk"
@@ -277,19 +267,25 @@ MEGABYTES_OF_A_CHUNK = 1024  # of the engine's memory: half of what one chunk al
 
 def refuse_stop(days: DayRange, policy: Policy) -> None:
     """Raise BackfillError if `stop_after` names no point of a plan of these days."""
-    text = policy.stop_after
-    if text in ("", AFTER_EACH) or (text == AFTER_CANARY and policy.canary):
-        return
-    why = "the plan has no canary (--canary 0)" if text == AFTER_CANARY else ""
-    if not why:
-        try:
-            why = "" if parse_day(text) in days else f"{text} is none of the days {days}"
-        except BackfillError:
-            why = f"{text[:20]!r} is no point of a plan"
-    if why:
+    if why := _no_stop_reason(days, policy):
         raise BackfillError(
             "--stop-after", why, "Nothing was planned", f"Say canary, chunk, or a day of {days}"
         )
+
+
+def _no_stop_reason(days: DayRange, policy: Policy) -> str:
+    """Why `stop_after` names no point of a plan of these days; "" where it names one, or none is
+    wanted."""
+    text = policy.stop_after
+    if text in ("", AFTER_EACH):
+        return ""
+    if text == AFTER_CANARY:
+        return "" if policy.canary else "the plan has no canary (--canary 0)"
+    try:
+        is_within = parse_day(text) in days
+    except BackfillError:
+        return f"{text[:20]!r} is no point of a plan"
+    return "" if is_within else f"{text} is none of the days {days}"
 
 
 def stops_after(plan: Plan, wave: Sequence[PlanChunk]) -> bool:

@@ -68,10 +68,9 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
             return read_progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
-                if not _is_running(lake, plan) or not _run_wave(
-                    open_lake, plan, wave, worker, accepted
-                ):
+                if not _is_running(lake, plan):
                     break
+                _run_wave(open_lake, plan, wave, worker, accepted)
                 stop_if_requested(lake, plan, wave)
             else:
                 set_mark(lake, plan.id, "ended", FINISHED)
@@ -125,68 +124,75 @@ def _refuse_unready(lake: Lake, pipeline: Pipeline, current: Progress) -> None:
 
 def _run_wave(
     open_lake: Opener, plan: Plan, wave: Sequence[PlanChunk], worker: Worker, accepted: int
-) -> bool:
+) -> None:
     """Rebuild the remaining days of a wave's chunks, then run each gate that no receipt records as
-    passed. False if the wave may not start yet."""
+    passed."""
     lake, pipeline = open_lake()
     current = read_progress(lake, pipeline, plan)
     refuse_moved_pins(plan, lake, pipeline, current.states)
-    states = {c: current.chunks[c.number - 1].state for c in wave}
-    for chunk, state in states.items():
-        if state is ChunkState.HELD:
-            raise _held_error(current, chunk)
-    todo = [c for c, state in states.items() if state is not ChunkState.DONE]
+    todo = _chunks_to_make(current, wave)
     for chunk in todo:
-        kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.shown} "
-        estimate = f"about {current.seconds_left(chunk):.0f} s left"
-        worker.report(
-            f"chunk {chunk.number} of {len(plan.chunks)} ({kind}{chunk.days}): {estimate}"
-        )
+        _report_begin(current, chunk, worker)
     if todo:
         current = _make_whole(open_lake, plan, todo, worker)
-        record_versions(
-            lake,
-            pipeline.contracts,
-            f"plan {plan.id}, chunk {', '.join(str(c.number) for c in todo)}",
-        )
+        numbers = ", ".join(str(chunk.number) for chunk in todo)
+        record_versions(lake, pipeline.contracts, f"plan {plan.id}, chunk {numbers}")
     for chunk in wave:
         if chunk.number == accepted:
             accept_chunk(lake, pipeline, chunk, current)
-        elif not current.gate_is_passed(chunk) and not is_accepted(lake, chunk, current):
+            continue
+        is_passed = current.gate_is_passed(chunk) or is_accepted(lake, chunk, current)
+        if not is_passed:
             _judge_gate(lake, pipeline, chunk, current, worker)
             worker.report(f"chunk {chunk.number}: gate passed")
-    return True
+
+
+def _chunks_to_make(current: Progress, wave: Sequence[PlanChunk]) -> list[PlanChunk]:
+    """The chunks of a wave that are not done. Raises BackfillError for one that a rollback
+    holds."""
+    found = []
+    for chunk in wave:
+        state = current.chunks[chunk.number - 1].state
+        if state is ChunkState.HELD:
+            raise _held_error(current, chunk)
+        if state is not ChunkState.DONE:
+            found.append(chunk)
+    return found
+
+
+def _report_begin(current: Progress, chunk: PlanChunk, worker: Worker) -> None:
+    kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.shown} "
+    estimate = f"about {current.seconds_left(chunk):.0f} s left"
+    chunks = len(current.plan.chunks)
+    worker.report(f"chunk {chunk.number} of {chunks} ({kind}{chunk.days}): {estimate}")
 
 
 def _judge_gate(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, current: Progress, worker: Worker
 ) -> None:
     """Raise if the gate of a chunk finds something, after rolling it back if the plan says so."""
-    plan, findings, put_back, failed = (
-        current.plan,
-        gate_findings(lake, pipeline, chunk, current),
-        False,
-        "",
-    )
+    plan, findings = current.plan, gate_findings(lake, pipeline, chunk, current)
     for judged in judge_expectations(lake, pipeline, chunk, current):
         worker.report(f"chunk {chunk.number}: {judged}")
-        findings += (
-            []
-            if judged.holds
-            else [GateFinding(judged.expected.table, None, "expectation", str(judged))]
-        )
-    if findings and plan.policy.on_failure == "rollback":
+        if not judged.holds:
+            table = judged.expected.table
+            findings.append(GateFinding(table, None, "expectation", str(judged)))
+    if not findings:
+        return
+    put_back, failed = False, ""
+    if plan.policy.on_failure == "rollback":
         try:
-            request = RollbackRequest(
-                plan=plan.id, chunk=str(chunk.number), note="its gate refused"
-            )
-            put_back = roll_back(
-                lake, pipeline, request, Provenance("", tags={BY: whoami()})
-            ).is_done
+            put_back = _put_chunk_back(lake, pipeline, plan, chunk)
         except (BackfillError, OSError) as error:  # the gate's finding is why the plan stops
             failed = str(error)
-    if findings:
-        raise gate_refusal(plan, chunk, findings, put_back, failed)
+    raise gate_refusal(plan, chunk, findings, put_back, failed)
+
+
+def _put_chunk_back(lake: Lake, pipeline: Pipeline, plan: Plan, chunk: PlanChunk) -> bool:
+    """Roll a chunk back; whether anything was put back."""
+    request = RollbackRequest(plan=plan.id, chunk=str(chunk.number), note="its gate refused")
+    provenance = Provenance("", tags={BY: whoami()})
+    return roll_back(lake, pipeline, request, provenance).is_done
 
 
 def _make_whole(
@@ -202,10 +208,8 @@ def _make_whole(
         unfinished = [c for c in unfinished if _days_to_make(current, c)]
         if not unfinished:
             return current
-    undone = ", ".join(
-        f"{table} {ranges_text(days)}"
-        for table, days in _days_to_make(current, unfinished[0]).items()
-    )
+    todo = _days_to_make(current, unfinished[0])
+    undone = ", ".join(f"{table} {ranges_text(days)}" for table, days in todo.items())
     raise _chunk_error(
         plan,
         unfinished[0],
@@ -225,12 +229,13 @@ def _make_chunks(
         return
     for table in plan.tables:
         current = read_progress(*open_lake(), plan)
-        spans = covering_ranges(current.undone(chunks[0]).get(table, []), 1)
-        for days in contiguous_ranges(
-            d for s in spans for d in s if current.states.of(table, d) is not State.HELD
-        ):
+        days = [
+            d for span in covering_ranges(current.undone(chunks[0]).get(table, []), 1) for d in span
+        ]
+        free = [day for day in days if current.states.of(table, day) is not State.HELD]
+        for span in contiguous_ranges(free):
             _try_works(
-                plan, [ChunkWork(plan, chunks[0], (table,), days, frozenset({table}))], worker
+                plan, [ChunkWork(plan, chunks[0], (table,), span, frozenset({table}))], worker
             )
 
 
@@ -258,12 +263,14 @@ def _days_to_make(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
     """Days per table that a chunk must rebuild before the next one may run; a boundary chunk takes
     the stale ones."""
     todo = current.undone(chunk)
-    if chunk.kind is not ChunkKind.BOUNDARY and current.plan.has_boundary:
-        todo = {
-            t: [d for d in days if current.states.of(t, d) is not State.STALE]
-            for t, days in todo.items()
-        }
-    return {table: days for table, days in todo.items() if days}
+    if chunk.kind is ChunkKind.BOUNDARY or not current.plan.has_boundary:
+        return todo
+    found = dict[str, list[date]]()
+    for table, undone in todo.items():
+        days = [day for day in undone if current.states.of(table, day) is not State.STALE]
+        if days:
+            found[table] = days
+    return found
 
 
 def _held_error(current: Progress, chunk: PlanChunk) -> BackfillError:

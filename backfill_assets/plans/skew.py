@@ -48,23 +48,18 @@ class KeyShare:
         greatest = (
             f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
         )
-        without_key = f", {self.nulls / self.rows:.0%} none" if self.nulls else ""
+        if self.nulls:
+            greatest += f", {self.nulls / self.rows:.0%} none"
+        facts = [greatest]
         slowest = max(1.0, self.group / self.rows * self.tasks)
-        cost = (
-            f"; so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share"
-            if slowest >= UNEVEN
-            else ""
-        )
-        unknown = (
-            f"; unknown of {self.unknown} day(s), written before this was kept"
-            if self.unknown
-            else ""
-        )
+        if slowest >= UNEVEN:
+            facts.append(
+                f"so one of {self.tasks} task(s) has up to {slowest:.1f} times an even share"
+            )
+        if self.unknown:
+            facts.append(f"unknown of {self.unknown} day(s), written before this was kept")
         whose = f"{', '.join(self.readers)}; {self.choice}".removesuffix("; ")
-        return (
-            f"{self.table} by {', '.join(self.by)} ({whose}): "
-            f"{greatest}{without_key}{cost}{unknown}"
-        )
+        return f"{self.table} by {', '.join(self.by)} ({whose}): {'; '.join(facts)}"
 
 
 def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:
@@ -73,18 +68,26 @@ def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]
     groups: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
     for reader, spans in reads.items():
         for wanted in states.contracts[reader].inputs:
-            if wanted.by and key_name(wanted.by) in map(
-                key_name, states.contracts[wanted.table].read_by
-            ):
-                group = (wanted.table, key_name(wanted.by), wanted.spread)
-                _, readers, days = groups.setdefault(group, (wanted, {}, set()))
-                readers[reader] = None
-                days |= {d for span in spans.get(wanted.table, ()) for d in span}
-    shares = (
-        _key_share(lake, states, wanted, tuple(readers), days)
-        for wanted, readers, days in groups.values()
-    )
-    return tuple(share for share in shares if share is not None)
+            if not _has_counted_key(states, wanted):
+                continue
+            group = (wanted.table, key_name(wanted.by), wanted.spread)
+            _, readers, days = groups.setdefault(group, (wanted, {}, set()))
+            readers[reader] = None
+            days.update(*spans.get(wanted.table, ()))
+    found = []
+    for wanted, readers, days in groups.values():
+        share = _key_share(lake, states, wanted, tuple(readers), days)
+        if share is not None:
+            found.append(share)
+    return tuple(found)
+
+
+def _has_counted_key(states: States, wanted: Input) -> bool:
+    """Whether an input is read by a key that receipts of its table count."""
+    if not wanted.by:
+        return False
+    counted = map(key_name, states.contracts[wanted.table].read_by)
+    return key_name(wanted.by) in counted
 
 
 def _key_share(
@@ -98,9 +101,10 @@ def _key_share(
     bounds = lake.settings.gates.tables.get(wanted.table)
     bound = bounds.max_key_share if bounds else None
     day = max(known, key=lambda d: _key_rows(known[d], wanted)[0])
-    heavy = {
-        d: 1 if wanted.finer else _key_rows(e, wanted)[0] // wanted.salt for d, e in known.items()
-    }
+    heavy = {d: _heaviest_task(entry, wanted) for d, entry in known.items()}
+    beyond = []
+    if bound is not None:
+        beyond = [d for d, rows in heavy.items() if is_skewed(rows, known[d].rows, bound)]
     _, most, nulls = _key_rows(known[day], wanted)
     return KeyShare(
         wanted.table,
@@ -115,12 +119,13 @@ def _key_share(
         shuffle_tasks(LakeSession(lake).engine),
         len(written) - len(known),
         bound,
-        tuple(
-            d
-            for d, rows in heavy.items()
-            if bound is not None and is_skewed(rows, known[d].rows, bound)
-        ),
+        tuple(beyond),
     )
+
+
+def _heaviest_task(entry: DayEntry, wanted: Input) -> int:
+    """The rows of a day that go to one task, as the reader spreads them."""
+    return 1 if wanted.finer else _key_rows(entry, wanted)[0] // wanted.salt
 
 
 def _key_rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
@@ -128,11 +133,10 @@ def _key_rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
     without a key are no group where they are computed apart; of several key columns, the column
     that is NULL most often counts."""
     nulls = counted_nulls(entry.counts)
-    most, none = (
-        counted_most(entry.counts)[key_name(wanted.by)],
-        max((nulls.get(c, 0) for c in wanted.by), default=0),
-    )
-    return most if wanted.isolate_nulls else max(most, none), most, none
+    most = counted_most(entry.counts)[key_name(wanted.by)]
+    without_key = max((nulls.get(column, 0) for column in wanted.by), default=0)
+    largest = most if wanted.isolate_nulls else max(most, without_key)
+    return largest, most, without_key
 
 
 def shuffle_tasks(settings: EngineSettings) -> int:

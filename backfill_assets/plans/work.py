@@ -26,7 +26,7 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.files import plan_lock
 from backfill_assets.plans.model import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.plans.preflight import refuse_moved_pins
-from backfill_assets.plans.progress import read_progress
+from backfill_assets.plans.progress import Progress, read_progress
 
 PARENT, ROOT = (
     "dagster/parent_run_id",
@@ -106,16 +106,22 @@ def make_chunk_here(open_lake: Opener, work: ChunkWork, make: Callable[[Work], s
         current = read_progress(lake, pipeline, plan)
         refuse_moved_pins(plan, lake, pipeline, current.states)
         todo = current.undone(work.chunk)
-        tables = tuple(t for t in work.tables if t in todo)
-        accepted = [
-            str(a) for a in current.accepted if any("." in name for name in a.what)
-        ]  # not only a chunk
-        work = replace(
-            work, plan=replace(plan, note="; ".join(filter(None, (plan.note, *accepted))))
-        )
-        if tables and plan.policy.force:
+        tables = tuple(table for table in work.tables if table in todo)
+        if not tables:
+            return ""
+        work = replace(work, plan=replace(plan, note=_note_with_bounds(plan, current)))
+        if plan.policy.force:
             work = replace(work, tables=tables, written=work.written | current.written(todo))
-        return make(work.work) if tables else ""
+        return make(work.work)
+
+
+def _note_with_bounds(plan: Plan, current: Progress) -> str:
+    """The plan's note and what a person accepted besides whole chunks."""
+    notes = [plan.note] if plan.note else []
+    for acceptance in current.accepted:
+        if any("." in name for name in acceptance.what):
+            notes.append(str(acceptance))
+    return "; ".join(notes)
 
 
 def failure_causes(
@@ -145,11 +151,9 @@ def _process_cause(process: "subprocess.Popen[str]") -> str:
     printed = process.communicate()[0].strip().splitlines()
     if not process.returncode:
         return ""
-    return (
-        printed[-1]
-        if printed
-        else f"its process ended with exit code {process.returncode}; see its lines above"
-    )
+    if printed:
+        return printed[-1]
+    return f"its process ended with exit code {process.returncode}; see its lines above"
 
 
 def _end_processes(started: Sequence["subprocess.Popen[str]"]) -> None:

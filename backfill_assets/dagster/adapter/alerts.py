@@ -189,12 +189,11 @@ class Posted:
         """
         now = utc_now().timestamp()
         digests = {name: digest_of(words) for name, words in found.items()}
-        before = {
-            name: digest
-            for name, (digest, at) in self.lake.read_json(self._posted_file).items()
-            if 0 <= now - at < again
-        }
-        fresh = [name for name, digest in digests.items() if before.get(name) != digest]
+        recent = dict[str, str]()
+        for name, (digest, at) in self.lake.read_json(self._posted_file).items():
+            if 0 <= now - at < again:
+                recent[name] = digest
+        fresh = [name for name, digest in digests.items() if recent.get(name) != digest]
         refusal = None
         if fresh:  # before it is noted: twice is better than never
             try:
@@ -204,16 +203,21 @@ class Posted:
                     raise
                 refusal = error
                 self._keep_unsent(message(fresh))
-        with self._record_lock():
-            noted: dict[str, Any] = self.lake.read_json(self._posted_file)
-            kept = {
-                name: each for name, each in noted.items() if name in found or not is_over(name)
-            }
-            kept |= {name: [digests[name], now] for name in fresh}
-            if kept != noted:
-                self.lake.write_json(self._posted_file, kept)
+        self._note_posted(found, is_over, {name: [digests[name], now] for name in fresh})
         if refusal is not None:
             raise refusal
+
+    def _note_posted(
+        self, found: Mapping[str, str], is_over: Callable[[str], bool], posted: Mapping[str, Any]
+    ) -> None:
+        """Record what was `posted`, and drop names that are not `found` and over."""
+        with self._record_lock():
+            noted: dict[str, Any] = self.lake.read_json(self._posted_file)
+            over = [name for name in noted if name not in found and is_over(name)]
+            record = {name: each for name, each in noted.items() if name not in over}
+            record |= posted
+            if record != noted:
+                self.lake.write_json(self._posted_file, record)
 
     def _keep_unsent(self, message: Message) -> None:
         kept = asdict(
@@ -237,7 +241,8 @@ class Posted:
                     return
                 post_message(url, Message(**one), pauses=(), seconds=left)
                 with self._record_lock():
-                    self._write_unsent([other for other in self._unsent_messages() if other != one])
+                    others = [other for other in self._unsent_messages() if other != one]
+                    self._write_unsent(others)
 
     def _record_lock(self) -> AbstractContextManager[None]:
         return self.lake.lock(f"{self.folder}/lock", "the record of posted alerts")
@@ -310,18 +315,25 @@ def _findings_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
         """One message per run whose checks found something that was not sent before."""
         run, url = context.dagster_run, webhook_address(os.environ)
         if url and _concerns_lake(run, root, appearance):
-            evaluations = list(evaluations_of(context.instance, run.run_id))
-            found = {str(f): f for e in evaluations for f in evaluation_findings(e)}
-            judged = tuple(_check_label(e) for e in evaluations)
-            posted_alerts(root, context.instance).post_news(
-                url,
-                {name: f.text for name, f in found.items()},
-                lambda fresh: findings_alert(run, [found[name] for name in fresh]),
-                lambda name: name.startswith(judged),
-                is_seen_once=True,
-            )
+            _post_findings(posted_alerts(root, context.instance), url, context.instance, run)
 
     return alert_on_findings
+
+
+def _post_findings(
+    posted: Posted, url: str, instance: dg.DagsterInstance, run: dg.DagsterRun
+) -> None:
+    """Post what the checks of a run found and was not posted before."""
+    evaluations = [*evaluations_of(instance, run.run_id)]
+    found = {str(finding): finding for e in evaluations for finding in evaluation_findings(e)}
+    judged = tuple(map(_check_label, evaluations))
+    posted.post_news(
+        url,
+        {name: finding.text for name, finding in found.items()},
+        lambda fresh: findings_alert(run, [found[name] for name in fresh]),
+        lambda name: name.startswith(judged),
+        is_seen_once=True,
+    )
 
 
 def works_on(run: dg.DagsterRun, lake: str, naming: Naming) -> bool:
@@ -388,8 +400,10 @@ def failure_alert(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str
     """The alert of a failed run: its cause in one line (else Dagster's `message`), days, reason and
     identity. The subject names the tables that failed."""
     events = run_events(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
-    failed = [table_of_step(e.step_key) or e.step_key for e in events if e.step_key]
-    tables = failed or [k.to_user_string() for k in run.asset_selection or ()]
+    steps = [event.step_key for event in events if event.step_key]
+    tables = [table_of_step(step) or step for step in steps]
+    if not tables:
+        tables = [key.to_user_string() for key in run.asset_selection or ()]
     subject = f"Failed: {_run_subject(run, tables, days_of_run(run))}"
     return Message(subject, run_failure_cause(instance, run.run_id) or message, _run_facts(run))
 
@@ -418,15 +432,13 @@ def evaluation_findings(evaluation: dg.AssetCheckEvaluation) -> list[AlertedFind
 def findings_alert(run: dg.DagsterRun, found: Sequence[AlertedFinding]) -> Message:
     """The alert of a run whose checks found something: tables and days as subject, counts, the
     first ten."""
-    listed = [f"{f}: {f.text}" for f in found[:LISTED_FINDINGS]]
-    more = [f"and {len(found) - LISTED_FINDINGS} more"] if len(found) > LISTED_FINDINGS else []
-    days = sorted(f.day for f in found if f.day)
-    subject = _run_subject(
-        run, [f.table for f in found], inclusive_range(days[0], days[-1]) if days else None
-    )
-    return Message(
-        f"{len(found)} finding(s): {subject}", "\n".join([*listed, *more]), _run_facts(run)
-    )
+    lines = [f"{finding}: {finding.text}" for finding in found[:LISTED_FINDINGS]]
+    if len(found) > LISTED_FINDINGS:
+        lines.append(f"and {len(found) - LISTED_FINDINGS} more")
+    days = [finding.day for finding in found if finding.day]
+    span = inclusive_range(min(days), max(days)) if days else None
+    subject = _run_subject(run, [finding.table for finding in found], span)
+    return Message(f"{len(found)} finding(s): {subject}", "\n".join(lines), _run_facts(run))
 
 
 def _check_label(evaluation: dg.AssetCheckEvaluation) -> str:
@@ -435,8 +447,10 @@ def _check_label(evaluation: dg.AssetCheckEvaluation) -> str:
 
 def _run_subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | None) -> str:
     named = sorted(set(tables))
-    more = f" and {len(named) - LISTED_TABLES} more" if len(named) > LISTED_TABLES else ""
-    return f"{', '.join(named[:LISTED_TABLES]) or run.job_name}{more}{f', {days}' if days else ''}"
+    subject = ", ".join(named[:LISTED_TABLES]) or run.job_name
+    if len(named) > LISTED_TABLES:
+        subject += f" and {len(named) - LISTED_TABLES} more"
+    return f"{subject}, {days}" if days else subject
 
 
 def _run_facts(run: dg.DagsterRun) -> dict[str, str]:

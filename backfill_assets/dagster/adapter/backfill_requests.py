@@ -10,7 +10,7 @@ well if tables made from it follow; the last ones raise for it. Not here: which 
 """
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -81,10 +81,8 @@ class TickState:
     @property
     def taken_days(self) -> dict[str, set[date]]:
         """Per table the days that are busy or planned."""
-        return {
-            n: {*self.busy.get(n, ()), *self.planned.get(n, ())}
-            for n in {*self.busy, *self.planned}
-        }
+        names = {*self.busy, *self.planned}
+        return {name: {*self.busy.get(name, ()), *self.planned.get(name, ())} for name in names}
 
     def free(self, name: str, days: Set[date]) -> Set[date]:
         """`days` of a table without days of active plans."""
@@ -107,19 +105,12 @@ class TickState:
             tried = runs.attempts_of_days(self.instance, name, known, self.naming)
             numbers = {day: found.number for day, found in tried.items()}
             given_up = [day for day, found in tried.items() if found.counted >= limit]
-            left = {day: identity for day, identity in known.items() if day not in given_up}
-            most = limit + runs.MOST_UNBEGUN
-            wanted += run_requests(
-                self.states, name, left, numbers, most, taken_days.get(name, frozenset())
-            )[0]
             if given_up:
-                texts[name] = (
-                    f"{ranges_text(given_up)} failed {limit} times from the same inputs, rules and "
-                    "code and will not be "
-                    "requested again as they are. Look at the failed runs; then change what they "
-                    "failed from, or "
-                    "materialize by hand"
-                )
+                texts[name] = _given_up_text(given_up, limit)
+            left = {day: identity for day, identity in known.items() if day not in given_up}
+            taken = taken_days.get(name, set())
+            most = limit + runs.MOST_UNBEGUN
+            wanted += run_requests(self.states, name, left, numbers, most, taken)[0]
         return sorted(wanted, key=lambda request: request.attempt > 0), texts
 
     def gates_digest(self, table: str) -> str:
@@ -130,6 +121,15 @@ class TickState:
         return digest_of(
             [self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])]
         )
+
+
+def _given_up_text(days: Collection[date], attempts: int) -> str:
+    return (
+        f"{ranges_text(days)} failed {attempts} times from the same inputs, rules and code and "
+        "will not "
+        "be requested again as they are. Look at the failed runs; then change what they failed "
+        "from, or materialize by hand"
+    )
 
 
 def read_tick_state(
@@ -164,16 +164,21 @@ def days_given_up(
 
 def dagster_request(work: Work, sensor: str, lake: Lake, naming: Naming = PLAIN) -> dg.RunRequest:
     """The work as Dagster's RunRequest: one partition, or a range."""
-    single = len(work.days) == 1
-    span = {} if single else runs.range_tags(work.days)
-    again = {runs.ATTEMPT_TAG: str(work.attempt)} if work.attempt else {}
+    tags = {**_sensor_tags(sensor, lake), **runs.needed_tags(work)}
+    if work.attempt:
+        tags[runs.ATTEMPT_TAG] = str(work.attempt)
+    partition_key = None
+    if len(work.days) == 1:
+        partition_key = str(work.days.start)
+    else:
+        tags |= runs.range_tags(work.days)
     return dg.RunRequest(
         run_key=work.key,
         job_name=naming.name(runs.REBUILD),
         asset_selection=[naming.key(name) for name in work.tables],
-        partition_key=str(work.days.start) if single else None,
+        partition_key=partition_key,
         run_config={"ops": {naming.step(work.table): {"config": {"asked": dict(work.needed)}}}},
-        tags={**span, **again, **_sensor_tags(sensor, lake), **runs.needed_tags(work)},
+        tags=tags,
     )
 
 
@@ -284,12 +289,9 @@ def remember_kept_back(context: dg.AssetExecutionContext, opened: Opened, rebuil
 def kept_back_errors(context: dg.AssetExecutionContext, opened: Opened) -> list[DaysKeptBack]:
     """The errors of the lake's tables of which the run kept days back so far."""
     run = context.instance.get_run_by_id(context.run.run_id)
-    names = (_kept_back_tag(opened, contract.name) for contract in opened.pipeline.contracts)
-    return [
-        DaysKeptBack(*json.loads(run.tags[name]))
-        for name in names
-        if run is not None and name in run.tags
-    ]
+    tags = run.tags if run is not None else {}
+    names = [_kept_back_tag(opened, contract.name) for contract in opened.pipeline.contracts]
+    return [DaysKeptBack(*json.loads(tags[name])) for name in names if name in tags]
 
 
 def _kept_back_tag(opened: Opened, table: str) -> str:
@@ -300,9 +302,10 @@ def raise_kept_back(context: dg.AssetExecutionContext, opened: Opened, table: st
     """Raise DaysKeptBack for all tables of the run that kept days back, unless a table made from
     `table` follows."""
     made = _tables_of_run(context, opened)
-    following = (c for c in opened.pipeline.contracts if c.name in made)
-    if any(i.table == table and i.kind is not InputKind.FILES for c in following for i in c.inputs):
-        return
+    for contract in opened.pipeline.contracts:
+        read = {i.table for i in contract.inputs if i.kind is not InputKind.FILES}
+        if contract.name in made and table in read:
+            return
     if errors := kept_back_errors(context, opened):
         first, *others = errors
         more = "".join(f".{ALSO}{error}"[: -len(".")] for error in others)

@@ -9,7 +9,7 @@ Dagster knows of it.
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,33 +64,42 @@ def newest_runs(instance: dg.DagsterInstance, lake: str) -> tuple[PastRun, ...]:
 def _past_run(instance: dg.DagsterInstance, record: dg.RunRecord) -> PastRun:
     """One run; `tables`: to be made, in the order of its steps; empty where it never got a plan."""
     run, start = record.dagster_run, record.start_time
-    plan: Any = run.execution_plan_snapshot_id and instance.get_execution_plan_snapshot(
-        run.execution_plan_snapshot_id
-    )
-    return PastRun(
+    past = PastRun(
         run.run_id,
         run.job_name,
         run.status.value.lower(),
         days_of_run(run),
         run.tags.get(REASON_TAG, "manual"),
-        began=datetime.fromtimestamp(start, UTC) if start else None,
-        seconds=record.end_time - start if record.end_time and start else None,
-        cause=run_failure_cause(instance, run.run_id)
-        if run.status is dg.DagsterRunStatus.FAILURE
-        else "",
-        tables=tuple(
-            t for step in (plan.step_keys_to_execute if plan else ()) if (t := table_of_step(step))
-        ),
-        queued_seconds=max(0.0, start - record.create_timestamp.timestamp()) if start else None,
+        began=None,
+        seconds=None,
+        tables=_planned_tables(instance, run),
     )
+    if run.status is dg.DagsterRunStatus.FAILURE:
+        past = replace(past, cause=run_failure_cause(instance, run.run_id))
+    if not start:
+        return past
+    return replace(
+        past,
+        began=datetime.fromtimestamp(start, UTC),
+        seconds=record.end_time - start if record.end_time else None,
+        queued_seconds=max(0.0, start - record.create_timestamp.timestamp()),
+    )
+
+
+def _planned_tables(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]:
+    """The tables that a run was planned to make, in the order of its steps."""
+    if not run.execution_plan_snapshot_id:
+        return ()
+    plan: Any = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    made = map(table_of_step, plan.step_keys_to_execute if plan else ())
+    return tuple(table for table in made if table)
 
 
 def run_failure_cause(instance: dg.DagsterInstance, run_id: str) -> str:
     """Why a run failed, in one line without secrets, whoever raised it: the causes of its failed
     steps, else Dagster's message; empty where none is."""
-    if causes := dict.fromkeys(
-        map(cause_of, run_events(instance, run_id, dg.DagsterEventType.STEP_FAILURE))
-    ):
+    failures = run_events(instance, run_id, dg.DagsterEventType.STEP_FAILURE)
+    if causes := dict.fromkeys(map(cause_of, failures)):
         return ALSO.join(causes)
     for event in run_events(instance, run_id, dg.DagsterEventType.RUN_FAILURE):
         return scrub_secrets((event.message or "").partition("\n")[0])

@@ -18,7 +18,7 @@ import dagster as dg
 from backfill_assets.dagster.adapter.context import PLAIN, Naming
 from backfill_assets.dagster.adapter.dagster_private import newest_materializations
 from backfill_assets.kernel.core.commands import command_with_lake, show_command
-from backfill_assets.kernel.core.contracts import Contract
+from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import contiguous_ranges, parse_day, ranges_text
 from backfill_assets.kernel.core.ledgers import QUARANTINE
 from backfill_assets.kernel.core.ownership import BY
@@ -68,6 +68,7 @@ FOLDED = (
     PHASES,
 )  # by their names in events of earlier releases
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
+IN_CODE = str.maketrans({"`": "'", "|": "¦"})  # | ends a cell in code, too
 
 
 def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str, Any]:
@@ -84,36 +85,31 @@ def asset_metadata(lake: Lake, table: Table, naming: Naming = PLAIN) -> dict[str
 def table_metadata(lake: Lake, contract: Contract, naming: Naming = PLAIN) -> dict[str, Any]:
     """Metadata from a table's contract: columns, their declared source columns, address and
     name."""
-    columns = [
-        dg.TableColumn(
-            c.name,
-            c.type,
-            c.description,
-            constraints=dg.TableColumnConstraints(
-                nullable=c.nullable, unique=contract.key == (c.name,)
-            ),
-            tags=dict(c.tags),
-        )
-        for c in contract.columns
-    ]
-    origins = {
-        c.name: [origin.rpartition(".") for origin in c.made_from]
-        for c in contract.columns
-        if c.made_from
-    }
-    deps = {
-        name: [
-            dg.TableColumnDep(asset_key=naming.key(table), column_name=column)
-            for table, _, column in parts
-        ]
-        for name, parts in origins.items()
-    }
-    return {
-        "dagster/column_schema": dg.TableSchema(columns=columns),
-        **({"dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps)} if deps else {}),
-        "dagster/uri": lake.table_uri(contract.name),
-        "dagster/table_name": contract.name,
-    }
+    columns, deps = list[dg.TableColumn](), dict[str, list[dg.TableColumnDep]]()
+    for column in contract.columns:
+        columns.append(_table_column(contract, column))
+        if column.made_from:
+            deps[column.name] = [_column_dep(naming, source) for source in column.made_from]
+    metadata: dict[str, Any] = {"dagster/column_schema": dg.TableSchema(columns=columns)}
+    if deps:
+        metadata["dagster/column_lineage"] = dg.TableColumnLineage(deps_by_column=deps)
+    metadata["dagster/uri"] = lake.table_uri(contract.name)
+    metadata["dagster/table_name"] = contract.name
+    return metadata
+
+
+def _table_column(contract: Contract, column: Column) -> dg.TableColumn:
+    is_key = contract.key == (column.name,)
+    constraints = dg.TableColumnConstraints(nullable=column.nullable, unique=is_key)
+    return dg.TableColumn(
+        column.name, column.type, column.description, constraints, tags={**column.tags}
+    )
+
+
+def _column_dep(naming: Naming, source: str) -> dg.TableColumnDep:
+    """The dependency on a column that is named TABLE.COLUMN."""
+    table, _, column = source.rpartition(".")
+    return dg.TableColumnDep(asset_key=naming.key(table), column_name=column)
 
 
 def entry_metadata(entry: DayEntry, version: int) -> dict[str, Any]:
@@ -141,10 +137,10 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.Ma
 
 
 def _plain_markdown(text: str) -> str:
+    if not text:
+        return ""
     printable = "".join(c if c.isprintable() else " " for c in text)
-    return (
-        f"`{printable.replace('`', chr(39)).replace('|', '¦')}`" if text else ""
-    )  # | ends a cell in code, too
+    return f"`{printable.translate(IN_CODE)}`"
 
 
 def day_materialization(
@@ -171,50 +167,62 @@ def origin_metadata(
 
     The links are relative, so that they also hold below the secret of `backfill-assets ui`.
     """
-    tags = provenance.tags or {}
-    plan = tags.get(PLAN_TAG, "")
-    cause = f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}" if plan else provenance.reason
-    note = f": {provenance.note}" if provenance.note else ""
-    metadata: dict[str, Any] = {WHY: f"{cause}, by {tags.get(BY, 'unknown')}{note}"}
-    if plan:
-        metadata[PLAN_RUNS] = dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}")
+    metadata = _why_metadata(provenance)
     read = defaultdict[str, set[date]](set)
     for wanted in contract.inputs:
         read[wanted.table] |= {*input_days(states, wanted, day)}
-    named = {table: sorted(days) for table, days in read.items() if days}
-    if named:
-        version_text = {
-            table: f" at version {versions[table]}" if table in versions else "" for table in named
-        }
-        metadata[INPUTS] = "; ".join(
-            f"{table} {ranges_text(days)}{version_text[table]}" for table, days in named.items()
-        )
-    for table, days in named.items():
-        query = f"view=partitions&partition={days[-1]}&default_range=[{days[0]}...{days[-1]}]"
-        metadata[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"{naming.page(table)}?{query}")
-    return metadata
+    texts, links = list[str](), dict[str, Any]()
+    for table, days in read.items():
+        if not days:
+            continue
+        version = f" at version {versions[table]}" if table in versions else ""
+        texts.append(f"{table} {ranges_text(days)}{version}")
+        first, last = min(days), max(days)
+        query = f"view=partitions&partition={last}&default_range=[{first}...{last}]"
+        links[f"{PREFIX}from_{table}"] = dg.MetadataValue.url(f"{naming.page(table)}?{query}")
+    if texts:
+        metadata[INPUTS] = "; ".join(texts)
+    return {**metadata, **links}
+
+
+def _why_metadata(provenance: Provenance) -> dict[str, Any]:
+    """Reason and author of a write, with a link to the runs of its plan."""
+    tags = provenance.tags or {}
+    author = tags.get(BY, "unknown")
+    note = f": {provenance.note}" if provenance.note else ""
+    plan = tags.get(PLAN_TAG, "")
+    if not plan:
+        return {WHY: f"{provenance.reason}, by {author}{note}"}
+    return {
+        WHY: f"plan {plan}, chunk {tags.get(CHUNK_TAG, '?')}, by {author}{note}",
+        PLAN_RUNS: dg.MetadataValue.url(f"../runs?q[]=tag:{PLAN_TAG}={plan}"),
+    }
 
 
 def folded_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in the order in which Dagster lists it: what the run did first, and the
     internals in one entry at the end."""
+    shown = {name: value for name, value in metadata.items() if name not in FOLDED}
+    if SUMMARY in shown:
+        shown = {SUMMARY: shown[SUMMARY], **shown}
     internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
-    first = {SUMMARY: metadata[SUMMARY]} if SUMMARY in metadata else {}
-    last = {INTERNALS: dg.MetadataValue.json(internals)} if internals else {}
-    return {**first, **{n: value for n, value in metadata.items() if n not in FOLDED}, **last}
+    if internals:
+        shown[INTERNALS] = dg.MetadataValue.json(internals)
+    return shown
 
 
 def unfolded_metadata(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
     """Metadata of an event with each of its internals under the name of its own that earlier
     releases gave it."""
-    told = {name: value for name, value in metadata.items() if name != INTERNALS}
-    internals: Any = metadata[INTERNALS].value if INTERNALS in metadata else {}
+    unfolded: dict[str, Any] = {**metadata}
+    folded = unfolded.pop(INTERNALS, None)
+    internals = folded.value if folded is not None else {}
     for name, value in internals.items():
-        is_object = isinstance(value, Mapping)
-        told[PREFIX + name] = (
-            dg.MetadataValue.json(value) if is_object else dg.MetadataValue.text(value)
-        )
-    return told
+        if isinstance(value, Mapping):
+            unfolded[PREFIX + name] = dg.MetadataValue.json(value)
+        else:
+            unfolded[PREFIX + name] = dg.MetadataValue.text(value)
+    return unfolded
 
 
 def _plain_value(value: Any) -> Any:
@@ -269,57 +277,52 @@ def _metadata_of_day(
     states: States,
     naming: Naming,
 ) -> dict[str, Any]:
-    candidate, contract, provenance = (
-        rebuild.ready,
-        rebuild.table.contract,
-        rebuild.request.provenance,
-    )
-    entry, profile, account = (
-        candidate.entries[day],
-        candidate.profiles[day],
-        candidate.accounts.get(day, {}),
-    )
-    metadata: dict[str, Any] = {
-        **entry_metadata(entry, published.version),
-        SHOW: command_with_lake(
-            show_command(contract.name, day), rebuild.request.lake_session.lake.root
-        ),
-        **(
-            {}
-            if day in candidate.settled
-            else origin_metadata(contract, day, states, candidate.inputs, provenance, naming)
-        ),
-        **cost,
-        UNCHANGED: day not in published.changed,
-    }
-    if published.write_id and (day in published.changed or day in published.receipted):
+    candidate, contract = rebuild.ready, rebuild.table.contract
+    entry, profile = candidate.entries[day], candidate.profiles[day]
+    show = show_command(contract.name, day)
+    metadata = entry_metadata(entry, published.version)
+    metadata[SHOW] = command_with_lake(show, rebuild.request.lake_session.lake.root)
+    if day not in candidate.settled:
+        provenance = rebuild.request.provenance
+        metadata |= origin_metadata(contract, day, states, candidate.inputs, provenance, naming)
+    metadata |= {**cost, UNCHANGED: day not in published.changed}
+    has_receipt = day in published.changed or day in published.receipted
+    if published.write_id and has_receipt:
         metadata[WRITE_ID] = published.write_id
     if profile.rows:
-        metadata |= {
-            f"{PREFIX}null_share_{c}": round(n / profile.rows, 6) for c, n in profile.nulls.items()
-        }
+        for column, nulls in profile.nulls.items():
+            metadata[f"{PREFIX}null_share_{column}"] = round(nulls / profile.rows, 6)
+    return metadata | _account_metadata(candidate.accounts.get(day, {}))
+
+
+def _account_metadata(account: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of the rows of landed files, by file and by outcome, and further figures."""
+    metadata = dict[str, Any]()
     if files := account.get("by_file"):
         metadata[BY_FILE] = dg.MetadataValue.json(dict(files))
         for outcome in (QUARANTINE, "duplicate", "too late"):
-            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = sum(
-                f.get(outcome, 0) for f in files.values()
-            )
-    return metadata | {
-        PREFIX + name: round(number, 6) for name, number in account.get("facts", {}).items()
-    }
+            rows = sum(outcomes.get(outcome, 0) for outcomes in files.values())
+            metadata[f"{PREFIX}{outcome.replace(' ', '_')}_rows"] = rows
+    for name, number in account.get("facts", {}).items():
+        metadata[PREFIX + name] = round(number, 6)
+    return metadata
 
 
 def _judged_figures(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
     """What the checks measured in a day, where its rows were computed: receipts keep a part of it;
     and what failed."""
-    figures = (
-        {n: v for f in findings for n, v in f.facts.items() if not n.startswith(ELSEWHERE)}
-        if is_computed
-        else {}
-    )
-    failed = "; ".join(f"{f.check}: {f.message}" for f in findings if not f.passed)
-    shown = {FIGURES: dg.MetadataValue.json(figures)} if figures else {}
-    return {**shown, FINDINGS: failed} if failed else shown
+    figures, failed = dict[str, Any](), list[str]()
+    for finding in findings:
+        if is_computed:
+            figures |= {n: v for n, v in finding.facts.items() if not n.startswith(ELSEWHERE)}
+        if not finding.passed:
+            failed.append(f"{finding.check}: {finding.message}")
+    shown = dict[str, Any]()
+    if figures:
+        shown[FIGURES] = dg.MetadataValue.json(figures)
+    if failed:
+        shown[FINDINGS] = "; ".join(failed)
+    return shown
 
 
 def earlier_facts(
@@ -341,11 +344,13 @@ def content_facts(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str
     materialized = record.asset_materialization if record else None
     if materialized is None:
         return {}
-    told = unfolded_metadata(materialized.metadata)
-    content = {k: _plain_value(v) for k, v in told.items() if k in (FINGERPRINT, INPUT_DIGEST)}
-    if content != {FINGERPRINT: entry.fingerprint, INPUT_DIGEST: entry.input_digest}:
+    facts = unfolded_metadata(materialized.metadata)
+    fingerprint, digest = facts.get(FINGERPRINT), facts.get(INPUT_DIGEST)
+    content = _plain_value(fingerprint), _plain_value(digest)
+    if content != (entry.fingerprint, entry.input_digest):
         return {}
-    return {k: v for k, v in told.items() if k.startswith(PREFIX) and k not in ONCE}
+    of_day = {name: value for name, value in facts.items() if name not in ONCE}
+    return {name: value for name, value in of_day.items() if name.startswith(PREFIX)}
 
 
 def receipt_metadata(
@@ -366,9 +371,8 @@ def rewritten_days(
     before: TableView, after: Mapping[date, DayEntry], published: WriteResult
 ) -> frozenset[date]:
     """The days whose rows a forced run replaced by the same rows."""
-    same = {
-        d for d, r in before.latest.items() if d in after and r.entry.content == after[d].content
-    }
+    both = before.latest.keys() & after.keys()
+    same = {day for day in both if before.latest[day].entry.content == after[day].content}
     return frozenset(published.changed & same - before.foreign)
 
 
@@ -384,19 +388,17 @@ def changes_summary(
     `before` holds the days that had a receipt, `after` all days of the run, `same_rows` the days
     that were only rewritten.
     """
-    changed = sorted(
-        (d for d in after if d in published.changed and d not in same_rows), reverse=True
-    )
+    changed = sorted((after.keys() & published.changed) - same_rows, reverse=True)
     lines = [_summary_headline(changed, len(after) - len(changed), len(same_rows), published)]
-    if changed:
-        lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
-        lines += [_day_line(d, before.get(d), after[d]) for d in changed[:LISTED_DAYS]]
-        if len(changed) > LISTED_DAYS:
-            lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
-        rows_before = sum(before[d].rows for d in changed if d in before)
-        lines.append(
-            _summary_line("**all changed**", rows_before, sum(after[d].rows for d in changed))
-        )
+    if not changed:
+        return lines[0]
+    lines += ["", "| day | rows before | rows now | change |", "|---|---:|---:|---:|"]
+    lines += [_day_line(day, before.get(day), after[day]) for day in changed[:LISTED_DAYS]]
+    if len(changed) > LISTED_DAYS:
+        lines.append(f"| … {len(changed) - LISTED_DAYS} more | | | |")
+    rows_before = sum(before[day].rows for day in changed if day in before)
+    rows_after = sum(after[day].rows for day in changed)
+    lines.append(_summary_line("**all changed**", rows_before, rows_after))
     return "\n".join(lines)
 
 
@@ -407,22 +409,26 @@ def _summary_headline(
     if not changed:
         new = ", the receipts are new" if published.receipted else ""
         return f"Nothing changed: {kept} day(s) hold what they held{written}{new}."
-    spans = contiguous_ranges(sorted(changed))
-    ranges = ", ".join(map(str, spans[:3])) + (" …" if len(spans) > 3 else "")
+    spans = contiguous_ranges(changed)
+    days = ", ".join(map(str, spans[:3]))
+    if len(spans) > 3:
+        days += " …"
     rest = f"; {kept} other(s) hold what they held{written}" if kept else ""
-    return f"{len(changed)} day(s) changed in version {published.version}: {ranges}{rest}."
+    return f"{len(changed)} day(s) changed in version {published.version}: {days}{rest}."
 
 
 def _day_line(day: date, before: DayEntry | None, after: DayEntry) -> str:
-    if (
-        before is not None and before.scheme != after.scheme
-    ):  # nothing can say whether they are the same rows
+    if before is None:
+        return _summary_line(str(day), None, after.rows)
+    if before.scheme != after.scheme:  # nothing can say whether they are the same rows
         return _summary_line(str(day), before.rows, after.rows, "as many rows")
-    return _summary_line(str(day), before.rows if before else None, after.rows)
+    return _summary_line(str(day), before.rows, after.rows)
 
 
 def _summary_line(
     name: str, before: int | None, after: int, same: str = "same rows, other content"
 ) -> str:
-    change = "new" if before is None else f"{after - before:+,}" if after != before else same
-    return f"| {name} | {'–' if before is None else f'{before:,}'} | {after:,} | {change} |"
+    if before is None:
+        return f"| {name} | – | {after:,} | new |"
+    change = f"{after - before:+,}" if after != before else same
+    return f"| {name} | {before:,} | {after:,} | {change} |"

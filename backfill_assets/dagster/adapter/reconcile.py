@@ -77,20 +77,20 @@ def record_missed_commits(
         seen = markers.recorded()
         before, done = dict(seen), list[str]()
         recorded_by = cache(partial(_recorded_days, instance))
-        for table in (name for name, contract in states.contracts.items() if not contract.made_by):
-            newest = states.view.table(
-                table
-            ).version  # later commits are for the next call: `states` lacks their days
+        for table, contract in states.contracts.items():
+            if contract.made_by:
+                continue
+            # Later commits are for the next call: `states` lacks their days.
+            newest = states.view.table(table).version
             for commit in lake.store.commits(table, seen.get(table, -1)):
                 if commit.version > newest:
                     break
-                if commit.receipt is not None:
-                    settled, lines = _record_commit(
-                        instance, states, table, commit, recorded_by, naming
-                    )
-                    done += lines
-                    if not settled:
-                        break
+                is_settled, lines = _record_commit(
+                    instance, states, table, commit, recorded_by, naming
+                )
+                done += lines
+                if not is_settled:
+                    break
                 seen[table] = commit.version
         done += repair_events(instance, lake, states, seen, naming)
         if seen != before:
@@ -115,48 +115,56 @@ def _record_commit(
     may know newer writes already. A commit without a run id is left out.
     """
     receipt, version = commit.receipt, commit.version
-    if receipt is not None and _is_observed(states, table, receipt):
+    if receipt is None:
+        return True, []
+    if _is_observed(states, table, receipt):
         return True, _record_observed(instance, states, table, commit, receipt, naming)
-    undoing = receipt is not None and receipt.reason in UNDOING
-    if receipt is None or not (receipt.run_id or undoing):
+    is_undoing = receipt.reason in UNDOING
+    if not receipt.run_id and not is_undoing:
         return True, []
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
     if run is not None and run.status not in runs.ENDED:
         return False, []
-    days = list(receipt.days)
-    if undoing or run is None:
-        days = sorted(d for d, r in states.view.table(table).latest.items() if r.version == version)
+    source, how = LOST_SOURCE, ""
+    if is_undoing:
+        source, how = UNDONE_SOURCE, ", put back or released,"
+    elif run is None:
+        source = ELSEWHERE_SOURCE
+    days = [*receipt.days]
+    if is_undoing or run is None:
+        latest = states.view.table(table).latest
+        days = sorted(day for day, newest in latest.items() if newest.version == version)
     known = recorded_by(run.run_id) if run is not None else frozenset()
-    lost = [d for d in days if (naming.key(table), str(d)) not in known]
-    source = UNDONE_SOURCE if undoing else LOST_SOURCE if run is not None else ELSEWHERE_SOURCE
+    lost = [day for day in days if (naming.key(table), str(day)) not in known]
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
-    how = ", put back or released," if undoing else ""
-    return True, [
-        f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
-    ] if lost else []
+    if not lost:
+        return True, []
+    line = f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
+    return True, [line]
 
 
 def record_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:
     """Record what was observed of tables that others write, or wrote and that were judged, and that
     assets of a project stand for, up to the versions in `states`."""
-    given = {n: c for n, c in states.contracts.items() if c.made_by}
-    if not (tables := [n for n, c in given.items() if c.external or is_adopted(lake, c)]):
+    given = [contract for contract in states.contracts.values() if contract.made_by]
+    tables = [c.name for c in given if c.external or is_adopted(lake, c)]
+    if not tables:
         return
     markers = markers_of(instance, lake)
     with reconcile_lock(lake):
         before = markers.recorded()
         seen = dict(before)
         for table in tables:
+            newest = states.view.table(table).version
             for commit in lake.store.commits(table, seen.get(table, -1)):
-                receipt, is_known = (
-                    commit.receipt,
-                    commit.version <= states.view.table(table).version,
-                )
-                if receipt is not None and is_known and _is_observed(states, table, receipt):
+                receipt = commit.receipt
+                if receipt is None or commit.version > newest:
+                    continue
+                if _is_observed(states, table, receipt):
                     _record_observed(instance, states, table, commit, receipt, PLAIN)
-            seen[table] = states.view.table(table).version
+            seen[table] = newest
         if seen != before:
             lake.place.write_json(markers.reported, seen)
 
@@ -176,19 +184,16 @@ def _record_observed(
 ) -> list[str]:
     """One observation per day of a table of others that the commit found to hold other rows; a line
     that says so."""
-    key, tags = (
-        naming.of(states.contracts[table]),
-        {k: v for k, v in receipt.tags.items() if k != PARAMETERS},
-    )
+    key = naming.of(states.contracts[table])
+    tags = {name: value for name, value in receipt.tags.items() if name != PARAMETERS}
     for day, entry in receipt.days.items():
-        facts: dict[str, Any] = {
+        metadata: dict[str, Any] = {
+            "dagster/row_count": entry.rows,
             "fingerprint": entry.fingerprint,
             "version": str(commit.version),
             **tags,
         }
-        event = dg.AssetObservation(
-            key, partition=str(day), metadata={"dagster/row_count": entry.rows, **facts}
-        )
+        event = dg.AssetObservation(key, partition=str(day), metadata=metadata)
         instance.report_runless_asset_event(event)
     return [f"{table}: {len(receipt.days)} changed day(s) observed"] if receipt.days else []
 
@@ -239,7 +244,9 @@ def repair_events(
         return []
     busy = runs.busy_days(instance, lake.address, states.contracts.values(), naming)
     remaining, lines, is_complete = limit, [], True
-    for name, contract in ((c.name, c) for c in states.contracts.values() if not c.is_given):
+    for name, contract in states.contracts.items():
+        if contract.is_given:
+            continue
         unmade = wrongly_red_days(instance, lake, states, contract, naming)
         due = [d for d in unmade if d not in busy.get(name, ())][:remaining]
         remaining -= len(due)
@@ -272,15 +279,15 @@ def wrongly_red_days(
     """The written days of a table whose newest plan came to nothing although their rows are right,
     ascending."""
     planned = planned_partitions(instance, naming.key(contract.name))
-    plans = {d: run_id for p, run_id in planned.items() if (d := _day_or_none(p))}
     # After the plans: a run that began meanwhile has none among them.
     alive = {run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=runs.ACTIVE))}
     latest = states.view.table(contract.name).latest
-    lost = [d for d, run_id in plans.items() if run_id not in alive and d in latest]
-    refused = Verdicts(instance, lake, states, naming).refused(contract) if lost else frozenset()
-    return sorted(
-        d for d in lost if d not in refused and states.of(contract.name, d) is not State.STALE
-    )
+    unmade = {_day_or_none(key) for key, run_id in planned.items() if run_id not in alive}
+    lost = latest.keys() & unmade
+    if not lost:
+        return []
+    right = lost - Verdicts(instance, lake, states, naming).refused(contract)
+    return sorted(d for d in right if states.of(contract.name, d) is not State.STALE)
 
 
 def report_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) -> dict[str, str]:
@@ -288,12 +295,12 @@ def report_green_days(instance: dg.DagsterInstance, lake: Lake, states: States) 
     nothing, and so never reached its IO manager. By table; the lake keeps the lines until the next
     look."""
     found: dict[str, str] = {}
-    for contract in (c for c in states.contracts.values() if c.made_by and not c.external):
-        shown = instance.get_materialized_partitions(PLAIN.of(contract))
-        written = states.view.table(contract.name).latest
-        if days := [
-            day for key in shown if (day := _day_or_none(key)) is not None and day not in written
-        ]:
+    for contract in states.contracts.values():
+        if contract.external or not contract.made_by:
+            continue
+        shown = map(_day_or_none, instance.get_materialized_partitions(PLAIN.of(contract)))
+        written = states.view.table(contract.name).latest.keys()
+        if days := {day for day in shown if day is not None} - written:
             found[contract.name] = (
                 f"{contract.made_by} {days_text(sorted(days))}: green in Dagster, and no receipt "
                 "names them: the asset "

@@ -9,7 +9,7 @@ No cursor is kept: it may be wiped.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -87,10 +87,12 @@ def busy_days(
         if run.tags.get(LAKE_TAG, lake) != lake:
             continue
         chosen = run.asset_selection
-        everything = tables if run.job_name == naming.name(REBUILD) else ()
-        days = set(days_of_run(run) or ())
-        for table in (t for t in tables if naming.of(t) in chosen) if chosen else everything:
-            busy[table.name] |= days
+        if not chosen and run.job_name == naming.name(REBUILD):
+            chosen = {naming.of(table) for table in tables}
+        days = {*(days_of_run(run) or ())}
+        for table in tables:
+            if naming.of(table) in (chosen or ()):
+                busy[table.name] |= days
     return dict(busy)
 
 
@@ -166,11 +168,11 @@ def attempts_of_days(
     requested are left out."""
     tag, step = _needed_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
-    reaching = [
-        span for span in sorted(spans) if any(_reaches_day(span, str(day)) for day in wanted)
-    ]
+    reaching = [span for span in sorted(spans) if _reaches_any(span, wanted)]
+    if not reaching:
+        return {}
     found: dict[date, list[dg.RunRecord]] = defaultdict(list)
-    for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})) if reaching else ():
+    for record in instance.get_run_records(dg.RunsFilter(tags={tag: reaching})):
         needed = _needed_days(record.dagster_run, step)
         for day, identity in wanted.items():
             if needed.get(str(day)) == identity:
@@ -183,9 +185,10 @@ def attempts_at(instance: dg.DagsterInstance, request: str) -> Attempts:
     return Attempts.of(instance.get_run_records(dg.RunsFilter(tags={REQUEST_TAG: request})))
 
 
-def _reaches_day(span: str, day: str) -> bool:
+def _reaches_any(span: str, days: Iterable[date]) -> bool:
+    """Whether FIRST..LAST, or a single day, holds one of the days."""
     first, _, last = span.partition("..")
-    return first <= day <= (last or first)
+    return any(first <= str(day) <= (last or first) for day in days)
 
 
 def _needed_days(run: dg.DagsterRun, step: str) -> Mapping[str, str]:
@@ -289,8 +292,9 @@ def markers_of(instance: dg.DagsterInstance, lake: Lake, naming: Naming = PLAIN)
 def process_of_run(executor: str, parent: BaseProcess | None) -> PlacedProcess:
     """The process that works on a whole run, told of in the process of one of its steps. `parent`:
     what began that."""
-    began = parent if executor == dg.multiprocess_executor.name else None
-    found = Process.of(began.pid) if began is not None and began.pid is not None else None
+    if executor != dg.multiprocess_executor.name or parent is None or parent.pid is None:
+        return run_markers.ELSEWHERE
+    found = Process.of(parent.pid)
     return run_markers.ELSEWHERE if found is None else PlacedProcess.of(found)
 
 
@@ -304,10 +308,8 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
         # goes.
         names = {f"{markers.folder}/{run_id}": run_id for run_id in _marked_runs(markers)}
         for name, life in run_markers.lives_of(lake.place, names).items():
-            run_id, is_marked = (
-                names[name],
-                lake.place.exists(name),
-            )  # else it ended just now, and said so itself
+            run_id = names[name]
+            is_marked = lake.place.exists(name)  # else it ended just now, and said so itself
             run = instance.get_run_by_id(run_id)
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
@@ -328,6 +330,5 @@ def _marked_runs(markers: Markers) -> list[str]:
         markers.lake.place.refuse_link(markers.folder)
     except BackfillError:
         return []  # through a link, these would be other files than markers
-    return sorted(
-        name for name in markers.lake.place.names(markers.folder) if "." not in name
-    )  # else being written
+    # With a point in its name one is being written.
+    return sorted(name for name in markers.lake.place.names(markers.folder) if "." not in name)

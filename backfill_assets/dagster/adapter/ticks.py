@@ -29,6 +29,7 @@ from backfill_assets.foreign.adopting import is_followed
 from backfill_assets.foreign.observing import unseen_version
 from backfill_assets.intake.files import is_complete
 from backfill_assets.intake.landed_changes import Comparison, compare_each_source
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.downstream import requests_with_downstream
@@ -75,10 +76,10 @@ class Tick:
         today = runs.runs_of_last_day(state.instance, sensor, state.lake.address, state.now)
         allowed = max(0, min(caps.runs_per_tick, caps.runs_per_day - today))
         verb = "would request" if caps.dry_run else "requested"
-        self.notes += [
-            f"{verb} {request.run_key or request.job_name}" for request in wanted[:allowed]
-        ]
-        self.requests += [] if caps.dry_run else wanted[:allowed]
+        for request in wanted[:allowed]:
+            self.notes.append(f"{verb} {request.run_key or request.job_name}")
+            if not caps.dry_run:
+                self.requests.append(request)
         if len(wanted) > allowed:
             self.notes.append(
                 f"{len(wanted) - allowed} more run(s) held back by the caps: {caps.runs_per_tick} "
@@ -124,18 +125,16 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     """Request exactly the days that need a rebuild. Returns per table a text about days that were
     given up."""
     needed = rebuild_needs(state.states, state.busy, state.until)
-    free = {name: state.free(name, days) for name, days in needed.ready.items()}
-    contracts = state.states.contracts.items()
-    built = [name for name, contract in contracts if not (contract.is_landed or contract.is_given)]
-    for name in (name for name, contract in contracts if contract.is_given):
-        if days := free.pop(name):
-            made_by = state.states.contracts[name].made_by
-            tick.notes.append(
-                f"{name}: {ranges_text(days)} left to the asset {made_by} (`is_stale` is a "
-                "condition "
-                "for it)"
-            )
-    requests, given_up = state.requests({name: free.pop(name) for name in built})
+    landed, built = dict[str, Set[date]](), dict[str, Set[date]]()
+    for name, contract in state.states.contracts.items():
+        free = state.free(name, needed.ready[name])
+        if contract.is_given:
+            _note_given_days(tick, contract, free)
+        elif contract.is_landed:
+            landed[name] = free
+        else:
+            built[name] = free
+    requests, given_up = state.requests(built)
     tick.alarm_given_up(given_up)
     for name in built:
         if waiting := needed.waiting[name]:
@@ -145,15 +144,22 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
                 f"{name}: {ranges_text(waiting)} wait for their inputs, {day} for {table} "
                 f"{input_day}"
             )
-    _note_untouched_days(tick, state, built)
-    tick.notes += planned_day_lines(state.planned, built)
+    _note_untouched_days(tick, state, [*built])
+    tick.notes += planned_day_lines(state.planned, [*built])
     wanted = requests_with_downstream(state.states, requests, needed, state.taken_days)
-    tick.request(
-        state,
-        LATE_DATA,
-        [dagster_request(request, LATE_DATA, state.lake, state.naming) for request in wanted],
-    )
-    return {**state.requests(free)[1], **given_up}
+    asked = [dagster_request(request, LATE_DATA, state.lake, state.naming) for request in wanted]
+    tick.request(state, LATE_DATA, asked)
+    return {**state.requests(landed)[1], **given_up}
+
+
+def _note_given_days(tick: Tick, contract: Contract, days: Set[date]) -> None:
+    """Note the days that an asset of the project is to make."""
+    if days:
+        tick.notes.append(
+            f"{contract.name}: {ranges_text(days)} left to the asset {contract.made_by} "
+            "(`is_stale` is "
+            "a condition for it)"
+        )
 
 
 def _note_untouched_days(tick: Tick, state: TickState, names: list[str]) -> None:
@@ -189,16 +195,14 @@ def decide_landing(
     requests, given_up = state.requests(ready)
     tick.alarm_given_up(given_up)
     scans = _scan_requests(tick, state, comparisons, _unseen_tables(tick, state))
-    if runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address) or any(
-        state.busy.get(raw) for raw in ready
-    ):
+    is_scanning = runs.is_active(state.instance, state.naming.name(SCAN), state.lake.address)
+    if is_scanning or any(state.busy.get(raw) for raw in ready):
         tick.notes.append("a scan or a load is queued or running; the next tick looks again")
         return tick
     # A load scans first; one that failed before may not get so far.
+    scans_by_load = bool(requests) and not requests[0].attempt
     loads = [dagster_request(request, LANDING, state.lake, state.naming) for request in requests]
-    tick.request(
-        state, LANDING, loads if requests and not requests[0].attempt else [*scans, *loads]
-    )
+    tick.request(state, LANDING, loads if scans_by_load else [*scans, *loads])
     return tick
 
 
@@ -218,12 +222,9 @@ def _unseen_tables(tick: Tick, state: TickState) -> list[object]:
     found = list[object]()
     for contract in state.states.contracts.values():
         try:
-            follows = is_followed(state.lake, contract)
-            found += (
-                [[contract.name, news]]
-                if follows and (news := unseen_version(state.lake, contract))
-                else []
-            )
+            news = unseen_version(state.lake, contract) if is_followed(state.lake, contract) else ""
+            if news:
+                found.append([contract.name, news])
         except BackfillError as error:
             tick.alarm(f"external {contract.name}", str(error))
     return found
@@ -267,14 +268,15 @@ def _note_landed_files(tick: Tick, comparison: Comparison, source: str) -> set[d
         ("contradicted", comparison.contradicted),
     )
     for word, records in words:
-        if records:
-            shown = ", ".join(printable_text(r.path) for r in records[:SHOWN_FILES])
-            more = f" and {len(records) - SHOWN_FILES} more" if len(records) > SHOWN_FILES else ""
-            tick.alarm(
-                f"{word} files{suffix}",
-                f"{len(records)} landed file(s){suffix} {word}: {shown}{more}. No run is "
-                "requested for days made from "
-                f"them: {ranges_text(blocked)}. Put the files (or manifests) back, or "
-                '`backfill-assets landing accept --note "why"`',
-            )
+        if not records:
+            continue
+        shown = ", ".join(printable_text(record.path) for record in records[:SHOWN_FILES])
+        if len(records) > SHOWN_FILES:
+            shown += f" and {len(records) - SHOWN_FILES} more"
+        tick.alarm(
+            f"{word} files{suffix}",
+            f"{len(records)} landed file(s){suffix} {word}: {shown}. No run is requested for days "
+            f"made from them: {ranges_text(blocked)}. Put the files (or manifests) back, or "
+            '`backfill-assets landing accept --note "why"`',
+        )
     return blocked

@@ -69,6 +69,11 @@ class Standing:
         """Every day that stands failed, ascending, with its cause; of two causes, the refusal's."""
         return dict(sorted({**self.warned, **self.refused}.items()))
 
+    @property
+    def severity(self) -> dg.AssetCheckSeverity:
+        """How Dagster shows a failed check: red where days were refused."""
+        return dg.AssetCheckSeverity.ERROR if self.refused else dg.AssetCheckSeverity.WARN
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values: days with the same cause stand together."""
         return {
@@ -80,11 +85,16 @@ class Standing:
     @classmethod
     def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
         """The standing that an evaluation holds; an empty one for evaluations made elsewhere."""
-        told = evaluation.metadata if evaluation else {}
-        carried = told.get(STANDING, told.get(STANDING_BEFORE))
-        kept: Any = carried.value if carried is not None else {}
-        sides = {side: _causes_by_day(kept[side]) for side in ("refused", "warned") if side in kept}
-        return cls(**{**kept, **sides})
+        metadata = evaluation.metadata if evaluation else {}
+        carried = metadata.get(STANDING, metadata.get(STANDING_BEFORE))
+        if carried is None:
+            return cls()
+        values: Any = carried.value
+        refused, warned = (
+            _causes_by_day(values.get("refused", {})),
+            _causes_by_day(values.get("warned", {})),
+        )
+        return cls(**{**values, "refused": refused, "warned": warned})
 
 
 @dataclass(frozen=True)
@@ -111,15 +121,14 @@ class Verdicts:
             before = {name: self._newest_standing(key, name) for name in checks_of(contract)}
             target = newest_target(self.instance, key)
             latest = self.states.view.table(contract.name).latest
-            unseen = set(latest if afresh else self._unjudged_days(contract, before.values())) - {
-                *found.written
-            }
-            receipts = judged_days(self.lake, self.states, contract, unseen)
+            unseen = {*(latest if afresh else self._unjudged_days(contract, before.values()))}
+            receipts = judged_days(
+                self.lake, self.states, contract, unseen.difference(found.written)
+            )
             for name, kept in before.items():
                 of_run = [f for f in found.findings if f.check == name]
-                standing = [f for f in receipts if f.check == name] + [
-                    f for f in of_run if f.day in found.written
-                ]
+                standing = [f for f in receipts if f.check == name]
+                standing += [f for f in of_run if f.day in found.written]
                 now = self._standing_after(contract, kept, of_run, standing)
                 metadata = _verdict_metadata(self.lake, contract, name, now, found)
                 yield dg.AssetCheckEvaluation(
@@ -127,9 +136,7 @@ class Verdicts:
                     check_name=name,
                     passed=not now.days,
                     metadata=metadata,
-                    severity=dg.AssetCheckSeverity.ERROR
-                    if now.refused
-                    else dg.AssetCheckSeverity.WARN,
+                    severity=now.severity,
                     target_materialization_data=target,
                 )
 
@@ -166,10 +173,9 @@ class Verdicts:
                 dg.AssetCheckKey(key, name)
             )
             newest: object = record.evaluation if record is not None else None
-            if (
-                not isinstance(newest, dg.AssetCheckEvaluation)
-                or newest.target_materialization_data != target
-            ):
+            if not isinstance(newest, dg.AssetCheckEvaluation):
+                return version >= 0
+            if newest.target_materialization_data != target:
                 return version >= 0
             if self._standing_of(newest).version < version:
                 return True
@@ -186,9 +192,10 @@ class Verdicts:
         """The written days that a check has not judged yet: all of them by other bounds, or where
         the table was put back to an older version."""
         table, bounds = self.states.view.table(contract.name), _bounds_digest(self.lake)
-        known = min(
-            s.version if s.bounds == bounds and s.version <= table.version else -1 for s in kept
-        )
+        known = min(standing.version for standing in kept)
+        for standing in kept:
+            if standing.bounds != bounds or standing.version > table.version:
+                known = -1
         return [day for day, receipt in table.latest.items() if receipt.version > known]
 
     def _standing_after(
@@ -200,11 +207,12 @@ class Verdicts:
     ) -> Standing:
         """How a check stands after the findings of a run and the findings about standing rows."""
         table = self.states.view.table(contract.name)
-        tried, again = {f.day for f in of_run}, {f.day for f in standing}
         newer = {d for d, receipt in table.latest.items() if receipt.version > kept.version}
-        refused = {d: why for d, why in kept.refused.items() if d not in tried | newer}
-        warned = {d: why for d, why in kept.warned.items() if d in table.latest and d not in again}
+        still_refused = kept.refused.keys() - newer - {f.day for f in of_run}
+        refused = {d: why for d, why in kept.refused.items() if d in still_refused}
         refused |= {f.day: f.message for f in of_run if f.refuses}
+        still_warned = (kept.warned.keys() & table.latest.keys()) - {f.day for f in standing}
+        warned = {d: why for d, why in kept.warned.items() if d in still_warned}
         warned |= {f.day: f.message for f in standing if not f.passed}
         return Standing(
             refused, warned, table.version, self.lake.address, _bounds_digest(self.lake)
@@ -317,4 +325,8 @@ def _days_by_cause(days: Mapping[date, str]) -> dict[str, list[str]]:
 
 
 def _causes_by_day(causes: Mapping[str, Sequence[str]]) -> dict[date, str]:
-    return {day: why for why, spans in causes.items() for span in spans for day in parse_span(span)}
+    found = dict[date, str]()
+    for why, spans in causes.items():
+        for span in spans:
+            found |= dict.fromkeys(parse_span(span), why)
+    return found
