@@ -24,10 +24,8 @@ from backfill_assets.kernel.tables.columns import footer_in
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-S3, S3A = (
-    "s3://",
-    "s3a://",
-)  # as the lake is called, and as Hadoop's client calls it wherever it is installed
+# As the lake is called, and as Hadoop's client calls it wherever it is installed.
+S3, S3A = "s3://", "s3a://"
 
 
 def reads_bucket_itself(session: "SparkSession", place: Place) -> bool:
@@ -70,9 +68,8 @@ def refuse_blind_engine(session: "SparkSession", place: Place) -> None:
     place.write(name, word.encode())
     address = engine_path(session, place, name)
     try:
-        if (read := session.read.schema("word string").text(address).first()) is not None and read[
-            0
-        ] == word:
+        read = session.read.schema("word string").text(address).first()
+        if read is not None and read[0] == word:
             return
     except PySparkException as error:
         if is_engine_loss(error):

@@ -6,7 +6,7 @@ Not here: rows that DuckDB writes (`kernel.tables.query_files`), the life of a s
 """
 
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,15 +50,8 @@ def conformed_frame(frame: "DataFrame", contract: Contract) -> "DataFrame":
     """
     from pyspark.sql import functions as F
 
-    got = dict(frame.dtypes)
     wanted = {c.name: c.kind.spark for c in contract.columns}
-    differences = [f"column {n} is missing" for n in wanted if n not in got]
-    differences += [f"column {n} is not in the contract" for n in got if n not in wanted]
-    differences += [
-        f"column {n} is {got[n]}, not {t}"
-        for n, t in wanted.items()
-        if n in got and got[n] != t and (got[n], t) not in WIDENING
-    ]
+    differences = _column_differences(dict(frame.dtypes), wanted)
     if differences:
         raise ContractBroken(
             f"the table {contract.name}",
@@ -67,6 +60,18 @@ def conformed_frame(frame: "DataFrame", contract: Contract) -> "DataFrame":
             "Correct the transform or its contract, then run again",
         )
     return frame.select(*(F.col(n).cast(t).alias(n) for n, t in wanted.items()))
+
+
+def _column_differences(got: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+    """How columns, with their types in Spark by name, differ from the wanted ones: first those that
+    are missing, then those too many, then those of another type."""
+    differences = [f"column {n} is missing" for n in wanted if n not in got]
+    differences += [f"column {n} is not in the contract" for n in got if n not in wanted]
+    for name, kind in wanted.items():
+        found = got.get(name, kind)
+        if found != kind and (found, kind) not in WIDENING:
+            differences.append(f"column {name} is {found}, not {kind}")
+    return differences
 
 
 def stage_frame(lake: LakeFolder, contract: Contract, frame: "DataFrame", days: int = 1) -> Staged:

@@ -63,10 +63,8 @@ _FULL = re.compile(
 _WRITE_FAILED = re.compile(
     r"TASK_WRITE_FAILED\] Task failed while writing rows to (?:file:)?(\S+?)\.? "
 )
-QUERY_LOGS = (
-    "SQLQueryContextLogger",
-    "DataFrameQueryContextLogger",
-)  # print on stderr what is raised as well
+# They print on stderr what is raised as well.
+QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _FULL_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Kinds of error that carry what the JVM said; others quote data and what users wrote.
 _JVM_ERRORS = _CONNECTION_ERRORS | {

@@ -22,7 +22,8 @@ def end_processes_in(folder: Path, words: Collection[str], grace_seconds: float)
     """End this user's processes that work in `folder` and have one of the words in their command
     line: ask, wait, then kill. Returns when they are gone."""
     found = processes_in(folder, words)
-    alive = [process for p in found if (process := Process.of(p.pid))]
+    identified = (Process.of(process.pid) for process in found)
+    alive = [process for process in identified if process is not None]
     for signal_end in (psutil.Process.terminate, psutil.Process.kill):
         for target in found:
             with suppress(psutil.NoSuchProcess):

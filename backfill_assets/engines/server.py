@@ -55,9 +55,8 @@ SERVERS: dict[str, ServerEngine] = {EMBEDDED: Embedded(), SAIL: Sail()}
 SERVER_PROGRAMS = {SUPERVISOR, *(engine.program for engine in SERVERS.values())}
 _holding = threading.RLock()
 _held: dict[Path, int] = {}  # descriptors of the clients' locks that this process holds, by folder
-_supervisors: list[
-    "subprocess.Popen[bytes]"
-] = []  # that this process started: kept so that they are reaped
+# That this process started: kept so that they are reaped.
+_supervisors: list["subprocess.Popen[bytes]"] = []
 
 
 def engine_named(name: str) -> Engine:

@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _RETRIES, _FIRST_BACKOFF_MS, _LONGEST_BACKOFF_MS = 4, 200, 2000  # 6 s; Spark's own take ten minutes
-LINKS = Path(
-    ".staging", ".links"
-)  # below the lake: links to files that a project's own session reads
+# Below the lake: links to files that a project's own session reads.
+LINKS = Path(".staging", ".links")
 # So long a living server is taken to know a session: it forgets one after an hour.
 _ANSWERED_SECONDS = 60.0
 
@@ -62,9 +61,8 @@ class _OpenSession:
     session: "SparkSession"
     settings: EngineSettings
     server: Process | None  # the process behind it, if known
-    confs: dict[str, str] = field(
-        default_factory=dict
-    )  # when opened, and as set by `set_confs` since; {}: never read
+    # when opened, and as set by `set_confs` since; {}: never read
+    confs: dict[str, str] = field(default_factory=dict)
     answered: float = -_ANSWERED_SECONDS  # when the server last answered that it knows the session
     is_elsewhere: bool = False  # a project's own, of machines that share no folder with this one
 
@@ -130,7 +128,9 @@ def own_server(session: "SparkSession") -> OwnServer | None:
     else None."""
     with _lock:
         opened = _lakes_of_session(session)
-        for lake, known in [] if any(known.is_elsewhere for _, known in opened) else opened:
+        if any(known.is_elsewhere for _, known in opened):
+            return None
+        for lake, known in opened:
             if known.settings.engine == THEIRS:
                 return OwnServer(SPARK, lake / LINKS)
             if known.settings.computes_here:
@@ -173,9 +173,8 @@ def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
     for key, value in confs.items():
         if known.get(key) != value:
             session.conf.set(key, value)
-            if (
-                known
-            ):  # else they were never read: with a few of them all others would seem to be changed
+            # Else they were never read: with a few of them all others would seem to be changed.
+            if known:
                 known[key] = value
 
 
@@ -197,16 +196,16 @@ def changed_settings(session: "SparkSession") -> dict[str, tuple[str | None, str
     returns. One call of the engine."""
     with _lock:
         known = _known_confs(session)
-        if not known or is_project_session(session) or not (now := _session_settings(session)):
+        if not known or is_project_session(session):
             return {}
-        names = {
-            n
-            for n in known.keys() | now.keys()
-            if n.startswith("spark.sql.") and n not in NOT_FOR_ROWS
-        }
-        changed = {
-            n: (known.get(n), now.get(n)) for n in sorted(names) if known.get(n) != now.get(n)
-        }
+        now = _session_settings(session)
+        if not now:
+            return {}
+        changed = dict[str, tuple[str | None, str | None]]()
+        for name in sorted(known.keys() | now.keys()):
+            decides_rows = name.startswith("spark.sql.") and name not in NOT_FOR_ROWS
+            if decides_rows and known.get(name) != now.get(name):
+                changed[name] = known.get(name), now.get(name)
         for name, (before, _) in changed.items():
             if before is None:
                 session.conf.unset(name)
@@ -283,28 +282,23 @@ def _new_session(server: Record | None, settings: EngineSettings) -> "SparkSessi
     # As pyspark's own builder does it, which takes no channel: its functions look here for whom
     # they work.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    if (
-        "SPARK_CONNECT_LOG_LEVEL" not in os.environ
-    ):  # else it prints raised errors once Dagster's logging enables it
+    # Else it prints raised errors once Dagster's logging enables it.
+    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
         logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL + 1)
     # The error that follows says the same; as a warning it would be the last line a person reads.
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)
     line = ServerChannel(server.url, server.path) if server else ServerChannel(settings.engine)
     session: SparkSession = ConnectSession.Builder().channelBuilder(line).create()  # type: ignore[assignment]
-    atexit.register(
-        session.stop
-    )  # before pyspark's own farewell, which waits for whatever it talks to
+    # Before pyspark's own farewell, which waits for whatever it talks to.
+    atexit.register(session.stop)
     client = session.client
     policy = type(client.get_retry_policies()[0])
-    client.set_retry_policies(
-        [
-            policy(
-                max_retries=_RETRIES,
-                initial_backoff=_FIRST_BACKOFF_MS,
-                max_backoff=_LONGEST_BACKOFF_MS,
-            )
-        ]
+    patience = policy(
+        max_retries=_RETRIES,
+        initial_backoff=_FIRST_BACKOFF_MS,
+        max_backoff=_LONGEST_BACKOFF_MS,
     )
+    client.set_retry_policies([patience])
     confs = server_engine(settings).session_confs(settings) if server else session_confs(settings)
     for key, value in confs.items():
         session.conf.set(key, value)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.engines.frames import undecided_names
 from backfill_assets.engines.server import engine_named
-from backfill_assets.engines.session import changed_settings, session_engine
-from backfill_assets.engines.session import explained_error as explained_loss
+from backfill_assets.engines.session import changed_settings, explained_error, session_engine
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.engines import Engine, differences_advice, differences_culprit
 from backfill_assets.kernel.core.errors import (
@@ -140,7 +139,7 @@ def explaining_mistakes(table: Table) -> Iterator[None]:
     except BackfillError:
         raise
     except Exception as error:
-        if not table.brings_code or explained_loss(error) is not None:
+        if not table.brings_code or explained_error(error) is not None:
             raise
         files = source_files(table)
         place = place_of_error(error, files)

@@ -21,9 +21,8 @@ from backfill_assets.kernel.place.port import LOCKS, Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ASKED = (
-    1 << 12
-)  # rows by which machines name themselves: more than an engine has cores, each of which is a task
+# Rows by which machines name themselves: more than an engine has cores, each of which is a task.
+ASKED = 1 << 12
 HOST = "coalesce(try_reflect('java.net.InetAddress', 'getLocalHost'), 'a machine')"
 PROCESS = "coalesce(try_reflect('java.lang.ProcessHandle', 'current'), 'unknown')"
 WORKER = f"concat({HOST}, ' process ', {PROCESS})"
