@@ -3,8 +3,10 @@
 `python .ci/without.py ROOM…` makes a copy of the checkout without these rooms (their folders, tests
 and lines in `backfill_assets/rooms.py`, and every test that imports them) and runs the type
 checker, the import contracts and the quick tests there. Exit code 1 where one fails. A room that
-needs one of them goes with it (`Room.needs`). Not here: which rooms there are
-(`backfill_assets/rooms.py`), and whether a missing room is missed by users.
+needs one of them goes with it (`Room.needs`). `--turn` takes three rooms at once, other ones each
+day; `--all` takes every room that can be left out. `--use` also loads a sample lake in the copy
+and lets a file come late. Not here: which rooms there are (`backfill_assets/rooms.py`), and whether
+a missing room is missed by users.
 """
 
 import argparse
@@ -16,11 +18,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE, TESTS = "backfill_assets", "backfill_assets_tests"
 LACKING = "BACKFILL_ASSETS_WITHOUT"  # tells tests of the whole house that it is not
+A_TURN = 3
+DAYS_OF_SAMPLE = 10
 CHECKS = (
     ("mypy",),
     ("lint-imports", "--no-cache"),
@@ -77,6 +82,7 @@ def delete_tests_of(copy: Path, gone: set[str]) -> None:
     while lost := {name for name, path in tests.items() if imports_any(path, gone)}:
         for name in lost:
             tests.pop(name).unlink()
+            delete_lines(copy / TESTS / "conftest.py", rf'^    "{name}",  # a plugin of pytest$')
         gone |= lost
 
 
@@ -121,18 +127,74 @@ def check_copy(copy: Path, rooms: str) -> bool:
     return passed
 
 
+def use_lake(copy: Path) -> bool:
+    """Load a sample lake by the copy's commands, then take in a file that comes late; gives whether
+    each command went well. The whole house makes the sample, since `learn` may be gone."""
+    from backfill_assets.learn.example_lakes import days_until, make_sample
+
+    lake = copy / ".artifacts" / "sample"
+    make_sample(lake, days_until(datetime.now(UTC).date(), DAYS_OF_SAMPLE))
+    late = max((lake / "landing").rglob("*.jsonl"))
+    aside = shutil.move(late, copy / ".artifacts" / late.name)
+    look = ("sql", "SELECT count(*) FROM training")
+    loaded = run_commands(copy, lake, ("catch-up",), look)
+    shutil.move(aside, late)
+    return loaded and run_commands(copy, lake, ("catch-up",), look, ("server", "stop"))
+
+
+def run_commands(copy: Path, lake: Path, *commands: tuple[str, ...]) -> bool:
+    """Run commands of the copy's command line; gives whether all of them ended well."""
+    environ = {**os.environ, "PYTHONPATH": str(copy), "BACKFILL_ASSETS_LAKE": str(lake)}
+    passed = True
+    for command in commands:
+        print(f"--- backfill-assets {' '.join(command)}", flush=True)
+        call = "from backfill_assets.cli.app import main; main()"
+        program = (sys.executable, "-c", call, *command)
+        passed &= subprocess.run(program, cwd=copy, env=environ).returncode == 0
+    return passed
+
+
+def rooms_of_turn(day: date) -> list[str]:
+    """The rooms whose turn it is: the whole list passes by in as many days as it has rooms."""
+    rooms, first = rooms_to_leave_out(), day.toordinal() * A_TURN
+    return [rooms[(first + i) % len(rooms)] for i in range(A_TURN)]
+
+
+def rooms_to_leave_out() -> list[str]:
+    """The rooms of which the tests say that nobody imports them."""
+    sys.path.insert(0, str(CHECKOUT))
+    from backfill_assets_tests.sources import CAN_BE_LEFT_OUT
+
+    return sorted(CAN_BE_LEFT_OUT)
+
+
 def main() -> int:
     """Delete the named rooms from a copy and check it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("rooms", nargs="+", metavar="ROOM")
-    rooms = with_those_that_need(parser.parse_args().rooms)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM")
+    parser.add_argument("--turn", action="store_true", help="three rooms, by the day")
+    parser.add_argument("--all", action="store_true", help="all rooms that can be left out")
+    parser.add_argument("--use", action="store_true", help="load a sample lake in the copy, too")
+    given = parser.parse_args()
+    named = [*given.rooms]
+    if given.all:
+        named = rooms_to_leave_out()
+    elif given.turn:
+        named = rooms_of_turn(datetime.now(UTC).date())
+    if not named:
+        parser.error("name a room, or ask for --turn or --all")
+    rooms = with_those_that_need(named)
     with tempfile.TemporaryDirectory(prefix="without-") as folder:
         copy = copy_of_checkout(Path(folder))
         for room in rooms:
             delete_room(copy, room)
+        if not [*(copy / PACKAGE).glob("*/in_dagster.py")]:
+            delete_lines(copy / "pyproject.toml", r'^  ".*\.in_dagster -> dagster",$')
         gone = {f"{folder}.{room}" for room in rooms for folder in (PACKAGE, TESTS)}
         delete_tests_of(copy, gone)
         passed = not importers_of(copy, gone) and check_copy(copy, ", ".join(rooms))
+        if passed and given.use:
+            passed = use_lake(copy)
     print(f"without {', '.join(rooms)}: {'all passed' if passed else 'FAILED'}")
     return 0 if passed else 1
 

@@ -30,7 +30,6 @@ from backfill_assets_tests.spreading import (  # hooks are pytest's by their nam
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
-from backfill_assets_tests.stores import bucket_address, moto_server, passing
 from backfill_assets_tests.strategies import CHANCE, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
@@ -38,11 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = (
-    "bucket_address",
     "lake",
     "made",
-    "moto_server",
-    "passing",
     "pytest_cmdline_main",
     "pytest_collection",
     "pytest_collection_modifyitems",
@@ -51,6 +47,10 @@ __all__ = (
     "table",
 )
 
+# By name, a line each: a copy without the room that they need goes on without them.
+pytest_plugins = (
+    "backfill_assets_tests.stores",  # a plugin of pytest
+)
 PROCESSES_FIXTURE = "processes"
 MARKED_BY = {
     "chromium": "browser",
@@ -83,6 +83,7 @@ NEVER_QUICK = re.compile(
     rf'(?m)^(pytestmark = .*usefixtures\("({"|".join((*MARKED_BY, *SPARK_FIXTURES))})"'
     rf"|(from|import) ({'|'.join(DEAR)}|backfill_assets(_tests)?\.({IMPORTING_THEM}))\b)"
 )
+STORES = frozenset({"bucket_address", "moto_server", "passing"})  # fixtures of a store
 WITHOUT = "BACKFILL_ASSETS_WITHOUT"  # the rooms that `.ci/without.py` left out of a copy
 ROOMS_NEVER_QUICK = LONG_ROOMS | {"dagster"}
 ROOMS_WITHOUT_SPARK = frozenset(
@@ -235,10 +236,16 @@ def _is_never_quick(path: Path) -> bool:
     return bool(is_dear) or not ROOMS_NEVER_QUICK.isdisjoint(rooms)
 
 
+def _wants_whole_house(item: pytest.Item) -> bool:
+    """Whether a test is of all rooms, or takes a fixture of a plugin that a copy may lack."""
+    fixtures = getattr(item, "fixturenames", ())
+    return bool(item.get_closest_marker("whole_house")) or not STORES.isdisjoint(fixtures)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What was started before is no matter of this test, nor is the engine of the one before."""
-    if os.environ.get(WITHOUT) and item.get_closest_marker("whole_house"):
+    if os.environ.get(WITHOUT) and _wants_whole_house(item):
         pytest.skip(f"this copy lacks rooms: {os.environ[WITHOUT]}")
     item.config.stash[STARTED].clear()
     engines.choose(item)

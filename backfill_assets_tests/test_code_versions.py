@@ -199,6 +199,7 @@ def _module_of(package: str, name: str) -> str:
     return (f"{package}.{name}" if is_module else package).removeprefix("backfill_assets.")
 
 
+@pytest.mark.whole_house
 def test_no_module_that_a_loader_uses_is_forgotten() -> None:
     """A new one: name it in `LOADERS` if it decides rows of raw, else in `DECIDES_NO_ROW`."""
     loaders = {m.removeprefix("backfill_assets.") for m in LOADERS}

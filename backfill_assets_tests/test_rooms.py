@@ -10,24 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from backfill_assets.kernel.core.rooms import installed_rooms
-from backfill_assets_tests.sources import CHECKOUT, PACKAGE, sources
+from backfill_assets_tests.sources import CAN_BE_LEFT_OUT, CHECKOUT, PACKAGE, sources
 
 KERNEL = f"{PACKAGE}.kernel"
 FRAME = "cli"
-CAN_BE_LEFT_OUT = frozenset(
-    {
-        "buckets",
-        "candidates",
-        "compare",
-        "erasure",
-        "export",
-        "learn",
-        "plans",
-        "reconcile",
-        "reports",
-        "upkeep",
-    }
-)  # by `.ci/without.py`
 MOST_KERNEL_NAMES = 509  # that rooms import
 MOST_BETWEEN_ROOMS = 356  # pairs of modules
 MOST_MUTUAL_PAIRS = 0  # of rooms that import each other

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets_tests.engine_choice import SPARK, TESTS_ENGINE, USERS_DO
 from backfill_assets_tests.processes import CHECKOUT
+from backfill_assets_tests.sources import CAN_BE_LEFT_OUT
 from backfill_assets_tests.strategies import CHANCE
 
 TESTS = "backfill_assets_tests"
@@ -38,7 +39,7 @@ def stories(name: str, file: str, variable: str, value: str, what: str) -> Varia
     return Variant(name, command, f"{value} {what}", {variable: value})
 
 
-def without(room: str) -> Variant:
+def without_room(room: str) -> Variant:
     """A copy of the checkout that lacks a room."""
     return Variant(
         f"without-{room}", (sys.executable, ".ci/without.py", room), "types, quick tests"
@@ -50,19 +51,13 @@ def benchmark(name: str, module: str, what: str, *words: str) -> Variant:
     return Variant(name, (sys.executable, "-m", f"{TESTS}.benchmarks.{module}", *words), what)
 
 
-LEFT_OUT = (
-    "candidates",
-    "compare",
-    "erasure",
-    "export",
-    "learn",
-    "plans",
-    "reconcile",
-    "reports",
-    "upkeep",
-)
 VARIANTS = (
-    *map(without, LEFT_OUT),
+    *map(without_room, sorted(CAN_BE_LEFT_OUT)),
+    Variant(
+        "without-all",
+        (sys.executable, ".ci/without.py", "--all", "--use"),
+        "types, quick tests, a sample lake with a late file",
+    ),
     stories(
         "fault-stories",
         "test_fault_stories.py",

@@ -50,6 +50,7 @@ def of(table: str) -> SourceSettings:
     return SourceSettings.model_validate({"table": table, "select": "*"})
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize(
     ("table", "of_folder", "of_bucket"),
     [

@@ -13,6 +13,7 @@ from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.schemes import place_maker
 
 
+@pytest.mark.whole_house
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_lake_in_a_bucket_is_a_place_there(scheme: str) -> None:
     place = place_at(local_root(f"{scheme}://bucket/lake") / "tables")
@@ -28,6 +29,7 @@ def test_an_address_whose_scheme_no_room_knows_is_refused() -> None:
     assert "Name a folder" in caught.value.fix
 
 
+@pytest.mark.whole_house
 def test_a_name_that_is_a_whole_address_is_found_from_any_place(tmp_path: Path) -> None:
     for place in (Folder(str(tmp_path)), bucket_prefix_at("s3://bucket/lake")):
         assert place.uri("gs://others/table/a.parquet") == "gs://others/table/a.parquet"

@@ -19,6 +19,7 @@ from backfill_assets.kernel.tables.table_places import (
 from backfill_assets_tests.logs import place_of
 
 
+@pytest.mark.whole_house
 def test_a_table_lies_below_its_lake_until_it_is_placed_at_an_address(tmp_path: Path) -> None:
     lake = place_of(tmp_path)
     assert table_at(lake, "orders").local() == tmp_path / "tables" / "orders"
