@@ -209,31 +209,35 @@ def file_rows(
 ) -> "DataFrame":
     """The rows of files of a table; those in the folder of NULL lack the day's column, and so get
     NULL."""
-    columns, by = tuple((c.name, c.kind.spark) for c in contract.columns), contract.partition_column
-    paths = [(f.partition, engine_path(session, f.table, f.name)) for f in files]
-    dated = tuple(path for value, path in paths if not by or value is not None)
-    undated = tuple(path for value, path in paths if by and value is None)
-    rows = read_plain(session, PlainFiles(dated, columns, by))
-    return rows.union(read_plain(session, PlainFiles(undated, columns, ""))) if undated else rows
+    columns = tuple((c.name, c.kind.spark) for c in contract.columns)
+    dated, undated = list[str](), list[str]()
+    for file in files:
+        is_undated = bool(contract.partition_column) and file.partition is None
+        paths = undated if is_undated else dated
+        paths.append(engine_path(session, file.table, file.name))
+    rows = read_plain(session, PlainFiles(tuple(dated), columns, contract.partition_column))
+    if not undated:
+        return rows
+    return rows.union(read_plain(session, PlainFiles(tuple(undated), columns, "")))
 
 
 def _unreadable_texts(contract: Contract) -> dict[str, str]:
     """Aggregates by the names of columns, of texts that are not UTF-8: DuckDB refuses to read
     them."""
-    wrong = {c.name: _invalid_text_condition(quoted_name(c.name), c.kind) for c in contract.columns}
-    return {
-        f"bytes {name}": f"count(*) FILTER (WHERE {condition})"
-        for name, condition in wrong.items()
-        if condition
-    }
+    aggregates = dict[str, str]()
+    for column in contract.columns:
+        condition = _invalid_text_condition(quoted_name(column.name), column.kind)
+        if condition:
+            aggregates[f"bytes {column.name}"] = f"count(*) FILTER (WHERE {condition})"
+    return aggregates
 
 
 def _invalid_text_condition(value: str, kind: ColumnType) -> str:
     """The condition that a text, or one of an array, is not UTF-8; empty for other types."""
-    if kind.element is not None:
-        inner = _invalid_text_condition("e", kind.element)
-        return inner and f"array_length(list_filter({value}, lambda e: {inner})) > 0"
-    return f"{value} IS NOT NULL AND NOT is_valid_utf8({value})" if kind.kind == "STRING" else ""
+    if kind.kind == "STRING":
+        return f"{value} IS NOT NULL AND NOT is_valid_utf8({value})"
+    inner = "" if kind.element is None else _invalid_text_condition("e", kind.element)
+    return inner and f"array_length(list_filter({value}, lambda e: {inner})) > 0"
 
 
 def _refuse_unreadable(contract: Contract, figures: Figures) -> None:
@@ -273,25 +277,24 @@ def _frequent_texts(
     """The frequent texts as DuckDB finds them: it is given the texts of columns that have few, and
     estimates these."""
     described = counter.described
-    few = [
-        c
-        for c in described
-        if any(on and f[f"distinct {c}"] <= CERTAINLY_MANY for on, f in figures.items())
-    ]
     if not described:
         return {}
+    by_day = [found for day, found in figures.items() if day is not None]
+    few = {c for c in described if any(f[f"distinct {c}"] <= CERTAINLY_MANY for f in by_day)}
     with duckdb_cursor(lake) as duckdb:
         estimates: dict[tuple[date | None, int], int] = {}
         if few:
-            day, columns = counter.contract.day_column, [c if c in few else None for c in described]
-            duckdb.register(TEXTS, _text_counts(hashed, quoted_column(day), columns))
+            day = quoted_column(counter.contract.day_column)
+            columns = [c if c in few else None for c in described]
+            duckdb.register(TEXTS, _text_counts(hashed, day, columns))
             estimates = {(on, place): n for on, place, n in duckdb.execute(ESTIMATED).fetchall()}
         counted: dict[str, dict[date | None, tuple[int, int]]] = {}
-        for place, (c, of_days) in enumerate(counter.counted_texts(figures).items()):
-            counted[c] = {
-                on: (n, estimates.get((on, place), FEW_TEXTS + 1) if on and n else 0)
-                for on, (n, _) in of_days.items()
-            }
+        for place, (column, of_days) in enumerate(counter.counted_texts(figures).items()):
+            counted[column] = {}
+            for on, (n, _) in of_days.items():
+                has_texts = on is not None and n > 0
+                texts = estimates.get((on, place), FEW_TEXTS + 1) if has_texts else 0
+                counted[column][on] = n, texts
         return frequent_texts(duckdb, lambda _: f"SELECT day, which, text, n FROM {TEXTS}", counted)
 
 
