@@ -119,7 +119,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "7f18193f1e0de951f51c93f8e0525425",
+    "raw 1": "0365c85048d01785fdebedfdb5555420",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",

@@ -63,9 +63,8 @@ def _load_source(request: RebuildRequest) -> Candidate:
     with request.phases.phase("scan"):
         report = scan_source(request.lake_session)
     with request.phases.phase("states"):
-        request.known.wrote(
-            contract.name
-        )  # the scan did, and loads of others before we held the lock
+        # The scan did, and loads of others before we held the lock.
+        request.known.wrote(contract.name)
         states = request.known.states
     source = states.view.source(contract.name)
     request, unready = split_refused_days(

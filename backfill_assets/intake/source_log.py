@@ -249,24 +249,23 @@ def brought_contents(
         if not table.exists(commit_name(version)):  # only its checkpoint is left
             state = replace(_state_at(table, version), time=_newest_file_time(table, version))
             if version == first:
-                found += _commit_contents(
-                    table, version, _held_files(table, version, ()), "", (state, state)
-                )
+                actions = _held_files(table, version, ())
+                found += _commit_contents(table, version, actions, "", (state, state))
             continue
-        actions, digest = _commit_actions(table, version)
-        before, state = state, _state_after(table, version, state, actions)
-        said = _committed_ms(table, version, actions)
+        told, digest = _commit_actions(table, version)
+        before, state = state, _state_after(table, version, state, told)
+        said = _committed_ms(table, version, told)
         is_ahead = said > look + AHEAD_MS
         if is_ahead:
             counts = replace(state, time=look)
         else:
             time = max(said, state.time + 1) if version >= first else 0
             counts = state = replace(state, time=time)
-        if version == first > 0:
-            actions = _held_files(table, version, actions)
-        elif any(_lacks_partition(a, before) for a in actions):
-            actions = _with_partitions(table, commits.start, version, actions)
         if version >= first:
+            if version == first > 0:
+                actions = _held_files(table, version, told)
+            else:
+                actions = _with_partitions(table, commits.start, version, told, before)
             brought = _commit_contents(table, version, actions, digest, (before, counts))
             found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
     return tuple(found), state
@@ -298,10 +297,12 @@ def _lacks_partition(action: Mapping[str, Any], state: TableState) -> bool:
 
 
 def _with_partitions(
-    table: Place, start: int, version: int, actions: Sequence[Mapping[str, Any]]
+    table: Place, start: int, version: int, actions: list[Mapping[str, Any]], before: TableState
 ) -> list[Mapping[str, Any]]:
     """The actions of a commit, in which removed files have the partitions that the log told when
-    they were added."""
+    they were added. `start`: the log's first version; `before`: the state before the commit."""
+    if not any(_lacks_partition(action, before) for action in actions):
+        return actions
     log_of_table = log_versions(table)
     added = dict[str, Any]()
     for earlier in range(min(start, log_of_table.start), version):

@@ -29,7 +29,7 @@ from backfill_assets.upkeep.doctor import examine_everything
 from backfill_assets_tests.builders import day
 from backfill_assets_tests.cli.typed import run
 from backfill_assets_tests.files import bare_lake
-from backfill_assets_tests.lakes import backfill, content, delivery, land_bytes, make_lake
+from backfill_assets_tests.lakes import Cells, backfill, content, delivery, land_bytes, make_lake
 from backfill_assets_tests.pipeline.built_in import contract
 
 pytestmark = pytest.mark.users_do
@@ -134,6 +134,12 @@ def assert_clean_without_manifest(lake: Lake) -> None:
     assert not compare_sources(LakeSession(lake)).disputed
 
 
+def raw_after_load(lake: Lake) -> list[Cells]:
+    """The rows of raw once its first day was loaded again."""
+    backfill(lake, START, START, ["raw"])
+    return content(lake, "raw")
+
+
 def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     spark: object, tmp_path: Path
 ) -> None:
@@ -145,18 +151,15 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
 
     assert scan_source(session).unreadable == {"a.jsonl": why}
     assert why in told_by_accept(lake)
-    backfill(lake, START, START, ["raw"])
-    assert [row[0] for row in content(lake, "raw")] == [1], "of the other file"
+    assert [row[0] for row in raw_after_load(lake)] == [1], "of the other file"
     assert [(row[2], row[4]) for row in content(lake, "quarantine")] == [(0, why)]
     assert compare_sources(session).is_scanned
 
     declare(lake, '{"rows": 3, "sums": {"value": 3}}')
     assert compare_sources(session).uncounted
-    backfill(lake, START, START, ["raw"])
-    assert len(content(lake, "raw")) == 2
-    assert (
-        read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry.counts[AS_DECLARED] == 1
-    )
+    assert len(raw_after_load(lake)) == 2
+    entry = read_view(lake, [contract("raw")]).table("raw").latest[DAY].entry
+    assert entry.counts[AS_DECLARED] == 1
     shown = {f.path: f.as_declared for f in report_of_day(lake, pipeline, "raw", DAY).files}
     assert shown == {"a.jsonl": True, "copy.jsonl": False}
 
@@ -174,6 +177,5 @@ def test_a_file_is_loaded_once_it_is_as_declared_and_not_changed_by_a_later_one(
     declare(lake, '{"rows": 4}')
     assert list(scan_source(session).contradicted) == ["a.jsonl"]
     assert withdraw_disputed(session, "the sender says so") == ["a.jsonl"]
-    backfill(lake, START, START, ["raw"])
-    assert len(content(lake, "raw")) == 1
+    assert len(raw_after_load(lake)) == 1
     assert unusable_rows(lake).contradicted == ()
