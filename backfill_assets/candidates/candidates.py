@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill_assets.kernel.core.addresses import CANDIDATES, address_of
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
@@ -32,9 +33,9 @@ from backfill_assets.reading.whole import candidates_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
-Reach = Callable[
-    [Path], tuple[Path, ...]
-]  # a Python file and all that it imports from beside it, itself first
+# A Python file and all that it imports from beside it, itself first.
+Reach = Callable[[Path], tuple[Path, ...]]
+NOT_MADE = "Nothing was made"
 
 
 @dataclass(frozen=True)
@@ -49,29 +50,19 @@ class CandidateStatus:
 
     def __str__(self) -> str:
         """The candidate as one line."""
-        built = ", ".join(
-            f"{table} {ranges_text(days) or 'no day'}" for table, days in self.tables.items()
-        )
-        behind = ", ".join(
-            f"{table} {ranges_text(days)}" for table, days in self.behind.items() if days
-        )
-        return (
-            f"candidate {self.name}: {built}; "
-            f"{self.error or (f'behind: {behind}' if behind else 'up to date')}"
-        )
+        built = ", ".join(f"{t} {ranges_text(days) or 'no day'}" for t, days in self.tables.items())
+        behind = ", ".join(f"{t} {ranges_text(days)}" for t, days in self.behind.items() if days)
+        state = f"behind: {behind}" if behind else "up to date"
+        return f"candidate {self.name}: {built}; {self.error or state}"
 
     def to_dict(self) -> dict[str, Any]:
         """The candidate as JSON values, days as text."""
-        days, behind = (
-            {t: ranges_text(d) for t, d in by_table.items()}
-            for by_table in (self.tables, self.behind)
-        )
         return {
             **vars(self),
             "folder": address_of(self.folder),
-            "tables": [*days],
-            "days": days,
-            "behind": behind,
+            "tables": [*self.tables],
+            "days": {table: ranges_text(days) for table, days in self.tables.items()},
+            "behind": {table: ranges_text(days) for table, days in self.behind.items()},
         }
 
 
@@ -87,15 +78,15 @@ def candidate_status(
         known = readable_with(candidate, own_pipeline, candidate.own)
         states = known.states(read_view(candidate, known.contracts))
     except BackfillError as error:
-        own_tables = sorted(
-            lake.place.read_json(f"{CANDIDATES}/{name}/{CANDIDATE_FILE}").get("tables", ())
-        )
-        return CandidateStatus(
-            name, folder, dict.fromkeys(own_tables, ()), {}, f"it cannot be read: {error.culprit}"
-        )
-    built = {t: tuple(sorted(states.view.table(t).latest)) for t in sorted(candidate.own)}
-    behind = {t: tuple(d for d in days if states.of(t, d) not in FIT) for t, days in built.items()}
-    return CandidateStatus(name, folder, built, {t: days for t, days in behind.items() if days})
+        facts = lake.place.read_json(f"{CANDIDATES}/{name}/{CANDIDATE_FILE}")
+        unread = dict.fromkeys(sorted(facts.get("tables", ())), ())
+        return CandidateStatus(name, folder, unread, {}, f"it cannot be read: {error.culprit}")
+    built, behind = dict[str, tuple[date, ...]](), dict[str, tuple[date, ...]]()
+    for table in sorted(candidate.own):
+        built[table] = tuple(sorted(states.view.table(table).latest))
+        if unfit := tuple(day for day in built[table] if states.of(table, day) not in FIT):
+            behind[table] = unfit
+    return CandidateStatus(name, folder, built, behind)
 
 
 def folder_of_candidate(lake: Lake, name: str) -> Path:
@@ -132,49 +123,45 @@ def create_candidate(
     """Make an empty candidate of some tables, with copies of lake.toml and of the user's own
     pipeline files; `reached` gives a file and its imports. Raises BackfillError for a name that is
     taken or not allowed, and unknown tables."""
-    folder = folder_of_candidate(lake, name)
-    if not NAME.fullmatch(name) or lake.shared is not None:
-        bad = (
-            "it is no name of letters, digits, `.`, `_` and `-`"
-            if lake.shared is None
-            else "the lake is one itself"
-        )
-        raise candidate_error(
-            name, bad, "Nothing was made", "Choose another name, or the lake beside it"
-        )
-    own = [pipeline.contract(t, "Nothing was made") for t in tables]
-    if unfit := [c.name for c in own if c.is_landed or c.is_given or not c.is_by_day]:
-        others = "returned by an asset of a project, written by others"
-        why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
-        raise candidate_error(
-            name,
-            why,
-            "Nothing was made",
-            "Choose tables that are made from other tables, one folder a day",
-        )
-    if between := _tables_between(pipeline, {c.name for c in own}):
-        why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
-        raise candidate_error(
-            name, why, "Nothing was made", f"Name {', '.join(between)} in --tables, too"
-        )
-    facts = {
-        "tables": [c.name for c in own],
-        "by": whoami(),
-        "at": utc_now().isoformat(),
-        "note": note,
-    }
+    _refuse_bad_name(lake, name)
+    own = [pipeline.contract(t, NOT_MADE) for t in tables]
+    _refuse_unfit_tables(pipeline, name, own)
+    by, at = whoami(), utc_now().isoformat()
+    facts = {"tables": [c.name for c in own], "by": by, "at": at, "note": note}
     candidates = candidates_of(lake.place)
     try:
         with candidates.alone(), candidates.making(name) as finish:
             for file in _own_files(lake, reached):
-                candidates.place.write(
-                    f"{name}/{file.relative_to(lake.root).as_posix()}", file.read_bytes()
-                )
+                copy = f"{name}/{file.relative_to(lake.root).as_posix()}"
+                candidates.place.write(copy, file.read_bytes())
             finish(json.dumps(facts).encode())
     except AlreadyThere:
         fix = f"Choose another name, or `backfill-assets candidate discard {name} --yes`"
-        raise candidate_error(name, "it is there already", "Nothing was made", fix) from None
-    return open_lake(folder, is_further=True)
+        raise candidate_error(name, "it is there already", NOT_MADE, fix) from None
+    return open_lake(folder_of_candidate(lake, name), is_further=True)
+
+
+def _refuse_bad_name(lake: Lake, name: str) -> None:
+    """Raise BackfillError for a name that is none, and for a candidate of a candidate."""
+    why = ""
+    if not NAME.fullmatch(name):
+        why = "it is no name of letters, digits, `.`, `_` and `-`"
+    if lake.shared is not None:
+        why = "the lake is one itself"
+    if why:
+        raise candidate_error(name, why, NOT_MADE, "Choose another name, or the lake beside it")
+
+
+def _refuse_unfit_tables(pipeline: Pipeline, name: str, own: Collection[Contract]) -> None:
+    """Raise BackfillError where a candidate cannot build these tables, or not without others."""
+    if unfit := [c.name for c in own if c.is_landed or c.is_given or not c.is_by_day]:
+        others = "returned by an asset of a project, written by others"
+        why = f"{', '.join(unfit)} is loaded from files, {others}, or not laid out by its day"
+        fix = "Choose tables that are made from other tables, one folder a day"
+        raise candidate_error(name, why, NOT_MADE, fix)
+    if between := _tables_between(pipeline, {c.name for c in own}):
+        why = f"{', '.join(between)} is made from one of these tables, and another of them reads it"
+        raise candidate_error(name, why, NOT_MADE, f"Name {', '.join(between)} in --tables, too")
 
 
 def _tables_between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
@@ -182,10 +169,13 @@ def _tables_between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
     through others."""
     after, before = set(own), set(own)
     for contract in pipeline.contracts:
-        after |= {contract.name} if any(i.table in after for i in contract.inputs) else set()
+        if any(wanted.table in after for wanted in contract.inputs):
+            after.add(contract.name)
     for contract in reversed(pipeline.contracts):
-        before |= {i.table for i in contract.inputs} if contract.name in before else set()
-    return [c.name for c in pipeline.contracts if c.name in (after & before) - set(own)]
+        if contract.name in before:
+            before.update(wanted.table for wanted in contract.inputs)
+    between = (after & before) - set(own)
+    return [c.name for c in pipeline.contracts if c.name in between]
 
 
 def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
@@ -193,7 +183,9 @@ def _own_files(lake: Lake, reached: Reach) -> Iterator[Path]:
     yield lake.root / FILE_NAME
     place = (lake.settings.pipeline.tables or "").rpartition(":")[0]
     if place.endswith(".py"):
-        yield from (f for f in reached(lake.root / place) if f.is_relative_to(lake.root))
+        for file in reached(lake.root / place):
+            if file.is_relative_to(lake.root):
+                yield file
     if lake.settings.pipeline.sql:
         yield from sorted(lake.root.glob(lake.settings.pipeline.sql))
 
@@ -208,16 +200,14 @@ def discard_candidate(lake: Lake, name: str, act: bool = True) -> None:
     refuse_unknown_names(
         "candidate", [name], [*candidates.names(), *candidates.leftovers()], "Nothing was deleted"
     )
-    for stopped in (
-        u for u in unfinished_switches(lake) if u.what.split(" of ")[0] == publication_text(name)
-    ):
-        raise candidate_error(name, str(stopped), "Nothing was deleted", "Then discard it")
+    for work in unfinished_switches(lake):
+        if work.what.split(" of ")[0] == publication_text(name):
+            raise candidate_error(name, str(work), "Nothing was deleted", "Then discard it")
     if act:
         with candidates.alone():
             candidates.delete(name)
-            Folder(str(lake.root)).delete_below(
-                f"{CANDIDATES}/{name}"
-            )  # in a bucket: what this machine keeps of it
+            # In a bucket: what this machine keeps of it.
+            Folder(str(lake.root)).delete_below(f"{CANDIDATES}/{name}")
 
 
 def publication_text(name: str) -> str:

@@ -58,12 +58,13 @@ class TablePublication:
 
     def __str__(self) -> str:
         """The publication as one line."""
-        done = f", by version {self.version}" if self.version is not None else ""
-        return (
+        text = (
             f"{self.table}: {ranges_text(self.days) or 'no day'}, {self.rows_now} row(s) now, "
-            f"{self.rows_then} then, "
-            f"{self.same} day(s) the same{done}{'; ' if self.grounds else ''}{self.grounds}"
+            f"{self.rows_then} then, {self.same} day(s) the same"
         )
+        if self.version is not None:
+            text += f", by version {self.version}"
+        return f"{text}; {self.grounds}" if self.grounds else text
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,9 @@ def _days_to_publish(request: PublishRequest) -> list[tuple[Table, TableView]]:
             continue
         _refuse_other_code(request, name)
         view = states.view.table(name)
-        latest = {
-            d: s
-            for d, s in sorted(view.latest.items())
-            if request.days is None or d in request.days
-        }
+        latest = dict(sorted(view.latest.items()))
+        if request.days is not None:
+            latest = {day: receipt for day, receipt in latest.items() if day in request.days}
         if unfit := [d for d in latest if states.of(name, d) not in FIT]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
             reason = f"{ranges_text(unfit)} of {name} are {unfit_states} there"
@@ -223,17 +222,14 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
 
 
 def _preview_table(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
-    latest, current = (
-        built.latest,
-        request.lake.store.view(table.name, table.contract.day_column).latest,
-    )
-    replaced = [current[d].entry for d in latest if d in current]
-    differing = [
-        d
-        for d, r in latest.items()
-        if d not in current or current[d].entry.content != r.entry.content
-    ]
-    rows = sum(e.rows for e in replaced), sum(r.entry.rows for r in latest.values())
+    latest, rows_now, differing = built.latest, 0, list[date]()
+    current = request.lake.store.view(table.name, table.contract.day_column).latest
+    for day, receipt in latest.items():
+        before = current[day].entry if day in current else None
+        rows_now += before.rows if before is not None else 0
+        if before is None or before.content != receipt.entry.content:
+            differing.append(day)
+    rows = rows_now, sum(receipt.entry.rows for receipt in latest.values())
     grounds = _publication_grounds(request, table, built, differing)
     return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
 
@@ -244,20 +240,19 @@ def _publication_grounds(
     """The grounds for publishing these days: the gates of the candidate's finished plans that made
     them, else a comparison of their rows with the lake's, made now unless the request leaves it
     out."""
-    there, latest = request.candidate, {d: built.latest[d] for d in days}
-    made_by = {
-        r.tags.get(PLAN_TAG, "") if r else "" for r, _ in writes_of(there.store, table.name, latest)
-    }
-    finished = finished_plans(there, made_by)
     if not days:
         return ""
+    candidate, made_by = request.candidate, set[str]()
+    for receipt, _ in writes_of(candidate.store, table.name, {d: built.latest[d] for d in days}):
+        made_by.add("" if receipt is None else receipt.tags.get(PLAN_TAG, ""))
+    finished = finished_plans(candidate, made_by)
     if made_by == finished:
         return f"the gates of plan {', '.join(sorted(made_by))} passed"
     count: CountChanges | None = offered_function("count_changes")
     is_new = request.lake.store.head(table.name) < 0
     if is_new or not request.compares or count is None:
         return "not compared"
-    sides = Moment(request.lake), Moment(there, built.version)
+    sides = Moment(request.lake), Moment(candidate, built.version)
     added, removed, changed = count(request.pipeline, table.name, contiguous_ranges(days), *sides)
     return f"compared: {added} row(s) added, {removed} removed, {changed} changed"
 
@@ -278,9 +273,10 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
         view = replace(view, tables={**view.tables, table.name: merged})
     digests = request.pipeline.states(view).digests
     for table, built in chosen:
-        changed = [
-            d for d, r in built.latest.items() if digests.of(table.name, d) != r.entry.input_digest
-        ]
+        changed = []
+        for day, receipt in built.latest.items():
+            if digests.of(table.name, day) != receipt.entry.input_digest:
+                changed.append(day)
         if changed:
             why = f"inputs of {table.name} {ranges_text(changed)} moved since they were built"
             raise candidate_error(
@@ -303,18 +299,12 @@ def _publish_tables(
                 request, table, built, {PLAN_TAG: plan, GROUNDS: grounds[table.name]}
             )
         except (BackfillError, OSError) as error:
-            culprit = error.culprit if isinstance(error, BackfillError) else str(error)
-            published = (
-                f"{', '.join(done)} published, and readers see all tables as before"
-                if done
-                else NOTHING
-            )
-            raise candidate_error(
-                request.name,
-                f"{table.name}: {culprit}",
-                published,
-                request.unfinished(plan).fix if done else "Do it again",
-            ) from error
+            outcome, fix = NOTHING, "Do it again"
+            if done:
+                outcome = f"{', '.join(done)} published, and readers see all tables as before"
+                fix = request.unfinished(plan).fix
+            cause = error.culprit if isinstance(error, BackfillError) else str(error)
+            raise candidate_error(request.name, f"{table.name}: {cause}", outcome, fix) from error
         done.append(f"{table.name} {ranges_text(built.latest)}")
 
 
@@ -344,9 +334,8 @@ def _publish_table(
     try:
         version = replace_days_locked(request.lake, write, digests_now).version
         newest = request.lake.store.receipt(table.name, version)
-        return (
-            version if newest is not None and newest.tags.get(PLAN_TAG) == tags[PLAN_TAG] else None
-        )
+        plan = "" if newest is None else newest.tags.get(PLAN_TAG)
+        return version if plan == tags[PLAN_TAG] else None
     finally:
         staged.drop()
 
@@ -361,12 +350,10 @@ def _publication_provenance(
     """Who published, and what computed the days: the engine of the candidate's newest write of
     them."""
     codes, view = request.pipeline.codes[table.name], states.view
-    receipts = [
-        r for r, _ in writes_of(request.candidate.store, table.name, latest) if r is not None
-    ]
-    engine_tags = (
-        {k: v for k, v in receipts[-1].tags.items() if k in (ENGINE, VERSIONS)} if receipts else {}
-    )
+    engine_tags = dict[str, str]()
+    for receipt, _ in writes_of(request.candidate.store, table.name, latest):
+        if receipt is not None:
+            engine_tags = {k: v for k, v in receipt.tags.items() if k in (ENGINE, VERSIONS)}
     tags = {**engine_tags, **state_tags(table.contract, states), **tags}
     tags |= {BY: whoami(), CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(

@@ -75,11 +75,11 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 def _create_alone(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
     snapshots, name = snapshots_of(lake.place), request.name
     try:
-        with snapshots.making(
-            name
-        ) as finish:  # begun before files are chosen: none of them goes from now on
+        # Begun before files are chosen: none of them goes from now on.
+        with snapshots.making(name) as finish:
             erased, snapshot = all_erasures(lake), _copy_and_prove(lake, pipeline, request)
-            if all_erasures(lake) != erased or any("finished_at" not in e.done for e in erased):
+            is_erasing = any("finished_at" not in erasure.done for erasure in erased)
+            if is_erasing or all_erasures(lake) != erased:
                 raise _snapshot_error(
                     name, "an entity is being forgotten", "Finish `forget`, then do it again"
                 )
@@ -111,11 +111,7 @@ def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
         )
         days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
         kept[contract.name] = KeptTable(contract, version, days, files, pinned)
-    for (
-        contract,
-        version,
-        entries,
-    ) in chosen:  # after the copies: what altered a file before them is seen
+    for contract, version, entries in chosen:  # after the copies: a file altered before is seen
         _refuse_differing(lake, name, contract, version, entries)
     return Snapshot(name, utc_now(), whoami(), request.note, kept)
 
@@ -129,12 +125,11 @@ def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
     chosen: list[Chosen] = []
     for contract in contracts:
         view = states.view.table(contract.name)
-        held = {
-            d: r.entry
-            for d, r in view.latest.items()
-            if request.days or r.entry.built is not Built.PENDING
-        }
-        days = list(request.days) if request.days else sorted(held)
+        held = {day: receipt.entry for day, receipt in view.latest.items()}
+        if request.days:
+            days = list(request.days)
+        else:
+            days = sorted(d for d, entry in held.items() if entry.built is not Built.PENDING)
         if view.version < 0:
             raise _snapshot_error(
                 request.name,

@@ -11,9 +11,11 @@ from typing import Any
 from backfill_assets.compare.differences import (
     NULL_BUCKET,
     DayDifference,
+    Differences,
     SampleRow,
     find_differences,
 )
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, ranges_text
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT, Histogram, histogram_drift
@@ -66,14 +68,12 @@ class CompareReport:
     @property
     def one_sided(self) -> str:
         """Return the columns of one side alone as a part of a sentence; empty if there are none."""
-        gone, new = (
-            [c.column for c in self.columns if getattr(c, n) is None]
-            for n in ("nulls_after", "nulls_before")
-        )
-        parts = (("before", gone), ("after", new))
-        return "".join(
-            f"; columns only {side}: {', '.join(names)}" for side, names in parts if names
-        )
+        text = ""
+        if gone := [c.column for c in self.columns if c.nulls_after is None]:
+            text += f"; columns only before: {', '.join(gone)}"
+        if new := [c.column for c in self.columns if c.nulls_before is None]:
+            text += f"; columns only after: {', '.join(new)}"
+        return text
 
     def total(self, name: str) -> int:
         """Return the sum over all days of `added`, `removed`, `changed`, `rows_before` or
@@ -130,49 +130,71 @@ def compare_days(
     """
     contract = pipeline.contract(request.table, "Nothing was compared")
     versions = before.of(request.table), after.of(request.table)
-    moments = [*zip((before, after), versions, strict=True)]
-    views = [m.lake.store.view(contract.name, contract.day_column, v) for m, v in moments]
-    if not any(day in view.latest for view in views for day in request.days):
-        raise BackfillError(
-            f"the table {request.table}",
-            f"neither side ever wrote {ranges_text(request.days)}",
-            "Nothing was compared",
-            "`backfill-assets status` shows which days were written",
-        )
-    old, new = (set(m.lake.store.data_files(contract, v, list(request.days))) for m, v in moments)
+    sides = Moment(before.lake, versions[0]), Moment(after.lake, versions[1])
+    _refuse_unwritten(contract, request, sides)
+    old, new = (_files_of_days(contract, request, side) for side in sides)
     if contract.is_by_day:
         changed_folders = {folder_of(file) for file in old ^ new}
-        old, new = (
-            {file for file in side if folder_of(file) in changed_folders} for side in (old, new)
-        )
+        old = {file for file in old if folder_of(file) in changed_folders}
+        new = {file for file in new if folder_of(file) in changed_folders}
     elif old == new:
         old, new = set(), set()
     with errors_of_files(contract, "Nothing was compared"):
         found = find_differences(after.lake, contract, sorted(old), sorted(new), request.days)
-    differing = tuple(d for d in found.days if d.added or d.removed or d.changed)
+    _refuse_unknown_columns(contract, request, found)
+    differing = tuple(day for day in found.days if day.differs)
+    columns = []
+    for name, histograms in found.histograms.items():
+        columns.append(_column_difference(name, request, differing, *histograms))
+    return CompareReport(
+        request.table, request.days, *versions, differing, tuple(columns), found.samples
+    )
+
+
+def _refuse_unwritten(contract: Contract, request: CompareRequest, sides: Iterable[Moment]) -> None:
+    """Raise BackfillError where no side ever wrote one of the days."""
+    for side in sides:
+        written = side.lake.store.view(contract.name, contract.day_column, side.version).latest
+        if any(day in written for day in request.days):
+            return
+    raise BackfillError(
+        f"the table {request.table}",
+        f"neither side ever wrote {ranges_text(request.days)}",
+        "Nothing was compared",
+        "`backfill-assets status` shows which days were written",
+    )
+
+
+def _files_of_days(contract: Contract, request: CompareRequest, side: Moment) -> set[str]:
+    """The paths of the files that hold the days on one side."""
+    return {*side.lake.store.data_files(contract, side.version, list(request.days))}
+
+
+def _refuse_unknown_columns(
+    contract: Contract, request: CompareRequest, found: Differences
+) -> None:
+    """Raise BackfillError where a column that was meant to change is on neither side."""
     known = {**dict.fromkeys(contract.column_names), **found.histograms}
-    if unknown := sorted(set(request.meant or ()) - known.keys()):
+    unknown = sorted(set(request.meant or ()) - known.keys())
+    if unknown:
         raise BackfillError(
             f"the table {request.table}",
             f"it has no column {', '.join(unknown)}",
             "Nothing was compared",
             f"Name some of {', '.join(known)}",
         )
-    columns = tuple(
-        _column_difference(c, request, differing, *sides) for c, sides in found.histograms.items()
-    )
-    return CompareReport(request.table, request.days, *versions, differing, columns, found.samples)
 
 
 def count_changes(
     pipeline: Pipeline, table: str, spans: Iterable[DayRange], before: Moment, after: Moment
 ) -> tuple[int, int, int]:
     """Return how many rows of these days of a table were added, removed and changed."""
-    requests = (CompareRequest(table, span) for span in spans)
-    reports = [compare_days(pipeline, request, before, after) for request in requests]
-    added, removed, changed = (
-        sum(report.total(kind) for report in reports) for kind in ("added", "removed", "changed")
-    )
+    added = removed = changed = 0
+    for span in spans:
+        report = compare_days(pipeline, CompareRequest(table, span), before, after)
+        added += report.total("added")
+        removed += report.total("removed")
+        changed += report.total("changed")
     return added, removed, changed
 
 
@@ -183,16 +205,18 @@ def _column_difference(
     before: Histogram | None,
     after: Histogram | None,
 ) -> ColumnDifference:
-    changed, meant = (
-        sum(d.columns.get(name, 0) for d in days),
-        request.meant is None or name in request.meant,
-    )
-    nulls_before, nulls_after = (
-        None if side is None else side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1)
-        for side in (before, after)
-    )
+    changed = sum(d.columns.get(name, 0) for d in days)
+    meant = request.meant is None or name in request.meant
+    nulls_before, nulls_after = _null_share(before), _null_share(after)
     if before is None or after is None:
         return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)
     shift = histogram_drift(after, before)
     drifted, large = round(shift.index, 4), shift.exceeds(LARGE_DRIFT)
     return ColumnDifference(name, changed, nulls_before, nulls_after, drifted, large, meant)
+
+
+def _null_share(side: Histogram | None) -> float | None:
+    """The share of NULLs on one side; None where it has no such column."""
+    if side is None:
+        return None
+    return side.get(NULL_BUCKET, 0) / max(sum(side.values()), 1)

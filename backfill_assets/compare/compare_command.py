@@ -63,30 +63,23 @@ def compare(**options: Any) -> Output:
     reports = [
         compare_of(pipeline, *comparison) for comparison in _asked_comparisons(lake, options)
     ]
-    unmeant = [
-        f"Not meant to change and changed all the same: {', '.join(r.unmeant)}"
-        for r in reports
-        if r.unmeant
-    ]
-    title = (
-        f"plan {options['plan_id']}"
-        if options["plan_id"]
-        else f"{options['table']} {options['days']}"
-    )
-    lines, sections = (
-        [r.headline for r in reports],
-        [section for r in reports for section in _report_sections(r)],
-    )
-    page = Page("compare", title, lake.address, sections, [*lines, *unmeant])
-    parts = [
-        p
-        for r in reports
-        for p in (r.headline, *(_report_sections(r) if r.differing or r.one_sided else ()))
-    ]
-    document = reports if options["plan_id"] else reports[0]
-    return Output(
-        document, [*parts, *unmeant], bool(unmeant), {"html": partial(write_page, page=page)}
-    )
+    plan = options["plan_id"]
+    title = f"plan {plan}" if plan else f"{options['table']} {options['days']}"
+    sections, parts, unmeant = list[PageSection](), list[str | PageSection](), list[str]()
+    for report in reports:
+        of_report = _report_sections(report)
+        sections += of_report
+        parts.append(report.headline)
+        if report.differing or report.one_sided:
+            parts += of_report
+        if report.unmeant:
+            columns = ", ".join(report.unmeant)
+            unmeant.append(f"Not meant to change and changed all the same: {columns}")
+    lines = [*(report.headline for report in reports), *unmeant]
+    page = Page("compare", title, lake.address, sections, lines)
+    pages = {"html": partial(write_page, page=page)}
+    document = reports if plan else reports[0]
+    return Output(document, [*parts, *unmeant], bool(unmeant), pages)
 
 
 def _asked_comparisons(
@@ -129,12 +122,10 @@ def _compared_moments(lake: Lake, other_lake: Path | None, **options: Any) -> It
 def _report_sections(report: CompareReport) -> list[PageSection]:
     columns = []
     for c in report.columns:
-        words = [
-            word for word, holds in (("large", c.is_large), ("not meant", c.is_unmeant)) if holds
-        ]
-        nulls = (
-            "none" if share is None else f"{share:.1%}" for share in (c.nulls_before, c.nulls_after)
-        )
+        words = ["large"] if c.is_large else []
+        if c.is_unmeant:
+            words.append("not meant")
+        nulls = _share_text(c.nulls_before), _share_text(c.nulls_after)
         columns.append((c.column, c.changed, *nulls, f"{c.drift:.3f}", words))
     names = ("day", "rows before", "rows after", "added", "removed", "changed", "columns")
     heads = ("column", "changed values", "NULL before", "NULL after", "drift", "")
@@ -151,21 +142,22 @@ def _report_sections(report: CompareReport) -> list[PageSection]:
     return [PageSection(title, [table]) for title, table in tables.items() if table.rows]
 
 
+def _share_text(share: float | None) -> str:
+    return "none" if share is None else f"{share:.1%}"
+
+
 def _difference_cells(d: DayDifference) -> tuple[object, ...]:
     columns = ", ".join(f"{c} {number_text(n)}" for c, n in d.columns.items())
     return d.day, d.rows_before, d.rows_after, d.added, d.removed, d.changed, columns
 
 
 def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
-    return [
-        (
-            s.day,
-            s.kind,
-            s.key,
-            *([f"{c}={v}" for c, v in side.items()] for side in (s.before, s.after)),
-        )
-        for s in samples
-    ]
+    rows: list[tuple[object, ...]] = []
+    for sample in samples:
+        before = [f"{column}={value}" for column, value in sample.before.items()]
+        after = [f"{column}={value}" for column, value in sample.after.items()]
+        rows.append((sample.day, sample.kind, sample.key, before, after))
+    return rows
 
 
 @click.command("check-engine")

@@ -56,6 +56,17 @@ class DayDifference:
     changed: int
     columns: Mapping[str, int]
 
+    @property
+    def differs(self) -> bool:
+        """Whether any row of the day does."""
+        return any((self.added, self.removed, self.changed))
+
+    @property
+    def in_words(self) -> str:
+        """How many rows differ, and in which columns."""
+        columns = f", in {', '.join(self.columns)}" if self.columns else ""
+        return f"{self.added} added, {self.removed} removed, {self.changed} changed{columns}"
+
 
 @dataclass(frozen=True)
 class SampleRow:
@@ -88,7 +99,7 @@ def find_differences(
     keys = tuple(dict.fromkeys((contract.day_column, *contract.key)))
     with duckdb_cursor(lake) as engine:
         (one, types_before), (two, types_after) = side_queries(engine, contract, before, after)
-        if lacking := [k for k in keys if k not in types_before or k not in types_after]:
+        if lacking := [k for k in keys if k not in types_before.keys() & types_after.keys()]:
             raise BackfillError(
                 f"the table {contract.name}",
                 f"one side has no column {', '.join(lacking)}, of the key",
@@ -121,12 +132,7 @@ def day_changes(
     """Return in words how many rows of a day two sets of files add, remove and change, and in which
     columns. Raises as `find_differences` does."""
     found = find_differences(lake, contract, before, after, inclusive_range(day, day)).days
-    return "; ".join(map(_change_text, found))
-
-
-def _change_text(day: DayDifference) -> str:
-    columns = f", in {', '.join(day.columns)}" if day.columns else ""
-    return f"{day.added} added, {day.removed} removed, {day.changed} changed{columns}"
+    return "; ".join(day.in_words for day in found)
 
 
 def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifference:
@@ -156,17 +162,12 @@ def _column_histograms(
     others = [c for c in columns if c not in (contract.day_column, *contract.key)]
     if not others:
         return {}
-    measured = set(contract.measured_columns)
-    buckets = [
-        number_bucket(contract.column(c))
-        if c in measured
-        else f"hash({quoted_name(c)}) % {TEXT_BUCKETS}"
-        for c in others
-    ]
-    figures = [
-        f"histogram(CASE WHEN {quoted_name(c)} IS NULL THEN {NULL_BUCKET} ELSE CAST({b} AS "
-        "BIGINT) END)"
-        for c, b in zip(others, buckets, strict=True)
-    ]
+    figures = []
+    for name in others:
+        value, column = f"hash({quoted_name(name)}) % {TEXT_BUCKETS}", quoted_name(name)
+        if name in contract.measured_columns:
+            value = number_bucket(contract.column(name))
+        cell = f"CASE WHEN {column} IS NULL THEN {NULL_BUCKET} ELSE CAST({value} AS BIGINT) END"
+        figures.append(f"histogram({cell})")
     found = engine.execute(f"SELECT {', '.join(figures)} FROM {rows}").fetchone() or ()
     return {c: histogram or {} for c, histogram in zip(others, found, strict=True)}

@@ -20,6 +20,7 @@ from typing import Any
 
 from backfill_assets.compare.recompute import (
     Recomputation,
+    Recomputed,
     RecomputeVerdict,
     SessionOnOwnServer,
     recompute_days,
@@ -73,13 +74,11 @@ def prove_written_days(lake: Lake, pipeline: Pipeline, request: ProofRequest) ->
     chosen = chosen_days(request, {d for days in written.values() for d in days})
     if not chosen:
         raise never_written_error("the proof", "Nothing was computed")
-    chunks = {
-        table: _day_chunks(sorted(chosen & set(days)), request.chunk)
-        for table, days in written.items()
-    }
-    return Recomputation(
-        *_recompute_chunks(KnownStates(lake, pipeline), ReorderedSession(lake), chunks, REASON)
-    )
+    chunks = {}
+    for table, days in written.items():
+        chunks[table] = _day_chunks(sorted(chosen & set(days)), request.chunk)
+    known, session = KnownStates(lake, pipeline), ReorderedSession(lake)
+    return Recomputation(*_recompute_chunks(known, session, chunks, REASON))
 
 
 def _written_days(lake: Lake, pipeline: Pipeline, tables: Collection[str]) -> dict[str, list[date]]:
@@ -96,17 +95,15 @@ def _recompute_chunks(
     """Return the verdict of every table's chunks, and the tables whose rows were refused, with the
     reason."""
     verdicts, refused = dict[str, RecomputeVerdict](), []
-    for table, parts in chunks.items():
+    for name, parts in chunks.items():
+        table = known.pipeline.table(name)
         try:
             for chunk in parts:
-                rebuild = RebuildRequest(
-                    session, known, known.pipeline.table(table), chunk, Provenance(reason)
-                )
-                verdicts[table] = verdicts.get(table, RecomputeVerdict(table, ())).plus(
-                    recompute_days(rebuild)
-                )
+                rebuild = RebuildRequest(session, known, table, chunk, Provenance(reason))
+                verdict = verdicts.get(name, RecomputeVerdict(name, ()))
+                verdicts[name] = verdict.plus(recompute_days(rebuild))
         except BackfillError as error:
-            refused.append((table, str(error)))
+            refused.append((name, str(error)))
     return tuple(verdicts.values()), tuple(refused)
 
 
@@ -121,12 +118,13 @@ def chosen_days(request: ProofRequest, written: Collection[date]) -> set[date]:
 
 def _day_chunks(days: list[date], size: int) -> list[DayRange]:
     """Return ranges of at most `size` days that cover the days and no others."""
-    parts = (
-        list(span)[i : i + size]
-        for span in contiguous_ranges(days)
-        for i in range(0, len(span), size)
-    )
-    return [inclusive_range(part[0], part[-1]) for part in parts]
+    chunks = []
+    for span in contiguous_ranges(days):
+        in_span = [*span]
+        for start in range(0, len(in_span), size):
+            part = in_span[start : start + size]
+            chunks.append(inclusive_range(part[0], part[-1]))
+    return chunks
 
 
 Prover = Callable[[Lake, Pipeline, ProofRequest], Recomputation]
@@ -187,29 +185,27 @@ def _proof_outcomes(
     """Yield the outcome of every day; `day`: the only one asked for, which a refused table has no
     verdict of."""
     at = utc_now().isoformat()
-    for v in proof.verdicts:
-        ids, differing = newest_writes(lake, pipeline, v.table), {d.day: d for d in v.differing}
-        for d in v.days:
-            outcome = PASSED_OVER if d.passed_over else EQUAL if d.equal else DIFFERS
-            diff = differing.get(d.day)
-            words = (
-                f"{diff.added} added, {diff.removed} removed, {diff.changed} changed"
-                if diff
-                else d.passed_over
-            )
-            columns = f", in {', '.join(diff.columns)}" if diff and diff.columns else ""
-            yield Proof(v.table, str(d.day), at, outcome, words + columns, ids.get(d.day, ""))
+    for verdict in proof.verdicts:
+        ids = newest_writes(lake, pipeline, verdict.table)
+        differing = {difference.day: difference for difference in verdict.differing}
+        for proven in verdict.days:
+            words = proven.passed_over
+            if proven.day in differing:
+                words = differing[proven.day].in_words
+            write = ids.get(proven.day, "")
+            yield Proof(verdict.table, str(proven.day), at, _proof_outcome(proven), words, write)
     if day is None:
         return
     for table, why in proof.refused:
-        yield Proof(
-            table,
-            str(day),
-            at,
-            NOT_COMPUTED,
-            why,
-            newest_writes(lake, pipeline, table).get(day, ""),
-        )
+        write = newest_writes(lake, pipeline, table).get(day, "")
+        yield Proof(table, str(day), at, NOT_COMPUTED, why, write)
+
+
+def _proof_outcome(proven: Recomputed) -> str:
+    """The word for what came of a day."""
+    if proven.passed_over:
+        return PASSED_OVER
+    return EQUAL if proven.equal else DIFFERS
 
 
 ELSEWHERE = "check-engine"
@@ -244,9 +240,11 @@ def check_engine(
     """Compute the days (None: all written ones) of the tables (None: all) on `engine`, and compare.
     Raises BackfillError for an unknown table, if none of the days was written, and if the engine
     cannot be used."""
-    written = _written_days(lake, pipeline, tables or ())
-    asked = {t: d for t, d in written.items() if any(days is None or day in days for day in d)}
-    chunks = {table: [days or inclusive_range(d[0], d[-1])] for table, d in asked.items()}
+    chunks = {}
+    for table, written in _written_days(lake, pipeline, tables or ()).items():
+        chosen = written if days is None else [day for day in written if day in days]
+        if chosen:
+            chunks[table] = [days or inclusive_range(chosen[0], chosen[-1])]
     if not chunks:
         raise never_written_error("the comparison of engines", "Nothing was computed")
     with _open_other_session(lake, engine) as session:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView
 from backfill_assets.kernel.tables.staging import Staged
+from backfill_assets.kernel.tables.store import TableStore
 from backfill_assets.kernel.tables.view import writes_of
 from backfill_assets.kernel.write.candidate import RebuildRequest
 from backfill_assets.kernel.write.computing import days_read, stage_days
@@ -142,25 +144,25 @@ def recompute_days(request: RebuildRequest, *, by_any_code: bool = False) -> Rec
     """
     request.lake_session.refuse_expressions([request.table])
     states, table = request.known.states, request.table
-    latest = {d: r for d in request.days if (r := states.latest(table.name, d)) is not None}
-    passed = {
-        d: why
-        for d, r in latest.items()
-        if (why := _passed_over(states, table.name, d, r, by_any_code))
-    }
-    verdict = RecomputeVerdict(table.name, ())
-    for states_then, group in _groups_by_versions(
-        request, states, {d: r for d, r in latest.items() if d not in passed}
-    ):
-        if isinstance(states_then, str):
-            passed |= dict.fromkeys(group, states_then)
+    verdict, skipped = RecomputeVerdict(table.name, ()), list[Recomputed]()
+    latest = dict[date, DayReceipt]()
+    for day in request.days:
+        receipt = states.latest(table.name, day)
+        if receipt is None:
             continue
-        added = _recompute_group(
-            replace(request, days=inclusive_range(min(group), max(group))), states_then, group
-        )
-        verdict = verdict.plus(added)
-    skipped = (Recomputed(d, latest[d].entry.rows, passed_over=why) for d, why in passed.items())
-    return replace(verdict, days=tuple(sorted((*skipped, *verdict.days), key=lambda d: d.day)))
+        if why := _passed_over(states, table.name, day, receipt, by_any_code):
+            skipped.append(Recomputed(day, receipt.entry.rows, passed_over=why))
+        else:
+            latest[day] = receipt
+    for states_then, group in _groups_by_versions(request, states, latest):
+        if isinstance(states_then, str):
+            for day, receipt in group.items():
+                skipped.append(Recomputed(day, receipt.entry.rows, passed_over=states_then))
+            continue
+        span = inclusive_range(min(group), max(group))
+        verdict = verdict.plus(_recompute_group(replace(request, days=span), states_then, group))
+    days = sorted((*skipped, *verdict.days), key=attrgetter("day"))
+    return replace(verdict, days=tuple(days))
 
 
 def _passed_over(
@@ -174,10 +176,8 @@ def _passed_over(
     codes = states.codes[table]
     if not by_any_code and (not codes.are_of(receipt) or receipt.code_digest in codes.earlier):
         return "it was made with other code or settings"
-    if (
-        states.contracts[table].is_landed
-        and states.digests.of(table, day) != receipt.entry.input_digest
-    ):
+    is_landed = states.contracts[table].is_landed
+    if is_landed and states.digests.of(table, day) != receipt.entry.input_digest:
         return "its landed files are not as they were"
     return ""
 
@@ -220,12 +220,7 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
         tables[wanted.table] = store.view(wanted.table, above.day_column, version)
         if wanted.kind is InputKind.ARRIVALS:
             source = view.source(wanted.table)
-            named = [
-                c.version
-                for c in store.commits(source.ledger_name)
-                if c.receipt is not None and c.receipt.inputs.get(wanted.table, -1) <= version
-            ]
-            ledger = max(named, default=-1)
+            ledger = _ledger_version(store, source.ledger_name, wanted.table, version)
             tables[source.ledger_name] = replace(
                 source.ledger, version=ledger, inputs={wanted.table: version}
             )
@@ -236,6 +231,15 @@ def _view_then(request: RebuildRequest, states: States, receipt: Receipt) -> Lak
     return replace(view, tables=tables, delivered=delivered)
 
 
+def _ledger_version(store: TableStore, ledger: str, table: str, version: int) -> int:
+    """The newest version of a ledger made from no newer version of the table; -1 for none."""
+    named = [-1]
+    for commit in store.commits(ledger):
+        if commit.receipt is not None and commit.receipt.inputs.get(table, -1) <= version:
+            named.append(commit.version)
+    return max(named)
+
+
 def _view_at_heads(
     request: RebuildRequest, past: LakeView, now: LakeView, days: Collection[date]
 ) -> LakeView:
@@ -243,12 +247,12 @@ def _view_at_heads(
     since: upkeep may have deleted the files of the older version."""
     tables = dict(past.tables)
     for wanted in request.table.contract.inputs:
-        read, head = days_read(past, wanted, days), now.table(wanted.table)
-        if head.foreign & read or any(
-            head.latest.get(d) != past.table(wanted.table).latest.get(d) for d in read
-        ):
+        read, then = days_read(past, wanted, days), past.table(wanted.table)
+        head = now.table(wanted.table)
+        changed = [d for d in read if head.latest.get(d) != then.latest.get(d)]
+        if changed or head.foreign & read:
             continue
-        tables[wanted.table] = replace(past.table(wanted.table), version=head.version)
+        tables[wanted.table] = replace(then, version=head.version)
         if wanted.kind is InputKind.ARRIVALS:
             ledger = past.source(wanted.table).ledger_name
             tables[ledger] = replace(tables[ledger], inputs={wanted.table: head.version})
@@ -304,9 +308,10 @@ def _compare_group(
     differing = [d.day for d in days if not d.equal]
     if not differing:
         return RecomputeVerdict(contract.name, tuple(days))
-    before = {f for d in differing for f in lake.store.data_files(contract, latest[d].version, [d])}
-    after = [f.path for f in staged.files if f.day in differing] if staged is not None else []
-    difference = find_differences(
-        lake, contract, sorted(before), after, inclusive_range(min(differing), max(differing))
-    )
+    before, files = set[str](), () if staged is None else staged.files
+    for day in differing:
+        before.update(lake.store.data_files(contract, latest[day].version, [day]))
+    after = [f.path for f in files if f.day in differing]
+    span = inclusive_range(min(differing), max(differing))
+    difference = find_differences(lake, contract, sorted(before), after, span)
     return RecomputeVerdict(contract.name, tuple(days), difference.days, difference.samples)

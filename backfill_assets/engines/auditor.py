@@ -16,6 +16,7 @@ from backfill_assets.engines.engine_paths import engine_path
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.engines.engine_sql import Found as Answered
 from backfill_assets.engines.frame_files import stage_added_rows
+from backfill_assets.engines.rules_alike import is_judged_alike
 from backfill_assets.engines.settings import audit_of
 from backfill_assets.engines.table_frames import read_plain
 from backfill_assets.kernel.core.column_types import ColumnType, quoted_column
@@ -42,7 +43,6 @@ from backfill_assets.kernel.write.audit import (
     RowAudit,
     described_columns,
 )
-from backfill_assets.kernel.write.rules import is_judged_alike
 from backfill_assets.kernel.write.session import Auditor, DuckDBAuditor, Session
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from backfill_assets.cli.common import (
     pipeline_in,
 )
 from backfill_assets.cli.output import write_answer
-from backfill_assets.foreign.adoptable import Adoption, first_day, refuse_other_store
+from backfill_assets.foreign.adoptable import Adoption, first_day, readers_of, refuse_other_store
 from backfill_assets.foreign.adopting import adopt_table as adopt_table
 from backfill_assets.foreign.external import external_place
 from backfill_assets.kernel.core.addresses import address_of
-from backfill_assets.kernel.tables.folder import readers_of
 from backfill_assets.kernel.tables.home import read_lake, restricted_access
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import AccessSettings

@@ -33,7 +33,6 @@ from backfill_assets.kernel.place.choice import place_of_others
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import column_types_by_day, file_statistics, footer_in
 from backfill_assets.kernel.tables.data_files import gone_or_altered
-from backfill_assets.kernel.tables.folder import is_taken, readers_of
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.table_places import table_at
 
@@ -420,3 +419,15 @@ def _second_name_actions(
         {"remove": {**gone, "dataChange": False, "extendedFileMetadata": True}},
         {"add": {**added, "modificationTime": now, "dataChange": False}},
     )
+
+
+def readers_of(place: Path, umask: int) -> str:
+    """The users that may read a folder, and not what is written there with that umask, in the words
+    of `[access]`; empty for none."""
+    hidden = place.stat().st_mode & umask & 0o055
+    return "everyone" if hidden & 0o005 else "group" if hidden else ""
+
+
+def is_taken(folder: Path, place: Path) -> bool:
+    """Whether a folder exists that is not that place, to which it may be a link."""
+    return folder.exists() and folder.resolve() != place

@@ -15,11 +15,17 @@ from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
 from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
-from backfill_assets.kernel.tables.embedded import duckdb_cursor, materialized_rows
+from backfill_assets.kernel.tables.embedded import (
+    duckdb_cursor,
+    file_batches,
+    rows_query,
+    sql_literal,
+)
 from backfill_assets.kernel.tables.fingerprints import PIECES, hash_pieces, part_hashes, row_hash
+from backfill_assets.kernel.tables.folder import LakeFolder
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.query_files import fill_by_batches, stage_query
-from backfill_assets.kernel.tables.staging import Staged, fill_staging
+from backfill_assets.kernel.tables.staging import Staged, begin_staging, fill_staging
 from backfill_assets.kernel.write.audit import ROW
 from backfill_assets.kernel.write.session import Session
 
@@ -57,7 +63,7 @@ class RawDeliveries:
         kept: bool = False,
     ) -> Iterator[str]:
         """A query for `narrow` of the deliveries in the files of a version (`store.data_files`),
-        valid while the block runs (`embedded.materialized_rows`)."""
+        valid while the block runs (`embedded.materialized`)."""
         files = self.lake.store.data_files(self.raw, version, days, altered=altered)
         with materialized_rows(
             self.lake, files, self.raw, lambda rows: narrow(self.of(rows)), kept
@@ -227,3 +233,35 @@ come AS (SELECT * FROM now_days WHERE event_date IS NOT NULL EXCEPT SELECT * FRO
 changed AS (SELECT event_key FROM gone UNION SELECT event_key FROM come),
 all_rows AS (SELECT * FROM new UNION ALL SELECT * FROM near)
 SELECT DISTINCT arrival_date FROM all_rows SEMI JOIN changed USING (event_key)"""
+
+
+@contextmanager
+def materialized_rows(
+    lake: LakeFolder,
+    files: Sequence[str],
+    contract: Contract,
+    narrow: Callable[[str], str] = str,
+    kept: bool = False,
+) -> Iterator[str]:
+    """A query for `narrow` of the rows of these files, valid while the block runs.
+
+    `narrow` makes a query from a query and treats every day by itself, because it runs on each
+    batch of files. The result of more than one batch, or that is to be read several times (`kept`),
+    lies in a staging that is never published.
+    """
+    batches = list(file_batches(files, contract))
+    if len(batches) <= 1 and not (kept and batches):
+        yield narrow(rows_query(files, contract))
+        return
+    staged = begin_staging(lake, contract)
+    try:
+        copies = list[str]()
+        with duckdb_cursor(lake) as engine:
+            for number, batch in enumerate(batches):
+                copies.append(sql_literal(str(staged.folder / f"{number}.parquet")))
+                engine.execute(
+                    f"COPY ({narrow(rows_query(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
+                )
+        yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
+    finally:
+        staged.drop()

@@ -196,7 +196,7 @@ def _ledger_provenance(
     inputs = {**source.ledger.inputs, raw.name: version}
     ledger = replace(source.ledger, version=max(source.ledger.version, 0), inputs=inputs)
     frontiers = Frontiers([raw], replace(view, tables={**view.tables, source.ledger_name: ledger}))
-    tags = {**(provenance.tags or {}), **frontiers.tags_of(raw.name)}
+    tags = {**provenance.tags, **frontiers.tags_of(raw.name)}
     return replace(
         provenance, inputs={raw.name: version}, frontier=frontiers.of_table(raw.name), tags=tags
     )

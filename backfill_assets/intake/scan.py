@@ -66,6 +66,7 @@ from backfill_assets.intake.table_changes import (
 )
 from backfill_assets.intake.taking import taken_by_engine
 from backfill_assets.kernel.core.clock import utc_now
+from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     TransientError,
@@ -75,7 +76,9 @@ from backfill_assets.kernel.core.errors import (
 from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
-from backfill_assets.kernel.tables.staging import stage_rows, sweep_writes
+from backfill_assets.kernel.tables.columns import arrow_type
+from backfill_assets.kernel.tables.folder import LakeFolder
+from backfill_assets.kernel.tables.staging import Staged, fill_staging, sweep_writes
 from backfill_assets.kernel.write.session import Session
 
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
@@ -471,3 +474,22 @@ def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
         if report.example and not example:
             example = path_with_source(report.example, source)
     return ScanReport(**fields, copies=copies, blocked=blocked, known=known, example=example)
+
+
+def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
+    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without
+    partitions.
+
+    Timestamps are aware.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with fill_staging(lake, contract) as staged:
+        columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
+        table = pa.table(
+            {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
+        )
+        pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
+        staged.files = staged.found("")
+    return staged

@@ -6,12 +6,15 @@ Not here: this product's own tables (`daily`), loading files (`own_files`), and 
 """
 
 import inspect
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +36,7 @@ from backfill_assets.kernel.core.ownership import refuse_foreign_lake
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.sections import TABLE_NAME
 from backfill_assets.kernel.tables.settings import LakeSettings
-from backfill_assets.kernel.write.code import SourceFile, code_input
+from backfill_assets.kernel.write.code import SourceFile
 from backfill_assets.kernel.write.model import Pipeline, Source, Table, Transform, pipeline_of
 from backfill_assets.kernel.write.rules import check_rules
 from backfill_assets.pipeline.own_files import (
@@ -335,3 +338,56 @@ def _input_names(table: Table) -> set[str]:
 
 def _pipeline_error(named: str, culprit: str, fix: str) -> SettingsError:
     return SettingsError(f"the pipeline {named}", culprit, NOTHING, fix)
+
+
+# Of a module: its package's files with the bytes at the first look.
+FILES_OF_PACKAGE = "__loaded_package_files__"
+
+
+def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
+    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a
+    line with a digest. Raises SettingsError for what does not exist."""
+    kind, _, rest = name.partition(":")
+    if kind == "env":
+        if rest not in os.environ:
+            raise _missing_input_error(name, f"the environment has no variable {rest}", "Set it")
+        return (f"{name} {sha256(os.environ[rest].encode()).hexdigest()}",)
+    if kind == "package":
+        try:
+            return (f"{name} {version(rest)}",)
+        except PackageNotFoundError:
+            return _package_sources(name, rest)
+    try:
+        return (replace(SourceFile.read(folder / name), named_input=name),)
+    except OSError as error:
+        raise _missing_input_error(
+            name, f"{folder / name}: {error.strerror}", "Put the file there"
+        ) from None
+
+
+def _package_sources(name: str, package: str) -> tuple[SourceFile, ...]:
+    """The Python files of a package without a version, with their content at the first call."""
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise _missing_input_error(name, f"no package {package} is installed", "Install it")
+    module_globals = vars(sys.modules[package]) if package in sys.modules else {}
+    if FILES_OF_PACKAGE not in module_globals:
+        folder = Path(spec.origin).parent
+        paths = (
+            sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
+        )
+        module_globals[FILES_OF_PACKAGE] = tuple(
+            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}")
+            for p in paths
+        )
+    sources: tuple[SourceFile, ...] = module_globals[FILES_OF_PACKAGE]
+    return sources
+
+
+def _missing_input_error(name: str, culprit: str, fix: str) -> SettingsError:
+    return SettingsError(
+        f"the code input {name!r}",
+        culprit,
+        "Nothing was done",
+        f"{fix}, or correct `code_inputs` of the table",
+    )

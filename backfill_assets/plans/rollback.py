@@ -63,7 +63,7 @@ class RollbackRequest(RollbackOptions):
         return replace(
             provenance,
             note=self.note or provenance.note,
-            tags={**(provenance.tags or {}), **self.tags},
+            tags={**provenance.tags, **self.tags},
         )
 
     def names(self, receipt: Receipt) -> bool:

@@ -6,6 +6,7 @@ read as NULL. An older version is judged by its own receipts only. Not here: the
 """
 
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal
@@ -25,7 +26,7 @@ from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.states import State, States
 from backfill_assets.kernel.core.view import LakeView, TableView
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.write.audit import audit_as_written, audit_files
+from backfill_assets.kernel.write.audit import audit_files, audit_table, contract_of_file
 
 Unfit = Literal["refuse", "warn", "take"]
 CHOICES: tuple[Unfit, ...] = ("refuse", "warn", "take")
@@ -214,3 +215,25 @@ def irreproducible_days(view: LakeView) -> Iterator[tuple[str, str]]:
                 f"{name}`, mend what the transform reads beside its inputs (nothing if the engine "
                 "changed), then make these days again with --force",
             )
+
+
+def audit_as_written(
+    lake: Lake, contract: Contract, days: Collection[date]
+) -> dict[date, DayProfile]:
+    """Profile these days by the columns that their files have; empty where files are not laid out
+    by day."""
+    if not contract.is_by_day:
+        return {}
+    written_by_kinds: dict[tuple[tuple[str, str], ...], Contract] = {}
+    days_by_kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
+    for day in days:
+        if files := lake.store.data_files(contract, None, [day]):
+            written = contract_of_file(contract, files[0])
+            kinds = tuple((c.name, c.type) for c in written.columns)
+            written_by_kinds[kinds] = written
+            days_by_kinds[kinds].append(day)
+    profiles: dict[date, DayProfile] = {}
+    for kinds, alike in days_by_kinds.items():
+        found = audit_table(lake, written_by_kinds[kinds], None, alike)
+        profiles |= {day: profile for day, profile in found.items() if day is not None}
+    return profiles

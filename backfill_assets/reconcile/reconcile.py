@@ -16,15 +16,20 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.kernel.core.addresses import with_bucket_addresses
+from backfill_assets.kernel.core.addresses import (
+    bucket_address,
+    with_bucket_addresses,
+)
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError, refuse_unknown_names
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.records import json_of
+from backfill_assets.kernel.place.choice import place_at
+from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.folder import RECONCILED
-from backfill_assets.kernel.tables.home import Lake, fetched_path, unwritable_folder
+from backfill_assets.kernel.tables.home import Lake, unwritable_folder
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.matching import (
     DOUBLED_LEFT,
@@ -414,3 +419,11 @@ def _row_words(row: MatchedRow) -> str:
     left, right = (side.get(VALUE) or "nothing" for side in (row.left, row.right))
     doubled = f" ({row.kind})" if row.kind in (DOUBLED_LEFT, DOUBLED_RIGHT) else ""
     return f"{where}: {left}, expected {right}{doubled}"
+
+
+def fetched_path(root: Path, name: str) -> Path:
+    """The path of a file that people keep in a lake, on this machine with its content of now; it
+    need not exist."""
+    if bucket_address(root) and (place := place_at(root)).exists(name):
+        Folder(str(root)).write(name, place.read(name))
+    return root / name

@@ -4,6 +4,7 @@ DuckDB.
 Not here: matching the rows of two sides (`reconcile`).
 """
 
+import glob
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,13 +19,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.choice import bucket_prefix_at
 from backfill_assets.kernel.place.folder import Folder
-from backfill_assets.kernel.tables.embedded import (
-    data_files_at,
-    delta_rows,
-    is_delta,
-    rows_query,
-    sql_literal,
-)
+from backfill_assets.kernel.tables.embedded import delta_rows, is_delta, rows_query, sql_literal
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -43,6 +38,8 @@ from backfill_assets.reading.sql import known_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 LAKE = "lake:"
 WRITE, SNAPSHOT = "write:", "snapshot:"
@@ -343,3 +340,10 @@ def refuse_lacking_columns(
 
 def _unreadable_side_error(side: str, culprit: str, fix: str) -> BackfillError:
     return BackfillError(f"the side {side}", culprit, NOTHING, fix)
+
+
+def data_files_at(place: str) -> list[str]:
+    """The Parquet and CSV files that a path, a pattern or a folder names, sorted."""
+    pattern = f"{place.rstrip('/')}/**/*" if Path(place).is_dir() else place
+    paths = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
+    return sorted(f for f in paths if FILES.search(f))

@@ -276,7 +276,7 @@ def mend_table(lake: LakeFolder, contract: Contract, provenance: Provenance) -> 
     with table_lock(lake.place, contract.name):
         damaged = mendable_damage(lake, contract)
         _set_aside(path, damaged.torn)
-        tags = provenance.tags or {}
+        tags = provenance.tags
         receipt = Receipt(
             uuid.uuid4().hex, contract.name, REASON, {}, note=damaged.steps, tags=tags
         )

@@ -14,13 +14,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.engines.table_frames import read_frame
-from backfill_assets.foreign.adoptable import Adoption, adopted_contract, refuse_other_store
+from backfill_assets.foreign.adoptable import (
+    Adoption,
+    adopted_contract,
+    readers_of,
+    refuse_other_store,
+)
 from backfill_assets.foreign.adopting import AdoptedTable, adopt_table
 from backfill_assets.foreign.external import open_external
 from backfill_assets.kernel.core.clock import utc_today
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.states import State
-from backfill_assets.kernel.tables.folder import readers_of
 from backfill_assets.pipeline.chosen import chosen_pipeline
 from backfill_assets.testing import new_lake, rows_of
 from backfill_assets.upkeep.inspection import inspect_table

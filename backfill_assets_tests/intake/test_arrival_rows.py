@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.engines.settings import AuditSettings
 from backfill_assets.intake import arrival_rows
+from backfill_assets.intake.arrival_rows import materialized_rows
 from backfill_assets.kernel.core.contracts import Column, Contract
-from backfill_assets.kernel.tables.embedded import materialized_rows
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets_tests.engine_choice import wants_spark
 from backfill_assets_tests.engines.test_auditor import KINDS, values
@@ -46,7 +46,7 @@ EVERY_DAY = dict.fromkeys(DAYS, 3)
 
 
 def not_fetched(lake: Lake, files: Sequence[str], *more: Any) -> AbstractContextManager[str]:
-    """In place of `materialized`, of the engine's lake."""
+    """In place of `materialized_rows`, of the engine's lake."""
     assert not files, "rows of raw were fetched"
     return materialized_rows(lake, files, *more)
 

@@ -18,12 +18,12 @@ from backfill_assets.intake.ledger import (
     read_arrivals,
     read_files,
 )
+from backfill_assets.intake.scan import stage_rows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.log.log import BEFORE, HEAD, LOG
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import stage_rows
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.upkeep.inspection import REASON, inspect_table, mend_table, mendable_damage
 from backfill_assets_tests.builders import RAW, STAGING, day, receipt

@@ -187,7 +187,7 @@ def origin_metadata(
 
 def _why_metadata(provenance: Provenance) -> dict[str, Any]:
     """Reason and author of a write, with a link to the runs of its plan."""
-    tags = provenance.tags or {}
+    tags = provenance.tags
     author = tags.get(BY, "unknown")
     note = f": {provenance.note}" if provenance.note else ""
     plan = tags.get(PLAN_TAG, "")

@@ -86,8 +86,8 @@ class Provenance:
     code_digest: str = ""
     settings_digest: str = ""
     frontier: datetime | None = None  # of the inputs
-    inputs: Mapping[str, int] | None = None
-    tags: Mapping[str, str] | None = None
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
     # start of the work on this process's monotonic clock (seconds)
     began: float = field(default_factory=time.monotonic)
     # Processor time until the rows were audited; None: not measured.

@@ -91,30 +91,39 @@ def commit_files(
     Raises Conflict where another commit came first, BackfillError where an action is invalid (then
     nothing was written). After any other error the log decides whether the commit happened.
     """
-    opened, now_ms = open_table(path), _now_ms()
-    if evolve_schema(opened, path, contract):
-        sync_log(path, opened.version())
-        LOGS.head(path)
-        opened = open_table(path)
+    opened, now_ms = _evolved_table(path, contract), _now_ms()
     actions = _remove_actions(opened, path, contract.partition_column, removes, now_ms)
     restored = receipt.reason == ROLLBACK
-    actions += _add_actions(
-        path, contract, adds, now_ms, contract.nullable_columns if restored else ()
-    )
-    days = {str(d) for d in receipt.days}
-    others = [f.partition for f in adds if contract.is_by_day and f.partition not in days]
-    if others:
-        raise _invalid_commit_error(
-            path, f"a file of {others[0]} is to be added, a day that the receipt does not name"
-        )
+    may_lack = contract.nullable_columns if restored else ()
+    actions += _add_actions(path, contract, adds, now_ms, may_lack)
+    if contract.is_by_day:
+        _refuse_unnamed_days(path, receipt, adds)
     are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
     digests = "" if are_known else _joined_digests(adds)
-    path.sync_new(
-        [f.name for f in adds]
-    )  # before the log names them: a power cut must leave no torn file
+    # Before the log names them: a power cut must leave no torn file.
+    path.sync_new([f.name for f in adds])
     version = _commit_actions(opened, path, receipt, actions, digests, committing)
     LOGS.keep_newest_state(path, contract.day_column)
     return version
+
+
+def _evolved_table(path: Place, contract: Contract) -> "DeltaTable":
+    """The table at its newest version, with the columns of its contract."""
+    opened = open_table(path)
+    if not evolve_schema(opened, path, contract):
+        return opened
+    sync_log(path, opened.version())
+    LOGS.head(path)
+    return open_table(path)
+
+
+def _refuse_unnamed_days(path: Place, receipt: Receipt, adds: Sequence[StagedFile]) -> None:
+    """Raise BackfillError for a file of a day that the receipt does not name."""
+    days = {str(day) for day in receipt.days}
+    for file in adds:
+        if file.partition not in days:
+            added = f"a file of {file.partition} is to be added"
+            raise _invalid_commit_error(path, f"{added}, a day that the receipt does not name")
 
 
 def _joined_digests(adds: Sequence[StagedFile]) -> str:
@@ -157,11 +166,7 @@ def commit_references(
     synced, and have no digests. Raises as `commit_files` does."""
     from deltalake.transaction import AddAction
 
-    opened, now_ms = open_table(path), _now_ms()
-    if evolve_schema(opened, path, contract):
-        sync_log(path, opened.version())
-        LOGS.head(path)
-        opened = open_table(path)
+    opened, now_ms = _evolved_table(path, contract), _now_ms()
     column, change = contract.partition_column, bool(receipt.days)
     actions = _remove_actions(opened, path, column, removes, now_ms, change=change)
     for file in adds:
@@ -204,34 +209,20 @@ def _commit_actions(
     digests: str = "",
     committing: Committing = announce_nothing,
 ) -> int:
-    from deltalake import CommitProperties, PostCommitHookProperties, Transaction
-
+    """Try one commit of these actions behind the version that was opened; returns its version."""
     before = opened.version()
     path.sync(commit_name(before))  # its process may have been killed before it did
     newest, digest = LOGS.read(path, before)
-    if (
-        newest.receipt is not None and newest.receipt.write_id == receipt.write_id
-    ):  # of older ones: see `committed_version`
+    if newest.receipt is not None and newest.receipt.write_id == receipt.write_id:
+        # Of older ones: see `committed_version`.
         raise _invalid_commit_error(path, f"its log holds the write {receipt.write_id} already")
-    told = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
-    properties = CommitProperties(
-        custom_metadata={**told, **({FILES: digests} if digests else {})},
-        max_commit_retries=0,
-        app_transactions=[Transaction(receipt.write_id, 1, _now_ms())],
-    )
+    metadata = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
+    if digests:
+        metadata[FILES] = digests
     committing(before + 1)
     failed = None
     try:
-        opened.create_write_transaction(
-            actions,
-            mode="append",
-            schema=opened.schema(),
-            partition_by=opened.metadata().partition_columns,
-            commit_properties=properties,
-            post_commithook_properties=PostCommitHookProperties(
-                create_checkpoint=False, cleanup_expired_logs=False
-            ),
-        )
+        _create_transaction(opened, receipt.write_id, actions, metadata)
     except Exception as error:  # noqa: BLE001  # the log decides whether it happened
         failed = error
     version = committed_version(
@@ -241,11 +232,32 @@ def _commit_actions(
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _write_checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        note_head(
-            path, version, LOGS.read(path, version)[1] if path.is_store else ""
-        )  # there it was just read
+        known_digest = LOGS.read(path, version)[1] if path.is_store else ""  # it was just read
+        note_head(path, version, known_digest)
     LOGS.return_opened(path, opened)
     return version
+
+
+def _create_transaction(
+    opened: "DeltaTable", write_id: str, actions: list[Any], metadata: dict[str, str]
+) -> None:
+    """Have delta-rs write the commit, without a retry and without work of its own on the log."""
+    from deltalake import CommitProperties, PostCommitHookProperties, Transaction
+
+    opened.create_write_transaction(
+        actions,
+        mode="append",
+        schema=opened.schema(),
+        partition_by=opened.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata=metadata,
+            max_commit_retries=0,
+            app_transactions=[Transaction(write_id, 1, _now_ms())],
+        ),
+        post_commithook_properties=PostCommitHookProperties(
+            create_checkpoint=False, cleanup_expired_logs=False
+        ),
+    )
 
 
 def committed_version(

@@ -78,6 +78,11 @@ def files_of_days(
     return [f for f in candidates if f.partition in day_texts]
 
 
+def local_paths(table: Place, files: Iterable[LiveFile]) -> list[str]:
+    """The paths of data files on this machine; a store's files are fetched."""
+    return [str(table.local(file.path)) for file in files]
+
+
 def folder_of(address: str) -> str:
     """The name of a data file's folder: its day if the table is laid out by days."""
     return address.rsplit("/", 2)[-2]
@@ -117,56 +122,11 @@ def gone_or_altered(table: Place, candidates: Iterable[LiveFile]) -> list[LiveFi
     return [f for f, _ in _altered_files(table, candidates)]
 
 
-def find_damaged_files(
-    lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
-) -> list[LiveFile]:
-    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
-    Arrow cannot read."""
-    path = lake.table_place(contract.name)
-    live = files_of_days(files_of_version(lake, contract), contract, days)
-    lost = gone_or_altered(path, live)
-    if not decoded:
-        return lost
-    whole = [f for f in live if f not in lost]
-    return lost + [f for f in whole if not _is_readable(path.local(f.path))]
-
-
-def undamaged_files(
-    lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
-) -> list[str]:
-    """Paths of the data files of days (None: all), without those that one partition has in common
-    with a lost one."""
-    table, left = lake.table_place(contract.name), {f.partition for f in lost}
-    live = files_of_days(files_of_version(lake, contract), contract, days)
-    return [str(table.local(f.path)) for f in live if f.partition not in left]
-
-
-def _is_readable(file: Path) -> bool:
-    import pyarrow.parquet as pq
-
-    try:
-        pq.ParquetFile(file).read()
-    except Exception:  # noqa: BLE001  # whatever a damaged file causes
-        return False
-    return True
-
-
 def refuse_altered_files(table: Place, candidates: Iterable[LiveFile]) -> None:
     """Raise Altered if one of these data files is gone, or has another size than the log says."""
     if altered := _altered_files(table, candidates):
         culprit, way_out = _altered_in_words(table, altered)
         raise Altered(f"the table {table.name}", culprit, "It was not read", way_out)
-
-
-def refuse_altered_version(
-    lake: LakeFolder, contract: Contract, version: int | None = None
-) -> None:
-    """Raise Altered as `refuse_altered_files` for the files of a version of a table (None: the
-    newest); nothing where there is no table, or where its log cannot be opened."""
-    place = lake.table_place(contract.name)
-    with suppress(DeltaError):
-        if (seen := version or LOGS.head(place)) >= 0:
-            refuse_altered_files(place, files_of_version(lake, contract, seen))
 
 
 def _altered_in_words(
@@ -255,3 +215,49 @@ def plain_files(
         if not in_folder or not GLOB_SIGNS.isdisjoint(path):
             return None
     return PlainFiles(tuple(paths), columns, day_column if is_by_day else "")
+
+
+def find_damaged_files(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, decoded: bool
+) -> list[LiveFile]:
+    """Data files of days (None: all) that are gone or have another size; if `decoded`, or that
+    Arrow cannot read."""
+    path = lake.table_place(contract.name)
+    live = files_of_days(files_of_version(lake, contract), contract, days)
+    lost = gone_or_altered(path, live)
+    if not decoded:
+        return lost
+    whole = [f for f in live if f not in lost]
+    return lost + [f for f in whole if not _is_readable(path.local(f.path))]
+
+
+def undamaged_files(
+    lake: LakeFolder, contract: Contract, days: Collection[date] | None, lost: Collection[LiveFile]
+) -> list[str]:
+    """Paths of the data files of days (None: all), without those that one partition has in common
+    with a lost one."""
+    left_out = {file.partition for file in lost}
+    live = files_of_days(files_of_version(lake, contract), contract, days)
+    whole = [file for file in live if file.partition not in left_out]
+    return local_paths(lake.table_place(contract.name), whole)
+
+
+def _is_readable(file: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetFile(file).read()
+    except Exception:  # noqa: BLE001  # whatever a damaged file causes
+        return False
+    return True
+
+
+def refuse_altered_version(
+    lake: LakeFolder, contract: Contract, version: int | None = None
+) -> None:
+    """Raise Altered as `refuse_altered` for the files of a version of a table (None: the newest);
+    nothing where there is no table, or where its log cannot be opened."""
+    place = lake.table_place(contract.name)
+    with suppress(DeltaError):
+        if (seen := version or LOGS.head(place)) >= 0:
+            refuse_altered_files(place, files_of_version(lake, contract, seen))

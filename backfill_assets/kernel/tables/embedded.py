@@ -8,10 +8,8 @@ Also tables of other programs by their place. Not here: the questions (`audit`, 
 
 import atexit
 import contextlib
-import glob
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +28,6 @@ from backfill_assets.kernel.tables.columns import duckdb_name
 from backfill_assets.kernel.tables.data_files import folder_of
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.staging import begin_staging
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +37,6 @@ MEMORY = "1GB"  # beyond it DuckDB spills; the Spark server's heap is the lake's
 SPILL = Path(".staging", ".spill")
 # Files: of 256 each start of a statement begins to show (a quarter more CPU), of 1,024 the memory.
 AT_ONCE = 512
-FILES = re.compile(r"\.(parquet|csv|csv\.gz|tsv|txt)$")
 
 
 @contextlib.contextmanager
@@ -114,25 +110,39 @@ def side_queries(
     """For each of two sets of files of a table, a query for the columns that any of its files has,
     and their types: the contract's columns come first, in its types. A set without a file has the
     columns of the other."""
-    declared, types_by_file = _declared_types(contract), list[dict[str, str]]()
-    for files in sides:
-        listed = (
-            f"[{', '.join(map(sql_literal, files))}], union_by_name = true, hive_partitioning = "
-            "false"
-        )
-        found = engine.execute(f"DESCRIBE FROM read_parquet({listed})").fetchall() if files else ()
-        kinds = {name: kind for name, kind, *_ in found}
-        present = kinds.keys() | (_columns_of_folders(contract) if kinds else ())
-        known = {c: kind for c, kind in declared.items() if c in present}
-        types_by_file.append(known | {c: kind for c, kind in kinds.items() if c not in known})
-    types = [
-        own or other or declared
-        for own, other in zip(types_by_file, reversed(types_by_file), strict=True)
-    ]
-    return [
-        (_rows_of_files(files, own, _columns_of_folders(contract)), own)
-        for files, own in zip(sides, types, strict=True)
-    ]
+    laid_out, declared = _columns_of_folders(contract), _declared_types(contract)
+    found = [_types_of_files(engine, contract, files) for files in sides]
+    queries = []
+    for files, own, other in zip(sides, found, reversed(found), strict=True):
+        types = own or other or declared
+        queries.append((_rows_of_files(files, types, laid_out), types))
+    return queries
+
+
+def _types_of_files(
+    engine: "DuckDBPyConnection", contract: Contract, files: Sequence[str]
+) -> dict[str, str]:
+    """The types of the columns that any of these files has: the contract's come first, in its
+    types."""
+    if not files:
+        return {}
+    listed = f"{_list_of(files)}, union_by_name = true, hive_partitioning = false"
+    kinds = _described_types(engine, f"read_parquet({listed})")
+    present = {*kinds, *_columns_of_folders(contract)}
+    types = {c: kind for c, kind in _declared_types(contract).items() if c in present}
+    for name, kind in kinds.items():
+        types.setdefault(name, kind)
+    return types
+
+
+def _described_types(engine: "DuckDBPyConnection", rows: str) -> dict[str, str]:
+    """The types of the columns of a relation, by their names."""
+    return {name: kind for name, kind, *_ in engine.execute(f"DESCRIBE FROM {rows}").fetchall()}
+
+
+def _list_of(files: Iterable[str]) -> str:
+    """Paths as a list in SQL."""
+    return f"[{', '.join(map(sql_literal, files))}]"
 
 
 def _declared_types(contract: Contract) -> dict[str, str]:
@@ -146,23 +156,23 @@ def _columns_of_folders(contract: Contract) -> list[str]:
 def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
     """`rows_query` for columns by their names and types, of files whose folders hold the columns
     `laid_out`."""
-    columns = [(quoted_name(name), kind) for name, kind in types.items()]
-    nothing = f"SELECT {', '.join(f'CAST(NULL AS {t}) AS {n}' for n, t in columns)} WHERE false"
+    nothing, cast = [], []
+    for name, kind in types.items():
+        column = quoted_name(name)
+        nothing.append(f"CAST(NULL AS {kind}) AS {column}")
+        cast.append(f"CAST({column} AS {kind}) AS {column}")
+    no_rows = f"SELECT {', '.join(nothing)} WHERE false"
     if not files:
-        return nothing
+        return no_rows
     layout = "hive_partitioning = false"
     if laid_out:
         named = ", ".join(f"{quoted_name(c)}: VARCHAR" for c in laid_out)
         layout = f"hive_partitioning = true, hive_types = {{{named}}}"
-    cast = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in columns)
     # The least and greatest number that a file names say nothing of NaN: without `can_have_nan`
     # DuckDB denies it.
-    of_files = (
-        f"[{', '.join(map(sql_literal, files))}], union_by_name = true, can_have_nan = true, "
-        f"{layout}"
-    )
+    of_files = f"{_list_of(files)}, union_by_name = true, can_have_nan = true, {layout}"
     rows = f"SELECT * FROM read_parquet({of_files})"
-    return f"SELECT {cast} FROM ({nothing} UNION ALL BY NAME {rows})"
+    return f"SELECT {', '.join(cast)} FROM ({no_rows} UNION ALL BY NAME {rows})"
 
 
 def sql_literal(text: str) -> str:
@@ -213,38 +223,6 @@ def file_batches(
     yield batch
 
 
-@contextlib.contextmanager
-def materialized_rows(
-    lake: LakeFolder,
-    files: Sequence[str],
-    contract: Contract,
-    narrow: Callable[[str], str] = str,
-    kept: bool = False,
-) -> Iterator[str]:
-    """A query for `narrow` of the rows of these files, valid while the block runs.
-
-    `narrow` makes a query from a query and treats every day by itself, because it runs on each
-    batch of files. The result of more than one batch, or that is to be read several times (`kept`),
-    lies in a staging that is never published.
-    """
-    batches = list(file_batches(files, contract))
-    if len(batches) <= 1 and not (kept and batches):
-        yield narrow(rows_query(files, contract))
-        return
-    staged = begin_staging(lake, contract)
-    try:
-        copies = list[str]()
-        with duckdb_cursor(lake) as engine:
-            for number, batch in enumerate(batches):
-                copies.append(sql_literal(str(staged.folder / f"{number}.parquet")))
-                engine.execute(
-                    f"COPY ({narrow(rows_query(batch, contract))}) TO {copies[-1]} (FORMAT parquet)"
-                )
-        yield f"SELECT * FROM read_parquet([{', '.join(copies)}], hive_partitioning = false)"
-    finally:
-        staged.drop()
-
-
 def is_delta(folder: Place) -> bool:
     """Whether a Delta table lies at the place."""
     return bool(folder.names(LOG))
@@ -286,7 +264,7 @@ def delta_rows(
     except (DeltaError, OSError) as error:
         raise _unreadable_table(folder, " ".join(str(error).split())) from error
     engine.register("rows_of_delta", rows)
-    kinds = engine.execute("DESCRIBE FROM rows_of_delta").fetchall()
+    types = _described_types(engine, "rows_of_delta")
     engine.unregister("rows_of_delta")
     names = [fragment.path for fragment in rows.get_fragments()]
     if why := file_fault(folder, names, is_lakes=is_lakes):
@@ -295,9 +273,7 @@ def delta_rows(
     laid_out = table.metadata().partition_columns
     if not all(f"/{column}=" in f for f in files for column in laid_out):
         raise _unreadable_table(folder, f"the paths of its files do not hold {', '.join(laid_out)}")
-    return table.version(), _rows_of_files(
-        files, {name: kind for name, kind, *_ in kinds}, laid_out
-    )
+    return table.version(), _rows_of_files(files, types, laid_out)
 
 
 def _unreadable_table(folder: Place, culprit: str) -> BackfillError:
@@ -307,10 +283,3 @@ def _unreadable_table(folder: Place, culprit: str) -> BackfillError:
         "It was not read",
         "Write its rows to Parquet files first",
     )
-
-
-def data_files_at(place: str) -> list[str]:
-    """The Parquet and CSV files that a path, a pattern or a folder names, sorted."""
-    pattern = f"{place.rstrip('/')}/**/*" if Path(place).is_dir() else place
-    paths = glob.iglob(pattern, recursive=True)  # noqa: PTH207  # a pattern may be absolute
-    return sorted(f for f in paths if FILES.search(f))

@@ -44,7 +44,7 @@ Counted = Mapping[str, Mapping[date | None, tuple[int, int]]]
 Few = Mapping[str, Sequence[date]]  # days per column
 
 
-def _infinity(kind: str, bits: int) -> str:
+def _infinite_number(kind: str, bits: int) -> str:
     """Expression of the number that stands in a file for an infinite date or time, for which DuckDB
     gives NULL."""
     greatest = (1 << bits - 1) - 1
@@ -53,10 +53,13 @@ def _infinity(kind: str, bits: int) -> str:
 
 _TEXTS = {
     "STRING": "concat(cast(strlen({0}) as varchar), ':', {0})",
-    "TIMESTAMP": f"cast(coalesce(epoch_us({{0}}), {_infinity('TIMESTAMPTZ', 64)}) as varchar)",
-    "DATE": f"cast(coalesce(date_diff('day', DATE '1970-01-01', {{0}}), {_infinity('DATE', 32)}) "
-    "as "
-    "varchar)",
+    "TIMESTAMP": (
+        f"cast(coalesce(epoch_us({{0}}), {_infinite_number('TIMESTAMPTZ', 64)}) as varchar)"
+    ),
+    "DATE": (
+        "cast(coalesce(date_diff('day', DATE '1970-01-01', {0}), "
+        f"{_infinite_number('DATE', 32)}) as varchar)"
+    ),
     "DOUBLE": (
         f"CASE WHEN {{0}} = 0 THEN '0' WHEN isnan({{0}}) THEN '{NAN_BITS}' "
         "ELSE cast(cast(cast({0} as bit) as bigint) as varchar) END"
@@ -166,45 +169,46 @@ def frequent_texts(
     and day, the rows that are not NULL and their `approximate_distinct` texts. `by_text` gives the
     query of day, column (its place in `counted`), text and rows (`n`) of columns on some days.
     """
-    most, columns = 2 * VALUES_KEPT, [*counted]
-    frequent: dict[str, Found] = {
-        c: {d: {REST: n} for d, (n, texts) in days.items() if d and texts > most}
-        for c, days in counted.items()
-    }
-    few = {
-        c: [d for d, (n, _) in days.items() if d and n and d not in frequent[c]]
-        for c, days in counted.items()
-    }
+    columns, frequent, few = [*counted], dict[str, Found](), dict[str, list[date]]()
+    for column, days in counted.items():
+        frequent[column], few[column] = {}, []
+        for day, (rows, texts) in days.items():
+            if day is None:
+                continue
+            if texts > 2 * VALUES_KEPT:
+                frequent[column][day] = {REST: rows}
+            elif rows:
+                few[column].append(day)
     if not any(few.values()):
         return frequent
-    wanted = {c: {*days} for c, days in few.items()}
+    asked = {column: {*days} for column, days in few.items()}
     for day, which, text, n in engine.execute(_ranked_texts(by_text(few))).fetchall():
-        if day in wanted[columns[which]]:
-            frequent[columns[which]].setdefault(day, {})[REST if text is None else text] = int(n)
+        column = columns[which]
+        if day in asked[column]:
+            frequent[column].setdefault(day, {})[REST if text is None else text] = int(n)
     return frequent
 
 
 def texts_of_rows(rows: str, day_column: str, few: Few) -> str:
     """The rows per day, column (its place in `few`) and text, from one reading of the files."""
-    day, places = quoted_name(day_column), [i for i, days in enumerate(few.values()) if days]
-    some = {d for days in few.values() for d in days}
-    # The column's text on the days that are read, else NULL.
-    of_days = {
-        c: f"CASE WHEN {on_days(day_column, d)} THEN {quoted_name(c)} END"
-        for c, d in few.items()
-        if len(d) < len(some)
-    }
-    texts = ", ".join(
-        f"{of_days.get(c, quoted_name(c))} AS c{i}" for i, c in enumerate(few) if i in places
-    )
-    which = " ".join(f"WHEN grouping(c{i}) = 0 THEN {i}" for i in places)
+    read_days = set[date]().union(*few.values())
+    names, texts, which = [], [], []
+    for place, (column, days) in enumerate(few.items()):
+        if not days:
+            continue
+        text = quoted_name(column)
+        if len(days) < len(read_days):  # on other days that are read it is NULL
+            text = f"CASE WHEN {on_days(day_column, days)} THEN {text} END"
+        names.append(f"c{place}")
+        texts.append(f"{text} AS c{place}")
+        which.append(f"WHEN grouping(c{place}) = 0 THEN {place}")
+    sets = ", ".join(f"(day, {name})" for name in names)
     return (
-        f"WITH narrow AS (SELECT {day} AS day, {texts} FROM ({rows}) WHERE "
-        f"{on_days(day_column, some)}) "
-        f"SELECT day, CASE {which} END AS which, coalesce({', '.join(f'c{i}' for i in places)}) "
-        "AS text, "
-        "count(*) AS n FROM narrow GROUP BY GROUPING SETS "
-        f"({', '.join(f'(day, c{i})' for i in places)})"
+        f"WITH narrow AS (SELECT {quoted_name(day_column)} AS day, {', '.join(texts)} FROM "
+        f"({rows}) "
+        f"WHERE {on_days(day_column, read_days)}) "
+        f"SELECT day, CASE {' '.join(which)} END AS which, coalesce({', '.join(names)}) AS text, "
+        f"count(*) AS n FROM narrow GROUP BY GROUPING SETS ({sets})"
     )
 
 

@@ -68,11 +68,9 @@ class LakeFolder:
 
     def by_source(self) -> tuple[Self, ...]:
         """The lake narrowed to each of its sources in turn."""
-        return (
-            tuple(self.of_source(name) for name in self.settings.delivered)
-            if not self.source
-            else (self,)
-        )
+        if self.source:
+            return (self,)
+        return tuple(self.of_source(name) for name in self.settings.delivered)
 
     @property
     def place(self) -> Place:
@@ -97,19 +95,16 @@ class LakeFolder:
 
     def table_place(self, name: str) -> Place:
         """The place of a Delta table, for this room only; `name` comes from a contract."""
-        if self.address_of_adopted(name):
-            return bucket_prefix_at(self.address_of_adopted(name), name)
-        return (self.place if self.writes(name) else self.shared_place).at(f"{TABLES}/{name}")
+        if address := self.address_of_adopted(name):
+            return bucket_prefix_at(address, name)
+        lake = self.place if self.writes(name) else self.shared_place
+        return lake.at(f"{TABLES}/{name}")
 
     def address_of_adopted(self, name: str) -> str:
         """Where a table lies that was adopted in a bucket; "" for any other, and for a candidate's
         own one."""
-        named = self.settings.tables.get(name)
-        return (
-            named.place
-            if named is not None and (self.shared is None or not self.writes(name))
-            else ""
-        )
+        named, is_candidates_own = self.settings.tables.get(name), name in self.own
+        return "" if named is None or is_candidates_own else named.place
 
     def writes(self, name: str) -> bool:
         """Whether the lake may write the table: a candidate only reads the tables of its base
@@ -120,11 +115,9 @@ class LakeFolder:
     def base_lake(self) -> Self | None:
         """The lake whose tables a candidate reads, with the candidate's settings; None unless this
         is a candidate."""
-        return (
-            replace(self, root=self.shared, shared=None, own=frozenset())
-            if self.shared is not None
-            else None
-        )
+        if self.shared is None:
+            return None
+        return replace(self, root=self.shared, shared=None, own=frozenset())
 
     def refuse_shared(self, name: str) -> None:
         """Raise BackfillError if the table is one that a candidate only reads."""
@@ -166,18 +159,6 @@ def refuse_file(root: Path) -> None:
             "Nothing was done",
             "Name the folder that holds, or is to hold, its lake.toml",
         )
-
-
-def readers_of(place: Path, umask: int) -> str:
-    """The users that may read a folder, and not what is written there with that umask, in the words
-    of `[access]`; empty for none."""
-    hidden = place.stat().st_mode & umask & 0o055
-    return "everyone" if hidden & 0o005 else "group" if hidden else ""
-
-
-def is_taken(folder: Path, place: Path) -> bool:
-    """Whether a folder exists that is not that place, to which it may be a link."""
-    return folder.exists() and folder.resolve() != place
 
 
 def close_folder(folder: Path, umask: int) -> None:

@@ -119,27 +119,19 @@ def fetch_own_files(root: Path, settings: LakeSettings) -> None:
     """Not atomic. Give this machine's folder of the lake today's `lake.toml`, for people to look
     at, and the files that its pipeline may reach; those that are gone from the bucket are deleted
     here."""
-    place, here = place_at(root), Folder(str(root))
-    landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
-    has_code = any(getattr(settings.pipeline, key) for key in CODE)
-    wanted = {FILE_NAME, *(_own_files(place, {TABLES, *landings}) if has_code else ())}
-    for folder in {
-        found[0] for key in CODE if (found := FROZEN.match(getattr(settings.pipeline, key) or ""))
-    }:
-        wanted |= {*place.below(folder)}
+    place, here, wanted = place_at(root), Folder(str(root)), {FILE_NAME}
+    named = [text for key in CODE if (text := getattr(settings.pipeline, key))]
+    if named:
+        landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
+        wanted |= {*_own_files(place, {TABLES, *landings})}
+    for text in named:
+        if frozen := FROZEN.match(text):
+            wanted |= {*place.below(frozen[0])}
     for name in wanted:
         if (content := place.read(name)) != _local_content(here, name):
             here.write(name, content)
     for name in {*_own_files(here, {TABLES})} - wanted:
         here.delete(name)
-
-
-def fetched_path(root: Path, name: str) -> Path:
-    """The path of a file that people keep in a lake, on this machine with its content of now; it
-    need not exist."""
-    if bucket_address(root) and (place := place_at(root)).exists(name):
-        Folder(str(root)).write(name, place.read(name))
-    return root / name
 
 
 def _local_content(here: Folder, name: str) -> bytes | None:
@@ -159,16 +151,14 @@ def _own_files(place: Place, others: Collection[str]) -> Iterator[str]:
 def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
     """Raise SettingsError for settings that need the lake's folder, where the lake lies in a
     bucket."""
-    if here := sorted(
-        name for name, table in settings.tables.items() if Path(table.external).is_absolute()
-    ):
-        raise _bucket_setting_error(
-            root,
-            f"[tables.{here[0]}] external = {settings.tables[here[0]].external!r} lies in a "
-            "folder, which other "
-            "machines need not see",
-            "Name its address in a bucket, or keep this lake in a folder",
-        )
+    for name, table in sorted(settings.tables.items()):
+        if Path(table.external).is_absolute():
+            raise _bucket_setting_error(
+                root,
+                f"[tables.{name}] external = {table.external!r} lies in a folder, which other "
+                "machines need not see",
+                "Name its address in a bucket, or keep this lake in a folder",
+            )
     if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
         raise _bucket_setting_error(
             root,

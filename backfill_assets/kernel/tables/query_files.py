@@ -7,7 +7,7 @@ Not here: the rows of a frame, which an engine writes (`engines.frame_files`), t
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
@@ -15,7 +15,11 @@ from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name, footer_in
-from backfill_assets.kernel.tables.data_files import files_of_version, refuse_altered_files
+from backfill_assets.kernel.tables.data_files import (
+    files_of_version,
+    local_paths,
+    refuse_altered_files,
+)
 from backfill_assets.kernel.tables.embedded import (
     duckdb_cursor,
     explaining_unreadable,
@@ -110,14 +114,16 @@ def merge_days(
         column = contract.partition_column
         raise ValueError(f"{contract.name}: days of a table laid out by {column} need a staging")
     table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
-    touched = {f.partition for f in staged.files} | _values_on(lake, contract, live, of_days)
+    live_rows = rows_query(local_paths(table, live), contract)
+    touched = {f.partition for f in staged.files}
+    touched |= _distinct_values(lake, live_rows, contract.partition_column, of_days)
     replaced = [f for f in live if f.partition in touched]
-    _refuse_older_days(lake, contract, [f.path for f in replaced], of_days)
+    _refuse_older_days(lake, contract, replaced, of_days)
     adds = []
     for value in sorted(v for v in touched if v is not None):
         name = f"{staged.name}/{contract.partition_column}={value}/merged.parquet"
         live_part = _rows_of_value(table, contract, replaced, value)
-        new = rows_query([f.path for f in staged.files if f.partition == value], contract)
+        new = rows_query(staged.paths_of(value), contract)
         # Only of these days: a day that is staged and did not change is kept, and would be there
         # twice.
         kept = f"SELECT * FROM ({live_part}) WHERE NOT ({of_days})"
@@ -127,38 +133,25 @@ def merge_days(
     return adds, replaced
 
 
-def _values_on(
-    lake: LakeFolder, contract: Contract, live: Sequence[LiveFile], of_days: str
-) -> set[str | None]:
-    """The partition values of the rows in these files that are of some days."""
-    table, column = lake.table_place(contract.name), quoted_name(contract.partition_column)
-    rows = rows_query([str(table.local(f.path)) for f in live], contract)
-    with duckdb_cursor(lake) as engine:
-        found = engine.execute(f"SELECT DISTINCT {column} FROM ({rows}) WHERE {of_days}").fetchall()
-    return {value for (value,) in found}
-
-
 def _rows_of_value(table: Place, contract: Contract, live: Sequence[LiveFile], value: str) -> str:
     """A query for the rows of the files with this partition value."""
-    return rows_query([str(table.local(f.path)) for f in live if f.partition == value], contract)
+    of_value = [file for file in live if file.partition == value]
+    return rows_query(local_paths(table, of_value), contract)
 
 
 def _refuse_older_days(
-    lake: LakeFolder, contract: Contract, live: Sequence[str], of_days: str
+    lake: LakeFolder, contract: Contract, live: Iterable[LiveFile], of_days: str
 ) -> None:
     """Raise ContractBroken where files to be written again hold other days without a column of the
     contract: these would get NULL in it, and lose what they have under another name."""
     names = {*contract.column_names} - {contract.partition_column}
     table = lake.table_place(contract.name)
-    older = [str(table.local(f)) for f in live if not names <= {*footer_in(table, f).schema.names}]
+    older = [f for f in live if not names <= {*footer_in(table, f.path).schema.names}]
     if not older:
         return
-    with duckdb_cursor(lake) as engine:
-        rows, day_column = rows_query(older, contract), quoted_name(contract.day_column)
-        found = engine.execute(
-            f"SELECT DISTINCT {day_column} FROM ({rows}) WHERE NOT ({of_days})"
-        ).fetchall()
-    if others := sorted(day for (day,) in found):
+    rows = rows_query(local_paths(table, older), contract)
+    others = sorted(_distinct_values(lake, rows, contract.day_column, f"NOT ({of_days})"))
+    if others:
         raise ContractBroken(
             f"the table {contract.name}",
             f"{ranges_text(others)} lie in the same files, and were made without columns of "
@@ -168,6 +161,13 @@ def _refuse_older_days(
             "Make them and the days of this run in one run: `backfill-assets backfill --tables "
             f"{contract.name} --from {others[0]} --to {others[-1]}`, with a range that holds both",
         )
+
+
+def _distinct_values(lake: LakeFolder, rows: str, column: str, where: str) -> set[Any]:
+    """The values of a column in those rows of a query where a condition holds."""
+    query = f"SELECT DISTINCT {quoted_name(column)} FROM ({rows}) WHERE {where}"
+    with duckdb_cursor(lake) as engine:
+        return {value for (value,) in engine.execute(query).fetchall()}
 
 
 def add_standing_rows(
@@ -189,7 +189,7 @@ def add_standing_rows(
         value = str(day)
         if value not in with_rows:
             continue
-        comes = rows_query([f.path for f in staged.files if f.partition == value], contract)
+        comes = rows_query(staged.paths_of(value), contract)
         lacking = f"NOT EXISTS (SELECT 1 FROM ({comes}) AS comes WHERE {same})"
         name = f"{staged.name}/{contract.partition_column}={day}/kept.parquet"
         stands = _rows_of_value(table, contract, live, value)

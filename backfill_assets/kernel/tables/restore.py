@@ -81,82 +81,86 @@ class PreparedRestore:
 
     def to_dict(self) -> dict[str, Any]:
         """The restore as JSON values."""
-        days = [
-            {
-                "day": str(d),
-                "to_version": self.targets[d],
-                "rows": self.now[d].entry.rows,
-                "fingerprint": self.now[d].entry.fingerprint,
-                "rows_then": entry.rows,
-                "fingerprint_then": entry.fingerprint,
-            }
-            for d, entry in self.entries.items()
-        ]
-        return {
+        days = []
+        for day, then in self.entries.items():
+            now = self.now[day].entry
+            days.append(
+                {
+                    "day": str(day),
+                    "to_version": self.targets[day],
+                    "rows": now.rows,
+                    "fingerprint": now.fingerprint,
+                    "rows_then": then.rows,
+                    "fingerprint_then": then.fingerprint,
+                }
+            )
+        document: dict[str, Any] = {
             "table": self.contract.name,
             "version": self.version,
             "days": days,
             "files_back": len(self.adds),
             "files_out": len(self.removes),
             "bytes_back": sum(f.size for f in self.adds),
-            **({"absent_columns": [*self.absent]} if self.absent else {}),
         }
+        if self.absent:
+            document["absent_columns"] = [*self.absent]
+        return document
 
     def __str__(self) -> str:
-        now, then = (
-            sum(s.entry.rows for s in self.now.values()),
-            sum(e.rows for e in self.entries.values()),
-        )
+        rows_now = sum(receipt.entry.rows for receipt in self.now.values())
+        rows_then = sum(entry.rows for entry in self.entries.values())
         days = ", ".join(map(str, contiguous_ranges(self.entries)))
         versions = ", ".join(map(str, sorted(set(self.targets.values()))))
-        files = f"{len(self.adds)} file(s) back, {len(self.removes)} out"
-        done = "" if self.version is None else f", by version {self.version}"
-        absent = (
-            f"; these files lack {', '.join(self.absent)}: readers refuse the days"
-            if self.absent
-            else ""
+        text = (
+            f"{self.contract.name}: {days} as of version {versions}, {rows_now} row(s) to "
+            f"{rows_then}, {len(self.adds)} file(s) back, {len(self.removes)} out"
         )
-        return (
-            f"{self.contract.name}: {days} as of version {versions}, {now} row(s) to {then}, "
-            f"{files}{done}{absent}"
-        )
+        if self.version is not None:
+            text += f", by version {self.version}"
+        if self.absent:
+            text += f"; these files lack {', '.join(self.absent)}: readers refuse the days"
+        return text
 
 
 def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     """Prepare a restore without writing; raises BackfillError with the reason if it cannot be
     done."""
     contract, path = wanted.contract, lake.table_place(wanted.contract.name)
-    if not can_restore(contract):
-        why = (
-            "what landed is never put back"
-            if contract.is_landed
-            else "its files hold several days each"
-        )
-        why = f"others write it, in {contract.external}" if contract.external else why
-        raise _restore_error(
-            contract, why, "Put back the tables that are made from it, or correct what landed"
-        )
+    _refuse_unrestorable(contract)
     now = LOGS.state(path, contract.day_column)
     _refuse_newer_writes(wanted, now)
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown_versions(wanted, states_then)
-    latest = {
-        d: r for d, at in wanted.targets.items() if (r := states_then[at].latest.get(d)) is not None
-    }
-    entries = {
-        d: replace(latest[d].entry if d in latest else NEVER_MADE, built=Built.HELD)
-        for d in sorted(wanted.targets)
-    }
-    entries = {d: e for d, e in entries.items() if d in now.foreign or now.latest[d].entry != e}
+    latest, entries = dict[date, DayReceipt](), dict[date, DayEntry]()
+    for day, at in sorted(wanted.targets.items()):
+        receipt = states_then[at].latest.get(day)
+        if receipt is not None:
+            latest[day] = receipt
+        entry = replace(NEVER_MADE if receipt is None else receipt.entry, built=Built.HELD)
+        if day in now.foreign or now.latest[day].entry != entry:
+            entries[day] = entry
     targets = {d: wanted.targets[d] for d in entries}
     adds, removes = _file_changes(path, contract, targets)
     names = _checked_columns(path, schema_contract(contract, open_table(path)), adds)
-    absent = tuple(
-        c for c in contract.column_names if adds and c not in {*names, contract.partition_column}
-    )
+    needed = [c for c in contract.column_names if c != contract.partition_column] if adds else []
+    absent = tuple(c for c in needed if c not in names)
     held_now = {d: now.latest[d] for d in entries}
     return PreparedRestore(
         contract, targets, held_now, latest, entries, adds, removes, absent, now.version
+    )
+
+
+def _refuse_unrestorable(contract: Contract) -> None:
+    """Raise BackfillError, with the reason, for a table of which no day can be restored."""
+    if can_restore(contract):
+        return
+    why = "its files hold several days each"
+    if contract.is_landed:
+        why = "what landed is never put back"
+    if contract.external:
+        why = f"others write it, in {contract.external}"
+    raise _restore_error(
+        contract, why, "Put back the tables that are made from it, or correct what landed"
     )
 
 
@@ -227,11 +231,12 @@ def can_restore(contract: Contract) -> bool:
 
 
 def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
-    rewritten = [
-        d
-        for d in wanted.targets
-        if d not in now.latest or now.latest[d].version != wanted.seen.get(d)
-    ]
+    """Raise Superseded where a day was written after the restore of it was decided."""
+    rewritten = []
+    for day in wanted.targets:
+        receipt = now.latest.get(day)
+        if receipt is None or receipt.version != wanted.seen.get(day):
+            rewritten.append(day)
     if rewritten:
         raise Superseded(
             f"the table {wanted.contract.name}",
@@ -267,11 +272,12 @@ def _file_changes(
     versions."""
     if not targets:
         return (), ()
-    wanted: set[LiveFile] = set()
-    for at in {v for v in targets.values() if v >= 0}:
-        wanted |= _files_of_days(
-            LOGS.opened(path, at), contract, [d for d, version in targets.items() if version == at]
-        )
+    days_by_version, wanted = defaultdict[int, list[date]](list), set[LiveFile]()
+    for day, at in targets.items():
+        days_by_version[at].append(day)
+    for at, days in days_by_version.items():
+        if at >= 0:
+            wanted |= _files_of_days(LOGS.opened(path, at), contract, days)
     live = _files_of_days(open_table(path), contract, targets)
     return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
 
@@ -301,13 +307,10 @@ def _checked_columns(path: Place, contract: Contract, files: Sequence[LiveFile])
     gone = gone_or_altered(path, files)
     if gone:
         shown = ", ".join(f.path for f in gone[:SHOWN_FILES])
-        culprit = (
-            f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first "
-            f"{shown}"
-        )
         raise _restore_error(
             contract,
-            culprit,
+            f"{len(gone)} of {len(files)} file(s) that the days held are gone or altered, first "
+            f"{shown}",
             f"{fix}; `[retention] rollback_days` says how long files are to be kept",
         )
     for file in files:
@@ -320,11 +323,8 @@ def _checked_columns(path: Place, contract: Contract, files: Sequence[LiveFile])
         except (OSError, pa.ArrowInvalid) as error:
             misfit = f"not to be read ({error})"
         if misfit:
-            raise _restore_error(
-                contract,
-                f"the columns of {file.path}, which {file.partition} held, are {misfit}",
-                fix,
-            )
+            culprit = f"the columns of {file.path}, which {file.partition} held, are {misfit}"
+            raise _restore_error(contract, culprit, fix)
     return names
 
 
@@ -336,7 +336,8 @@ def _restore_receipt(prepared: PreparedRestore, provenance: Provenance) -> Recei
     """The receipt of a restore; it has code, settings and parameters if all days agree in them."""
     origins = {(s.code_digest, s.settings_digest, s.parameters) for s in prepared.then.values()}
     code, settings, parameters = origins.pop() if len(origins) == 1 else ("", "", "")
-    known = {PARAMETERS: parameters} if parameters else {}
+    tags = {PARAMETERS: parameters} if parameters else {}
+    tags |= {**provenance.tags, TO_VERSION: targets_text(prepared.targets)}
     plain = Receipt(
         "",
         prepared.contract.name,
@@ -345,11 +346,7 @@ def _restore_receipt(prepared: PreparedRestore, provenance: Provenance) -> Recei
         code_digest=code,
         settings_digest=settings,
     )
-    return _signed_receipt(
-        plain,
-        {**known, **(provenance.tags or {}), TO_VERSION: targets_text(prepared.targets)},
-        provenance,
-    )
+    return _signed_receipt(plain, tags, provenance)
 
 
 def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
@@ -380,7 +377,7 @@ def _original_version(history: Sequence[Commit], day: date, version: int) -> int
             raise BackfillError(
                 f"the table {receipt.table}", culprit, "Its hold was not ended", fix
             )
-        before = [c.version for c in history if c.version <= target and c.names(day)]
+        before = [c.version for c in history if c.names(day) and c.version <= target]
         if not before:
             return -1
         version = before[-1]
@@ -399,15 +396,14 @@ def _release_receipt(
     them stale."""
     before = _receipt_at(history, origin) if origin >= 0 else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
-        undone = next(
-            c.receipt for c in history if c.receipt is not None and days[0] in c.receipt.days
-        )
+        receipts = [commit.receipt for commit in history if commit.receipt is not None]
+        undone = next(receipt for receipt in receipts if days[0] in receipt.days)
         before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
-    known = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
-    entries = {d: before.days[d] for d in days}
-    entries = {
-        d: replace(e, built=Built.COMPLETE) if e.built is Built.HELD else e
-        for d, e in entries.items()
-    }
+    entries = {}
+    for day in days:
+        entry = before.days[day]
+        is_held = entry.built is Built.HELD
+        entries[day] = replace(entry, built=Built.COMPLETE) if is_held else entry
+    tags = {PARAMETERS: before.tags[PARAMETERS]} if PARAMETERS in before.tags else {}
     released = replace(before, reason=RELEASE, days=entries)
-    return _signed_receipt(released, {**known, **(provenance.tags or {})}, provenance)
+    return _signed_receipt(released, {**tags, **provenance.tags}, provenance)

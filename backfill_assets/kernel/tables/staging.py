@@ -9,12 +9,11 @@ protects the files from the sweep. Spark jobs never share a folder: they would s
 import errno
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from backfill_assets.kernel.core.contracts import Contract
@@ -25,7 +24,6 @@ from backfill_assets.kernel.place.port import (
     Swept,
     WriteHold,
 )
-from backfill_assets.kernel.tables.columns import arrow_type
 from backfill_assets.kernel.tables.data_files import (
     files_of_days,
     files_of_version,
@@ -68,7 +66,10 @@ class StagedFile:
     def size(self) -> int:
         """Its bytes. Raises OSError, also if it is gone: a commit names no size that nobody
         read."""
-        if (found := self.table.size(self.name) if self.listed is None else self.listed) is None:
+        if self.listed is not None:
+            return self.listed
+        found = self.table.size(self.name)
+        if found is None:
             raise Gone(errno.ENOENT, os.strerror(errno.ENOENT), self.table.uri(self.name))
         return found
 
@@ -108,6 +109,10 @@ class Staged:
         """The paths of the files."""
         return [f.path for f in self.files]
 
+    def paths_of(self, partition: str) -> list[str]:
+        """The paths of the files with this partition value."""
+        return [f.path for f in self.files if f.partition == partition]
+
     def file(self, path: Path, partition: str | None) -> StagedFile:
         """The file at a path in its folder."""
         return StagedFile(
@@ -117,23 +122,26 @@ class Staged:
     def found(self, column: str, below: str = "") -> tuple[StagedFile, ...]:
         """The data files that engines wrote to its folder, or to one `below`; `column` is the
         partition column ("": none). Deletes what is none."""
-        staged, folder_name = [], f"{self.name}/{below}".rstrip("/")
-        of_store = self.table.tokens(folder_name) if self.table.is_store else {}
-        for name in sorted(of_store) if self.table.is_store else self.table.below(folder_name):
+        staged = []
+        for name, size in self._listed_files(f"{self.name}/{below}".rstrip("/")):
             *_, folder, last = name.split("/")
             if last.endswith(".crc"):
-                self.table.delete(
-                    name
-                )  # Hadoop's own checksum of a file, which no other writer updates
+                # Hadoop's own checksum of a file, which no other writer updates.
+                self.table.delete(name)
             elif last.endswith(".parquet") and not last.startswith(("_", ".")):
-                value, listed = (
-                    _partition_value(folder, column) if column else None,
-                    of_store.get(name),
-                )
-                staged.append(
-                    StagedFile(self.table, name, value, listed=listed.size if listed else None)
-                )
+                value = _partition_value(folder, column) if column else None
+                staged.append(StagedFile(self.table, name, value, listed=size))
         return tuple(staged)
+
+    def _listed_files(self, folder: str) -> Iterator[tuple[str, int | None]]:
+        """The files below a folder of the table, with their bytes where a store's listing tells
+        them."""
+        if not self.table.is_store:
+            for name in self.table.below(folder):
+                yield name, None
+            return
+        for name, token in sorted(self.table.tokens(folder).items()):
+            yield name, token.size
 
     def committing(self, version: int) -> None:
         """Say that the next thing that this process does is to try to commit that version with the
@@ -157,10 +165,9 @@ class Staged:
     def keep(self, published: Collection[str]) -> None:
         """Delete every file that is not published, and give up the hold. Idempotent."""
         if self._give_up is not None:
-            if not self.table.is_store or any(f.name not in published for f in self.files):
-                _delete_unpublished(
-                    self.table, self.name, published
-                )  # to a store only published files were sent
+            is_all_published = {f.name for f in self.files} <= {*published}
+            if not (self.table.is_store and is_all_published):  # a store was sent these alone
+                _delete_unpublished(self.table, self.name, published)
             self._delete_marker()
         self._release_hold(is_deleted=True)
 
@@ -204,46 +211,6 @@ def fill_staging(lake: LakeFolder, contract: Contract) -> Iterator[Staged]:
         raise
 
 
-def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
-    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without
-    partitions.
-
-    Timestamps are aware.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with fill_staging(lake, contract) as staged:
-        columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
-        table = pa.table(
-            {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
-        )
-        pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
-        staged.files = staged.found("")
-    return staged
-
-
-def stage_links(
-    lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date], version: int
-) -> Staged:
-    """Stage the data files that a version of another lake's table, laid out by day, holds for these
-    days, by further names: no byte is copied where the file system has hard links. Raises Altered
-    if a file is gone or altered."""
-    source = other.table_place(contract.name)
-    live = files_of_days(files_of_version(other, contract, version), contract, days)
-    refuse_altered_files(source, live)
-    with fill_staging(lake, contract) as staged:
-        links = []
-        for number, file in enumerate(live):
-            name = (
-                f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
-            )
-            staged.table.link(name, source, file.path)
-            links.append(StagedFile(staged.table, name, file.partition))
-        staged.files = tuple(links)
-    return staged
-
-
 def marker_folder(table: str) -> str:
     """The name in a lake of the folder with the markers of a table's writes while they are
     staged."""
@@ -252,12 +219,16 @@ def marker_folder(table: str) -> str:
 
 def tables_being_written(lake: Place) -> list[str]:
     """The tables of a lake of which a living process stages a write."""
-    tables = sorted(name for name in lake.names(STAGING) if not name.startswith("."))
-    return [
-        t
-        for t in tables
-        if {n for n in lake.names(marker_folder(t)) if n[0] != "."} - {*_abandoned_writes(lake, t)}
-    ]
+    tables = []
+    for table in sorted(_plain_names(lake, STAGING)):
+        if _plain_names(lake, marker_folder(table)) - {*_abandoned_writes(lake, table)}:
+            tables.append(table)
+    return tables
+
+
+def _plain_names(lake: Place, folder: str) -> set[str]:
+    """The names in a folder that do not begin with a dot."""
+    return {name for name in lake.names(folder) if not name.startswith(".")}
 
 
 def _abandoned_writes(lake: Place, table: str) -> Iterator[str]:
@@ -294,3 +265,24 @@ def sweep_writes(lake: LakeFolder, table: str, own: str = "") -> int:
         lake.place.delete(f"{marker_folder(table)}/{write_id}")
         swept += version is None
     return swept
+
+
+def stage_links(
+    lake: LakeFolder, contract: Contract, other: LakeFolder, days: Collection[date], version: int
+) -> Staged:
+    """Stage the data files that a version of another lake's table, laid out by day, holds for these
+    days, by further names: no byte is copied where the file system has hard links. Raises Altered
+    if a file is gone or altered."""
+    source = other.table_place(contract.name)
+    live = files_of_days(files_of_version(other, contract, version), contract, days)
+    refuse_altered_files(source, live)
+    with fill_staging(lake, contract) as staged:
+        links = []
+        for number, file in enumerate(live):
+            name = (
+                f"{staged.name}/{contract.partition_column}={file.partition}/part-{number}.parquet"
+            )
+            staged.table.link(name, source, file.path)
+            links.append(StagedFile(staged.table, name, file.partition))
+        staged.files = tuple(links)
+    return staged

@@ -167,12 +167,11 @@ class TableStore:
             if gone := gone_or_altered(path, live_files(pinned, "")):
                 raise _lost_files_error(path, gone) from error
             raise
-        columns_of = ([batch.column(name).to_pylist() for name in names] for batch in batches)
-        return [
-            dict(zip(names, row, strict=True))
-            for found in columns_of
-            for row in zip(*found, strict=True)
-        ]
+        rows = []
+        for batch in batches:
+            columns_of = [batch.column(name).to_pylist() for name in names]
+            rows += [dict(zip(names, row, strict=True)) for row in zip(*columns_of, strict=True)]
+        return rows
 
     def logged_rows(self, engine: "DuckDBPyConnection", table: str, version: int) -> str:
         """Query for the rows of a version of a table without a known contract, with the columns
@@ -184,10 +183,10 @@ class TableStore:
         narrower, and the table's id in Delta's log: another one after its folder was moved away and
         it was made again."""
         opened = LOGS.opened(self.lake.table_place(contract.name), version)
-        kinds = column_types_by_day(opened, contract.day_column)
-        return {c.name: str(kinds.get(c.name) or c.type) for c in contract.columns}, str(
-            opened.metadata().id
-        )
+        kinds, types = column_types_by_day(opened, contract.day_column), {}
+        for column in contract.columns:
+            types[column.name] = str(kinds.get(column.name) or column.type)
+        return types, str(opened.metadata().id)
 
     def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
         """Rows that commits of ours appended to a small table, whatever other programs changed
@@ -215,13 +214,13 @@ class TableStore:
             yield from engine.execute(sql)
         except Exception as error:
             self.lake.place.refuse_loss(error)
-            named, cause = (
-                ", ".join(table for table, _ in tables.values()),
-                str(error).partition("\n")[0],
-            )
-            fix = "`backfill-assets verify` names damaged files, and the way back"
+            named = ", ".join(table for table, _ in tables.values())
+            cause, _, _ = str(error).partition("\n")
             raise BackfillError(
-                f"the table {named}", f"it is unreadable ({cause})", "Nothing was read", fix
+                f"the table {named}",
+                f"it is unreadable ({cause})",
+                "Nothing was read",
+                "`backfill-assets verify` names damaged files, and the way back",
             ) from error
 
     def lock(self, table: str) -> AbstractContextManager[None]:
@@ -254,13 +253,8 @@ class TableStore:
             staged.committing(since + 1)  # first of all: its files may be swept since the last try
         self._ensure_table(contract, since)
         adds, removes = self._changed_files(contract, staged, days, since)
-        return self._commit_changes(
-            contract,
-            staged,
-            replace(receipt, bytes=sum(f.size for f in adds)),
-            (adds, removes),
-            since,
-        )
+        receipt = replace(receipt, bytes=sum(f.size for f in adds))
+        return self._commit_changes(contract, staged, receipt, (adds, removes), since)
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
@@ -300,13 +294,15 @@ class TableStore:
         (`since`) is enough: if the table moved on, the commit is refused."""
         if not days:
             return (), ()
-        live = files_of_version(
-            self.lake, contract, since if self.lake.place.is_store and since != -1 else None
-        )
+        is_known = self.lake.place.is_store and since != -1
+        live = files_of_version(self.lake, contract, since if is_known else None)
         if not contract.is_by_day:
             return merge_days(self.lake, contract, staged, live, days)
-        named, new = {str(d) for d in days}, staged.files if staged is not None else ()
-        return [f for f in new if f.partition in named], files_of_days(live, contract, days)
+        replaced = files_of_days(live, contract, days)
+        if staged is None:
+            return (), replaced
+        named = {str(d) for d in days}
+        return [f for f in staged.files if f.partition in named], replaced
 
 
 def ensure_table(lake: LakeFolder, contract: Contract) -> None:

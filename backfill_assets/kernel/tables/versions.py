@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from backfill_assets.kernel.core.clock import utc_now
@@ -145,21 +146,17 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
     """The version of each table that readers see (None: they see the heads), now or `at` an instant
     or a number; of a candidate its own tables by its own log, all others by the lake's."""
-    own = newest_version(lake) if at is None else find_version(lake, at)
-    then = (
-        own.at if own is not None and isinstance(at, int) else at
-    )  # each log has numbers of its own
+    own, then = (newest_version(lake) if at is None else find_version(lake, at)), at
+    if own is not None and isinstance(at, int):
+        then = own.at  # each log has numbers of its own
     base_lake = versions_seen(lake.base_lake, then) if lake.base_lake is not None else None
     if own is None and base_lake is None:
         return None
-    tables = (
-        {}
-        if own is None
-        else own.held.then
-        if at is None and own.held.runs and not awaited_runs(lake)
-        else own.tables
-    )
-    return {t: v for t, v in (base_lake or {}).items() if not lake.writes(t)} | dict(tables)
+    seen = {table: v for table, v in (base_lake or {}).items() if not lake.writes(table)}
+    if own is not None:
+        runs_ended = at is None and bool(own.held.runs) and not awaited_runs(lake)
+        seen |= own.held.then if runs_ended else own.tables
+    return seen
 
 
 def awaited_runs(lake: Lake) -> dict[str, str]:
@@ -168,8 +165,9 @@ def awaited_runs(lake: Lake) -> dict[str, str]:
     further entry."""
     entry, known = newest_version(lake), markers_by_run(lake.place)
     runs = entry.held.runs if entry is not None else {}
-    lives = lives_of(lake.place, [known[run] for run in runs if run in known])
-    return {run: at for run, at in runs.items() if lives.get(known.get(run, "")) is Life.LIVES}
+    marked = {run: known[run] for run in runs if run in known}
+    lives = lives_of(lake.place, [*marked.values()])
+    return {run: runs[run] for run, marker in marked.items() if lives.get(marker) is Life.LIVES}
 
 
 def why_readers_wait(lake: Lake) -> str:
@@ -194,7 +192,8 @@ def why_readers_wait(lake: Lake) -> str:
 
 def _run_in_words(lake: Lake, run: str, since: str) -> str:
     process = process_of(lake.place, markers_by_run(lake.place).get(run, ""))
-    where = f" on {process.host}" if process is not None and process.host else ""
+    host = process.host if process is not None else ""
+    where = f" on {host}" if host else ""
     return f"the run {run[:8]}{where} since {since}"
 
 
@@ -208,45 +207,41 @@ def unfinished_switches(lake: Lake) -> tuple[UnfinishedSwitch, ...]:
 
 def _without_stopped_process(lake: Lake, work: UnfinishedSwitch) -> UnfinishedSwitch:
     """The switch without its process where that stopped."""
-    return (
-        replace(work, process={}) if _switch_life(lake, work) in (Life.GONE, Life.LAPSED) else work
-    )
+    has_stopped = _switch_life(lake, work) in (Life.GONE, Life.LAPSED)
+    return replace(work, process={}) if has_stopped else work
 
 
 def _standing_switches(lake: Lake, entry: LakeVersion) -> tuple[UnfinishedSwitch, ...]:
-    """The switches of an entry without those that certainly ended before their first commit: one
-    that only shows no sign of life may be paused, and readers must see none of what it commits when
-    it goes on."""
-    return tuple(
-        u
-        for u in entry.unfinished
-        if _switch_life(lake, u) is not Life.GONE or _has_committed(lake, u)
-    )
+    """The switches of an entry without those that certainly ended before their first commit."""
+    return tuple(work for work in entry.unfinished if _may_write(lake, work))
+
+
+def _may_write(lake: Lake, work: UnfinishedSwitch) -> bool:
+    """Whether a switch has written, or may do so yet: one that only shows no sign of life may be
+    paused, and readers must see none of what it commits when it goes on."""
+    return _switch_life(lake, work) is not Life.GONE or _has_committed(lake, work)
 
 
 def _switch_life(lake: Lake, work: UnfinishedSwitch) -> Life | None:
     """What can be said of the process of a switch; None: nothing, where one of an earlier release
     does it elsewhere."""
-    process, marker = (
-        record_of(PlacedProcess, work.process) if work.process else None,
-        _switch_marker(work.id),
-    )
-    if process is not None and process_of(lake.place, marker) == process:
-        return life_of(lake.place, marker)
-    if process is None or process.is_gone(PlacedProcess.this()):
+    if not work.process:
         return Life.GONE
-    return Life.LIVES if process.is_seen_from(PlacedProcess.this()) else None
+    process, marker = record_of(PlacedProcess, work.process), _switch_marker(work.id)
+    if process_of(lake.place, marker) == process:
+        return life_of(lake.place, marker)
+    this = PlacedProcess.this()
+    if process.is_gone(this):
+        return Life.GONE
+    return Life.LIVES if process.is_seen_from(this) else None
 
 
 def forget_silent_markers(lake: Lake, seconds: float) -> None:
     """Drop markers of runs and switches that do not live and showed nothing for so many seconds;
     not that of a switch which stands, of which only its marker says that it was stopped."""
     entry = newest_version(lake)
-    drop_old_markers(
-        lake.place,
-        seconds,
-        {_switch_marker(u.id) for u in (entry.unfinished if entry is not None else ())},
-    )
+    standing = () if entry is None else entry.unfinished
+    drop_old_markers(lake.place, seconds, {_switch_marker(work.id) for work in standing})
 
 
 def _switch_marker(work_id: str) -> str:
@@ -254,13 +249,55 @@ def _switch_marker(work_id: str) -> str:
 
 
 def _has_committed(lake: Lake, work: UnfinishedSwitch) -> bool:
-    commits = (
-        c for name, version in work.tables.items() for c in _commits_after(lake, name, version)[1]
-    )
-    return any(
-        c.receipt is not None and c.receipt.tags.get(PLAN_TAG) == work.id.split()[0]
-        for c in commits
-    )
+    """Whether a table has a receipt of the switch after the version that readers see."""
+    plan = work.id.split()[0]
+    for name, version in work.tables.items():
+        for commit in _commits_after(lake, name, version)[1]:
+            if commit.receipt is not None and commit.receipt.tags.get(PLAN_TAG) == plan:
+                return True
+    return False
+
+
+@dataclass
+class _TablesNow:
+    """The versions that readers see of the tables of an entry which follows another one, taken
+    table after table, upstream first."""
+
+    lake: Lake
+    running: frozenset[str]  # the runs whose commits are held back
+    split: frozenset[str]  # plans of which no commit is taken
+    pinned: Mapping[str, int]  # the tables of unfinished switches
+    tables: dict[str, int]
+    not_taken: dict[str, range] = field(default_factory=dict)  # versions of each table
+    held: set[str] = field(default_factory=set)  # the runs that hold commits back
+    left: set[str] = field(default_factory=set)  # the plans of commits that are not taken
+
+    def take(self, name: str) -> None:
+        """Take the commits of a table up to the first one that has to wait."""
+        version, commits = _commits_after(self.lake, name, self.tables.get(name, NEVER_MADE))
+        head = commits[-1].version if commits else version
+        is_pinned = name in self.pinned
+        stop = next((c.version for c in commits if is_pinned or self._has_to_wait(c)), head + 1)
+        self.tables[name] = self.pinned[name] if is_pinned else stop - 1
+        if stop > head:
+            return
+        self.not_taken[name] = range(self.tables[name] + 1, head + 1)
+        for commit in commits:
+            if commit.version < stop:
+                continue
+            if commit.receipt is not None:
+                self.left |= {_switch_plan(commit)} - {""}
+                self.held |= {commit.receipt.run_id} & self.running
+
+    def _has_to_wait(self, commit: Commit) -> bool:
+        """Whether the commit is of a running run or a split plan, or reads a version that is not
+        taken."""
+        receipt = commit.receipt
+        if receipt is None:
+            return False
+        if receipt.run_id in self.running or _switch_plan(commit) in self.split:
+            return True
+        return any(v in self.not_taken.get(table, ()) for table, v in receipt.inputs.items())
 
 
 def record_versions(
@@ -273,13 +310,9 @@ def record_versions(
     unfinished publication covers, that another running run made (not `run_id`), or that reads an
     input at a version which is not taken. No entry is written where nothing changed.
     """
-    known = tuple(contracts)
-
-    def moved(before: LakeVersion) -> LakeVersion:
-        """The same entry with the tables of now."""
-        return _entry_of_now(lake, known, before, run_id)
-
-    return _append_entry(lake, moved, why, by)
+    return _append_entry(
+        lake, partial(_entry_of_now, lake, tuple(contracts), run_id=run_id), why, by
+    )
 
 
 def _entry_of_now(
@@ -291,12 +324,9 @@ def _entry_of_now(
     if not held:
         return replace(before, tables=tables, held=HeldBack())
     now = utc_now().isoformat(timespec="seconds")
+    runs = {run: before.held.runs.get(run, now) for run in sorted(held)}
     then, _ = _tables_now(lake, contracts, before, frozenset())
-    return replace(
-        before,
-        tables=tables,
-        held=HeldBack({r: before.held.runs.get(r, now) for r in sorted(held)}, then),
-    )
+    return replace(before, tables=tables, held=HeldBack(runs, then))
 
 
 def _tables_now(
@@ -304,54 +334,28 @@ def _tables_now(
     contracts: Collection[Contract],
     before: LakeVersion,
     running: frozenset[str],
-    split: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, int], set[str]]:
     """The tables of an entry that follows `before` while these runs are at work, and which of the
     runs hold commits back. What one publication or rollback wrote is taken of all its tables or of
-    none: of none of the plans `split`."""
-    pinned = {t: v for work in _standing_switches(lake, before) for t, v in work.tables.items()}
-    tables, waiting, left = (
-        dict(before.tables),
-        dict[str, range](),
-        set[str](),
-    )  # waiting: versions not taken
-    held = set[str]()
-
-    def waits(commit: Commit) -> bool:
-        """Whether the commit is of a running run or a split plan, or reads a version that is not
-        taken."""
-        receipt = commit.receipt
-        return receipt is not None and (
-            receipt.run_id in running
-            or _switch_plan(commit) in split
-            or any(v in waiting.get(t, ()) for t, v in receipt.inputs.items())
-        )
-
-    for name in _written_tables(lake, contracts):
-        version, commits = _commits_after(lake, name, tables.get(name, NEVER_MADE))
-        head = commits[-1].version if commits else version
-        stop = next((c.version for c in commits if name in pinned or waits(c)), head + 1)
-        tables[name] = pinned[name] if name in pinned else stop - 1
-        if stop <= head:
-            waiting[name] = range(tables[name] + 1, head + 1)
-            later = [c for c in commits if c.version >= stop]
-            left |= {_switch_plan(c) for c in later} - {""}
-            held |= running & {c.receipt.run_id for c in later if c.receipt is not None}
-    return (
-        (tables, held)
-        if left <= split
-        else _tables_now(lake, contracts, before, running, split | left)
-    )
+    none."""
+    pinned, split = dict[str, int](), frozenset[str]()
+    for work in _standing_switches(lake, before):
+        pinned |= work.tables
+    while True:
+        now = _TablesNow(lake, running, split, pinned, dict(before.tables))
+        for name in _written_tables(lake, contracts):
+            now.take(name)
+        if now.left <= split:
+            return now.tables, now.held
+        split |= now.left
 
 
 def _switch_plan(commit: Commit) -> str:
     """The plan of a publication or rollback that made the commit; empty for any other commit."""
     receipt = commit.receipt
-    return (
-        receipt.tags.get(PLAN_TAG, "")
-        if receipt is not None and receipt.reason in (PUBLISH, ROLLBACK)
-        else ""
-    )
+    if receipt is None or receipt.reason not in (PUBLISH, ROLLBACK):
+        return ""
+    return receipt.tags.get(PLAN_TAG, "")
 
 
 def _written_tables(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
@@ -360,10 +364,8 @@ def _written_tables(lake: Lake, contracts: Iterable[Contract]) -> Iterator[str]:
         if lake.writes(contract.name):
             yield contract.name
         if contract.is_landed and lake.shared is None:
-            yield from (
-                source_table_name(ledger, contract.source)
-                for ledger in (QUARANTINE, TOO_LATE, ARRIVALS)
-            )
+            for ledger in (QUARANTINE, TOO_LATE, ARRIVALS):
+                yield source_table_name(ledger, contract.source)
 
 
 def _commits_after(lake: Lake, table: str, version: int) -> tuple[int, list[Commit]]:
@@ -381,25 +383,14 @@ def _append_entry(
     may come first."""
     while True:
         before = newest_version(lake) or LakeVersion(0, {}, EPOCH, by, why, ())
-        standing = replace(before, unfinished=_standing_switches(lake, before))
-        after = change(standing)
-        if (after.tables, after.unfinished, after.held) == (
-            before.tables,
-            before.unfinished,
-            before.held,
-        ):
+        after = change(replace(before, unfinished=_standing_switches(lake, before)))
+        if after == before:
             return before
-        entry = replace(
-            after,
-            number=before.number + 1,
-            at=max(utc_now(), before.at),
-            by=by or whoami(),
-            why=why,
-        )
+        number, at = before.number + 1, max(utc_now(), before.at)
+        entry = replace(after, number=number, at=at, by=by or whoami(), why=why)
+        text = json.dumps(json_of(entry)).encode()
         with suppress(AlreadyThere):
-            lake.place.write(
-                entry_name(entry.number), json.dumps(json_of(entry)).encode(), if_absent=True
-            )
+            lake.place.write(entry_name(number), text, if_absent=True)
             return entry
 
 
@@ -415,62 +406,73 @@ def switch_tables(
     Raises BackfillError before the block if another unfinished switch covers one of the tables, or
     one of the same id runs in another process.
     """
-    known, this = tuple(contracts), json_of(PlacedProcess.this())
+    known = tuple(contracts)
+    this = replace(work, process=json_of(PlacedProcess.this()))
 
-    def begun(before: LakeVersion) -> LakeVersion:
-        """The entry in which the switch is unfinished; an earlier try of it keeps what readers
-        see."""
-        earlier, others = _split_by_id(before, work.id)
-        running = [u for u in earlier if u.process != this and _switch_life(lake, u) is Life.LIVES]
-        if hindering := [
-            *running,
-            *(u for u in others if not u.tables.keys().isdisjoint(switched)),
-        ]:
-            raise BackfillError(
-                f"the lake {lake.place}",
-                str(_without_stopped_process(lake, hindering[0])),
-                "Nothing was written",
-                "Then do it again",
-            )
-        tables = {t: before.tables.get(t, NEVER_MADE) for t in switched} | {
-            t: v for u in earlier for t, v in u.tables.items()
-        }
-        return replace(before, unfinished=(*others, replace(work, tables=tables, process=this)))
+    def begin_switch(before: LakeVersion) -> LakeVersion:
+        """The entry in which the switch is unfinished."""
+        return _with_begun_switch(lake, before, this, switched)
 
-    def ended(before: LakeVersion) -> LakeVersion:
+    def end_switch(before: LakeVersion) -> LakeVersion:
         """The entry without the switch, and with the tables of now."""
-        without = replace(before, unfinished=_split_by_id(before, work.id)[1])
-        return _entry_of_now(lake, known, without)
-
-    def stopped(before: LakeVersion) -> LakeVersion:
-        """The entry that says that no process goes on with the switch."""
-        earlier, others = _split_by_id(before, work.id)
-        return replace(before, unfinished=(*others, *(replace(u, process={}) for u in earlier)))
+        return _entry_of_now(
+            lake, known, replace(before, unfinished=_split_by_id(before, work.id)[1])
+        )
 
     record_versions(lake, known, f"before {work.what}")
-    began = _split_by_id(_append_entry(lake, begun, f"{work.what} begins"), work.id)[0][0]
+    began = _split_by_id(_append_entry(lake, begin_switch, f"{work.what} begins"), work.id)[0][0]
     mark_run(lake.place, _switch_marker(work.id))
     try:
         yield
     except BaseException:
-        committed = _has_committed(lake, began)
-        _append_entry(
-            lake,
-            stopped if committed else ended,
-            f"{work.what} {'stopped' if committed else 'wrote nothing'}",
-        )
+        if _has_committed(lake, began):
+            _append_entry(lake, partial(_with_stopped_switch, work.id), f"{work.what} stopped")
+        else:
+            _append_entry(lake, end_switch, f"{work.what} wrote nothing")
         raise
     else:
-        _append_entry(lake, ended, work.what)
+        _append_entry(lake, end_switch, work.what)
     finally:
         drop_marker(lake.place, _switch_marker(work.id))
+
+
+def _with_begun_switch(
+    lake: Lake, before: LakeVersion, this: UnfinishedSwitch, switched: Collection[str]
+) -> LakeVersion:
+    """The entry in which the switch `this` is unfinished; an earlier try of it keeps what readers
+    see. Raises BackfillError if another switch hinders it."""
+    earlier, others = _split_by_id(before, this.id)
+    for work in earlier:
+        if work.process != this.process and _switch_life(lake, work) is Life.LIVES:
+            raise _hindered_switch_error(lake, work)
+    for work in others:
+        if not work.tables.keys().isdisjoint(switched):
+            raise _hindered_switch_error(lake, work)
+    tables = {table: before.tables.get(table, NEVER_MADE) for table in switched}
+    for work in earlier:
+        tables |= work.tables
+    return replace(before, unfinished=(*others, replace(this, tables=tables)))
+
+
+def _with_stopped_switch(work_id: str, before: LakeVersion) -> LakeVersion:
+    """The entry that says that no process goes on with the switch."""
+    earlier, others = _split_by_id(before, work_id)
+    return replace(before, unfinished=(*others, *(replace(u, process={}) for u in earlier)))
+
+
+def _hindered_switch_error(lake: Lake, work: UnfinishedSwitch) -> BackfillError:
+    """The error of a switch that an unfinished one hinders."""
+    return BackfillError(
+        f"the lake {lake.place}",
+        str(_without_stopped_process(lake, work)),
+        "Nothing was written",
+        "Then do it again",
+    )
 
 
 def _split_by_id(
     entry: LakeVersion, work_id: str
 ) -> tuple[tuple[UnfinishedSwitch, ...], tuple[UnfinishedSwitch, ...]]:
     """The unfinished switch of that id (or none), and the others."""
-    return (
-        tuple(u for u in entry.unfinished if u.id == work_id),
-        tuple(u for u in entry.unfinished if u.id != work_id),
-    )
+    own = tuple(work for work in entry.unfinished if work.id == work_id)
+    return own, tuple(work for work in entry.unfinished if work.id != work_id)

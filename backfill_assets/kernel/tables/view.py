@@ -40,22 +40,24 @@ def read_view(
     as days to be rebuilt or not yet loaded, and as newer than the version that fences a write of
     ours (`kernel.write.replace`).
     """
-    known, pinned = tuple(contracts), versions or {}
+    known, pinned, landed = tuple(contracts), versions or {}, dict[str, str]()
     read = {c.name: _table_view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
     tables = {c.name: read[c.name] for c in known}
-    landed = {
-        c.source: c.name for c in reversed(known) if c.is_landed
-    }  # the first of a source is the one
-    delivered = {
-        table: _deliveries_of_source(lake, source, tables, pinned)
-        for source, table in (landed or {"": ""}).items()
-    }
+    for contract in known:
+        if contract.is_landed:
+            landed.setdefault(contract.source, contract.name)  # the first of a source is the one
+    delivered = {}
+    for source, table in (landed or {"": ""}).items():
+        delivered[table] = _deliveries_of_source(lake, source, tables, pinned)
     settings = lake.settings
-    others_write = frozenset(
-        name for name, table in settings.tables.items() if table.others_may_write
-    )
+    others_write = [name for name, table in settings.tables.items() if table.others_may_write]
     return LakeView(
-        settings.start_date, settings.as_of, settings.grace, tables, delivered, others_write
+        settings.start_date,
+        settings.as_of,
+        settings.grace,
+        tables,
+        delivered,
+        frozenset(others_write),
     )
 
 
@@ -69,7 +71,9 @@ def refreshed_view(
     another run.
     """
     tables, delivered = {**view.tables}, {**view.delivered}
-    for contract in (c for c in contracts if c.name in moved):
+    for contract in contracts:
+        if contract.name not in moved:
+            continue
         tables[contract.name] = _table_view(lake, contract.name, contract.day_column, {})
         if contract.name in delivered:
             delivered[contract.name] = _deliveries_of_source(lake, contract.source, tables, {})
@@ -106,10 +110,12 @@ def writes_of(
     by_version = defaultdict[int, dict[date, DayReceipt]](dict)
     for day, receipt in latest.items():
         by_version[receipt.version][day] = receipt
-    yield from ((store.receipt(table, version), days) for version, days in by_version.items())
+    for version, days in by_version.items():
+        yield store.receipt(table, version), days
 
 
 def settled_view(lake: Lake, contracts: Iterable[Contract], newest: bool = False) -> LakeView:
     """The view of the lake as readers see it: tables that stand together, by the newest lake
     version; `newest`: each table at its newest commit, also while a run writes others."""
-    return read_view(lake, contracts, None if newest else versions_seen(lake))
+    versions = None if newest else versions_seen(lake)
+    return read_view(lake, contracts, versions)

@@ -6,7 +6,6 @@ An embedded columnar engine (DuckDB) reads Parquet in pieces and spills what doe
 written once, in Spark SQL; the queries once, in DuckDB's (`RowAudit`), whoever runs them.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -264,44 +263,6 @@ def audit_table(
     return profiles if days is None else {d: p for d, p in profiles.items() if d in set(days)}
 
 
-def audit_readable(
-    lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
-) -> tuple[Profiles, Sequence[str]]:
-    """Profiles of days of a table (None: all) without damaged files, and the other days (of a table
-    that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find
-    damaged ones."""
-    damaged_files = find_damaged_files(lake, contract, days, decoded)
-    try:
-        profiles = audit_files(lake, undamaged_files(lake, contract, days, damaged_files), contract)
-    except (BackfillError, OSError):
-        if decoded:
-            raise
-        return audit_readable(lake, contract, days, decoded=True)
-    return profiles, sorted({f.partition or f.path for f in damaged_files})
-
-
-def audit_as_written(
-    lake: Lake, contract: Contract, days: Collection[date]
-) -> dict[date, DayProfile]:
-    """Profile these days by the columns that their files have; empty where files are not laid out
-    by day."""
-    if not contract.is_by_day:
-        return {}
-    written_by_kinds: dict[tuple[tuple[str, str], ...], Contract] = {}
-    days_by_kinds: dict[tuple[tuple[str, str], ...], list[date]] = defaultdict(list)
-    for day in days:
-        if files := lake.store.data_files(contract, None, [day]):
-            written = contract_of_file(contract, files[0])
-            kinds = tuple((c.name, c.type) for c in written.columns)
-            written_by_kinds[kinds] = written
-            days_by_kinds[kinds].append(day)
-    profiles: dict[date, DayProfile] = {}
-    for kinds, alike in days_by_kinds.items():
-        found = audit_table(lake, written_by_kinds[kinds], None, alike)
-        profiles |= {day: profile for day, profile in found.items() if day is not None}
-    return profiles
-
-
 def contract_of_file(contract: Contract, file: str) -> Contract:
     """The contract of the columns that a data file of the table has, in a wider type where the
     contract has one, by which no canonical text differs. It judges no row."""
@@ -371,3 +332,19 @@ def _failing_conditions(contract: Contract, rows: str, check: str) -> list[str]:
     for by, breaks in group_breaking_conditions(judged).values():
         failing.append(f"({by}) IN (SELECT {by} FROM ({rows}) GROUP BY {by} HAVING {breaks})")
     return failing
+
+
+def audit_readable(
+    lake: Lake, contract: Contract, days: Collection[date] | None, decoded: bool = False
+) -> tuple[Profiles, Sequence[str]]:
+    """Profiles of days of a table (None: all) without damaged files, and the other days (of a table
+    that is not laid out by day: the files), ascending. `decoded`: Arrow reads every file to find
+    damaged ones."""
+    damaged_files = find_damaged_files(lake, contract, days, decoded)
+    try:
+        profiles = audit_files(lake, undamaged_files(lake, contract, days, damaged_files), contract)
+    except (BackfillError, OSError):
+        if decoded:
+            raise
+        return audit_readable(lake, contract, days, decoded=True)
+    return profiles, sorted({f.partition or f.path for f in damaged_files})

@@ -143,7 +143,7 @@ class RebuildRequest:
         codes = self.pipeline.codes[self.table.name]
         made_by = {ENGINE: self.engine, VERSIONS: _library_versions()}
         tags = {
-            **(self.provenance.tags or {}),
+            **self.provenance.tags,
             **made_by,
             **state_tags(self.table.contract, states),
         }

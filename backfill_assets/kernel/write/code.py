@@ -9,26 +9,22 @@ under several Pythons.
 import ast
 import contextlib
 import io
-import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.errors import BackfillError
 
 DISTRIBUTION = "backfill-assets"
 AGAIN = (
     "Start the command again (in Dagster reload the code location, in a notebook restart the "
     "kernel)"
 )
-# Of a module: its package's files with the bytes at the first look.
-FILES_OF_PACKAGE = "__loaded_package_files__"
 # Receipts and pins of plans name their versions.
 LIBRARIES = ("delta-spark", "deltalake", "duckdb", "pyarrow", "pysail", "pyspark", "sqlglot")
 
@@ -74,55 +70,6 @@ def _sql_digest(text: str) -> str:
 
     tokens = sqlglot.tokenize(text, read="spark")
     return digest_of([[token.token_type.name, token.text] for token in tokens])
-
-
-def code_input(name: str, folder: Path) -> tuple[SourceFile | str, ...]:
-    """Resolve a name of `Table.code_inputs` to files (below `folder`, or a package's sources) or a
-    line with a digest. Raises SettingsError for what does not exist."""
-    kind, _, rest = name.partition(":")
-    if kind == "env":
-        if rest not in os.environ:
-            raise _missing_input_error(name, f"the environment has no variable {rest}", "Set it")
-        return (f"{name} {sha256(os.environ[rest].encode()).hexdigest()}",)
-    if kind == "package":
-        try:
-            return (f"{name} {version(rest)}",)
-        except PackageNotFoundError:
-            return _package_sources(name, rest)
-    try:
-        return (replace(SourceFile.read(folder / name), named_input=name),)
-    except OSError as error:
-        raise _missing_input_error(
-            name, f"{folder / name}: {error.strerror}", "Put the file there"
-        ) from None
-
-
-def _package_sources(name: str, package: str) -> tuple[SourceFile, ...]:
-    """The Python files of a package without a version, with their content at the first call."""
-    spec = find_spec(package) if package.isidentifier() else None
-    if spec is None or spec.origin is None:
-        raise _missing_input_error(name, f"no package {package} is installed", "Install it")
-    module_globals = vars(sys.modules[package]) if package in sys.modules else {}
-    if FILES_OF_PACKAGE not in module_globals:
-        folder = Path(spec.origin).parent
-        paths = (
-            sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [Path(spec.origin)]
-        )
-        module_globals[FILES_OF_PACKAGE] = tuple(
-            replace(SourceFile.read(p), named_input=f"{name} {p.relative_to(folder).as_posix()}")
-            for p in paths
-        )
-    sources: tuple[SourceFile, ...] = module_globals[FILES_OF_PACKAGE]
-    return sources
-
-
-def _missing_input_error(name: str, culprit: str, fix: str) -> SettingsError:
-    return SettingsError(
-        f"the code input {name!r}",
-        culprit,
-        "Nothing was done",
-        f"{fix}, or correct `code_inputs` of the table",
-    )
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

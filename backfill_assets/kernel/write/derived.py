@@ -325,7 +325,7 @@ def _computed_candidate(
     for day in request.days:
         if day in settled.settled:
             continue
-        entries[day] = _entry(request, states, day, profiles[day], kept.get(day, 0))
+        entries[day] = _day_entry(request, states, day, profiles[day], kept.get(day, 0))
         if missing := [
             *states.missing_inputs(name, day),
             *states.inputs_lacking_columns(name, day),
@@ -349,7 +349,7 @@ def _computed_candidate(
     )
 
 
-def _entry(
+def _day_entry(
     request: RebuildRequest, states: States, day: date, profile: DayProfile, kept: int
 ) -> DayEntry:
     """What the receipt says of a computed day with these rows, of which a merge keeps `kept`."""

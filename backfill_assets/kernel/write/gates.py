@@ -133,16 +133,21 @@ def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[st
     broken = []
     if bounds.min_rows is not None and rows < bounds.min_rows:
         broken.append(f"{rows} rows, fewer than min_rows = {bounds.min_rows}")
-    if bounds.max_rows is not None and rows > bounds.max_rows:
+    if _exceeds_bound(rows, bounds.max_rows):
         broken.append(f"{rows} rows, more than max_rows = {bounds.max_rows}")
     if usual is None:
         return broken
-    change, most = abs(rows - usual), bounds.max_relative_change
-    if bounds.max_absolute_change is not None and change > bounds.max_absolute_change:
+    change = abs(rows - usual)
+    if _exceeds_bound(change, bounds.max_absolute_change):
         broken.append(f"{rows} rows, {change:.0f} from the trailing median {usual:.0f}")
-    if most is not None and usual > 0 and change / usual > most:
+    if usual > 0 and _exceeds_bound(change / usual, bounds.max_relative_change):
         broken.append(f"{rows} rows, {change / usual:.0%} from the trailing median {usual:.0f}")
     return broken
+
+
+def _exceeds_bound(figure: float, bound: float | None) -> bool:
+    """Whether a figure is greater than its bound, if it has one."""
+    return bound is not None and figure > bound
 
 
 def _judge_nulls(judged: DayToJudge) -> Finding:
@@ -170,9 +175,8 @@ def _judge_profile(judged: DayToJudge) -> Finding:
             f"incomplete: {len(context.absent)} input day(s) missing or lacking columns: {table} "
             f"{first}"
         )
-    (refused if judged.bounds.skew == "refuse" else warned).extend(
-        _skew_broken(profile, judged.bounds)
-    )
+    of_skew = refused if judged.bounds.skew == "refuse" else warned
+    of_skew += _skew_broken(profile, judged.bounds)
     columns = (*judged.bounds.columns, *context.usual_null_shares, *context.usual_histograms)
     for column in dict.fromkeys(columns):
         bounds = judged.bounds.columns.get(column, NO_BOUNDS)
@@ -182,7 +186,8 @@ def _judge_profile(judged: DayToJudge) -> Finding:
             beyond.append(f"{column}.{MAX_NULL_JUMP}")
         if drifted:
             beyond.append(f"{column}.{MAX_DRIFT}")
-        (refused if bounds.broken == "refuse" else warned).extend([*nulls, *drifted])
+        of_column = refused if bounds.broken == "refuse" else warned
+        of_column += [*nulls, *drifted]
     message = "; ".join([*refused, *warned])
     words = message or "nothing unusual"
     refuses = bool(refused) or (bool(context.absent) and context.incomplete == "refuse")
@@ -215,7 +220,7 @@ def _nulls_broken(
         return []
     share, usual = profile.nulls.get(column, 0) / profile.rows, context.usual_null_shares
     most, broken = bounds.max_null_share, []
-    if most is not None and share > most:
+    if _exceeds_bound(share, most):
         broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {most:g}")
     jump = NULL_SHARE_JUMP if bounds.max_null_jump is None else bounds.max_null_jump
     if column in usual and share - usual[column] > jump:

@@ -109,7 +109,7 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     for day in write.entries.keys() & view.latest.keys():
         if view.latest[day].version > write.base_version:
             rewritten.add(day)
-    is_merge, inputs = write.mode.keeps_standing_rows, write.provenance.inputs or {}
+    is_merge, inputs = write.mode.keeps_standing_rows, write.provenance.inputs
     fences: tuple[Fence, ...] = added_by_rooms("fences")
     doubts = [*filter(None, (fence(lake, inputs) for fence in fences))]
     in_question = set() if is_merge else rewritten
@@ -217,7 +217,7 @@ def _irreproducible_days(write: Write, view: TableView) -> frozenset[date]:
     merge or a ledger."""
     if not (write.mode.gives_what_inputs_say and write.contract.inputs):
         return frozenset()
-    code, engine = _code_of(write.provenance), (write.provenance.tags or {}).get(ENGINE, "")
+    code, engine = _code_of(write.provenance), write.provenance.tags.get(ENGINE, "")
     found = set[date]()
     for day in write.entries.keys() & view.latest.keys():
         if rebuild_disagreement(view.latest[day], write.entries[day], code, engine):
@@ -228,7 +228,7 @@ def _irreproducible_days(write: Write, view: TableView) -> frozenset[date]:
 def _write_receipt(
     write: Write, days: Mapping[date, DayEntry], irreproducible: Collection[date]
 ) -> Receipt:
-    provenance, tags = write.provenance, dict(write.provenance.tags or {})
+    provenance, tags = write.provenance, dict(write.provenance.tags)
     if irreproducible:
         tags[IRREPRODUCIBLE] = ",".join(map(str, sorted(irreproducible)))
     return Receipt(
@@ -241,7 +241,7 @@ def _write_receipt(
         code_digest=provenance.code_digest,
         settings_digest=provenance.settings_digest,
         frontier=provenance.frontier,
-        inputs=provenance.inputs or {},
+        inputs=provenance.inputs,
         tags=tags,
         seconds=round(time.monotonic() - provenance.began, 3),
         cpu_seconds=provenance.cpu_seconds,

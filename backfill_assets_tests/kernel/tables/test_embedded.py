@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from backfill_assets.intake.arrival_rows import materialized_rows
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.embedded import (
     AT_ONCE,
@@ -20,7 +21,6 @@ from backfill_assets.kernel.tables.embedded import (
     duckdb_cursor,
     file_batches,
     is_delta,
-    materialized_rows,
 )
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES

@@ -16,12 +16,8 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.choice import place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.tables.folder import OWN_FOLDERS
-from backfill_assets.kernel.tables.home import (
-    fetch_own_files,
-    fetched_path,
-    open_lake,
-    refuse_unreachable,
-)
+from backfill_assets.kernel.tables.home import fetch_own_files, open_lake, refuse_unreachable
+from backfill_assets.reconcile.reconcile import fetched_path
 from backfill_assets_tests.strangers import give_away
 
 SETTINGS = 'start_date = 2013-10-01\n[source]\nfiles = "*.csv"\nformat = "csv"\nselect = "seq"\n'

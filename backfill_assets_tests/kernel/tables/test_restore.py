@@ -31,7 +31,8 @@ from backfill_assets.kernel.tables.restore import (
     release_partitions,
     restore_partitions,
 )
-from backfill_assets.kernel.write.audit import audit_as_written, audit_table
+from backfill_assets.kernel.write.audit import audit_table
+from backfill_assets.reading.fitness import audit_as_written
 from backfill_assets_tests.builders import RAW, STAGING, day, write_rows
 from backfill_assets_tests.files import bare_lake, publish_by_hand
 from backfill_assets_tests.logs import read_commit

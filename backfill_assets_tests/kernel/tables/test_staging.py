@@ -13,15 +13,10 @@ import pytest
 
 from backfill_assets.engines.frame_files import conformed_frame, stage_frame
 from backfill_assets.intake.ledger import FILES
+from backfill_assets.intake.scan import stage_rows
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.kernel.tables.staging import (
-    WRITES,
-    Staged,
-    marker_folder,
-    stage_rows,
-    sweep_writes,
-)
+from backfill_assets.kernel.tables.staging import WRITES, Staged, marker_folder, sweep_writes
 from backfill_assets.kernel.tables.store import ensure_table
 from backfill_assets_tests.builders import STAGING, day
 from backfill_assets_tests.files import publish_by_hand, read_staged

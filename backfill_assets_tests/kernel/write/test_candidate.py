@@ -41,7 +41,7 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
             LakeSession(lake), KnownStates(lake, pipeline), pipeline.table(name), span, said
         )
         states = asked.known.states
-        tags = asked.signed(states, {}).tags or {}
+        tags = asked.signed(states, {}).tags
         assert parse_parameters(tags[PARAMETERS]) == todays_parameters(
             pipeline.table(name).contract, states.view
         )
@@ -54,7 +54,7 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
         span,
         Provenance("manual"),
     )
-    assert set(landed.signed(landed.known.states, {}).tags or {}) == {ENGINE, VERSIONS}
+    assert set(landed.signed(landed.known.states, {}).tags) == {ENGINE, VERSIONS}
 
 
 @pytest.fixture
