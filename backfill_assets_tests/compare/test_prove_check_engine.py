@@ -17,7 +17,7 @@ ASKED = """
     from dataclasses import replace
     from pathlib import Path
     from pyspark.sql import functions as F
-    from backfill_assets.kernel.core.days import from_inclusive, parse_day
+    from backfill_assets.kernel.core.days import inclusive_range, parse_day
     from backfill_assets.engines.server import stop_server
     from backfill_assets.engines.session import drop_session
     from backfill_assets.kernel.write.model import make_pipeline
@@ -37,7 +37,7 @@ ASKED = """
     told = {"fresh": check_engine(lake, pipeline, None, None, "sail").to_dict()}
     land(lake, "late.jsonl", [row(5, "2024-03-03", "2024-03-01", "a", "B", 7)])
     backfill(lake, "2024-02-28", "2024-03-03", ["raw", "staging"])
-    features = from_inclusive(parse_day("2024-02-28"), parse_day("2024-03-02"))
+    features = inclusive_range(parse_day("2024-02-28"), parse_day("2024-03-02"))
     told["what came since"] = check_engine(lake, pipeline, features, ["features"], "sail").to_dict()
 
     def otherwise(table):

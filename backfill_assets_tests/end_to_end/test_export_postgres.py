@@ -22,13 +22,13 @@ pytestmark = pytest.mark.usefixtures("storages", "processes")
 EXPORTING = """
 import sys
 from pathlib import Path
-from backfill_assets.export.export import export
+from backfill_assets.export.export import export_days
 from backfill_assets_tests.planned import Planned
 made = Planned.__new__(Planned)
 made.root = Path(sys.argv[1])
 made._open()
 print("ready", flush=True)
-export(made.lake, made.pipeline, "staging", sys.argv[2])
+export_days(made.lake, made.pipeline, "staging", sys.argv[2])
 """
 
 

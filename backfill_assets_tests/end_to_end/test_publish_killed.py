@@ -31,7 +31,7 @@ import os, sys
 from pathlib import Path
 from backfill_assets.kernel.tables import versions
 from backfill_assets.kernel.write import replace
-from backfill_assets.candidates.publications import publish
+from backfill_assets.candidates.publications import publish_candidate_days
 from backfill_assets_tests.candidate_world import CandidateWorld
 beside, left = CandidateWorld.reopened(Path(sys.argv[1])), [int(sys.argv[3])]
 function = {"commit": replace.replace_days_locked, "entry": versions.live_runs}[sys.argv[2]]
@@ -41,7 +41,7 @@ def trace(frame, event, _):
         if not left[0]:
             os._exit(9)
 sys.settrace(trace)
-publish(beside.request(), act=True)
+publish_candidate_days(beside.request(), act=True)
 """
 
 

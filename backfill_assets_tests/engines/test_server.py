@@ -34,8 +34,8 @@ print(ensure_server(Path(sys.argv[1]), EngineSettings(memory="1g", cores=1, idle
 HOLD = """
 import sys
 from pathlib import Path
-from backfill_assets.engines.server import hold
-hold(Path(sys.argv[1]))
+from backfill_assets.engines.server import hold_server
+hold_server(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -19,9 +19,9 @@ from backfill_assets_tests.processes import CHECKOUT, as_in_a_terminal, until
 FAILS = "print('noise'); print('no disk'); raise SystemExit(1)"
 PARENT = """
 import sys
-from backfill_assets.plans.work import causes_of
+from backfill_assets.plans.work import failure_causes
 sleeper = (sys.executable, "-c", "import signal; print('x', file=sys.stderr) if 0 else signal.pause()")
-causes_of([sleeper, sleeper])
+failure_causes([sleeper, sleeper])
 """
 # An interrupt comes as soon as the first child exists, before `Popen` has given it to its caller.
 INTERRUPTED = """
