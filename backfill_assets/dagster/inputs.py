@@ -76,7 +76,7 @@ class InputDays(Readable):
             files = self.lake.store.data_files(self.contract, self.version, self.days)
         return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
-    def _frame(self, session: Any, pinned: PinnedRows) -> Any:
+    def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
         if self.version < 0:
             columns = tuple((column.name, column.type) for column in contract.columns)
