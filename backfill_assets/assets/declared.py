@@ -53,7 +53,7 @@ class DeclaredTable:
     def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
         contract = self.contract
-        return {
+        values = {
             "asset": list(self.asset),
             "code": self.code,
             "bounds": dict(self.bounds),
@@ -65,37 +65,22 @@ class DeclaredTable:
             "external": contract.external,
             "partition_by": contract.partition_by,
             "columns": [[c.name, c.type, c.description, c.nullable] for c in contract.columns],
-            "inputs": [
-                [
-                    i.table,
-                    i.before,
-                    i.after,
-                    str(i.first_day or ""),
-                    *([i.mapped] if i.mapped else []),
-                ]
-                for i in contract.inputs
-            ],
-            **({"beside": list(contract.beside)} if contract.beside else {}),
-            **({"config": self.config} if self.config else {}),
+            "inputs": [_input_values(wanted) for wanted in contract.inputs],
             "rules": [
                 [r.name, r.expression, r.description, list(r.per), r.only_warns]
                 for r in contract.rules
             ],
         }
+        if contract.beside:
+            values["beside"] = list(contract.beside)
+        if self.config:
+            values["config"] = self.config
+        return values
 
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> "DeclaredTable":
         """The table in a file. Raises KeyError, TypeError or ValueError for another content."""
-        inputs = tuple(
-            Input(
-                name,
-                before,
-                after,
-                first_day=date.fromisoformat(first) if first else None,
-                mapped="".join(mapped),
-            )
-            for name, before, after, first, *mapped in body["inputs"]
-        )
+        inputs = tuple(_parsed_input(*values) for values in body["inputs"])
         asset = tuple(map(str, body["asset"]))
         contract = Contract(
             body["table"],
@@ -111,12 +96,27 @@ class DeclaredTable:
             made_by="/".join(asset),
             external=body.get("external", ""),
             partition_by=body.get("partition_by"),
-            first_day=date.fromisoformat(body["first_day"]) if body["first_day"] else None,
+            first_day=_day_or_none(body["first_day"]),
             beside=tuple(body.get("beside", ())),
         )
         return cls(
             contract, asset, str(body["code"]), dict(body["bounds"]), str(body.get("config", ""))
         )
+
+
+def _input_values(wanted: Input) -> list[Any]:
+    """An input as JSON values; what decides its days besides the window is left out where nothing
+    does."""
+    values = [wanted.table, wanted.before, wanted.after, str(wanted.first_day or "")]
+    return [*values, wanted.mapped] if wanted.mapped else values
+
+
+def _parsed_input(name: str, before: int, after: int, first: str, mapped: str = "") -> Input:
+    return Input(name, before, after, first_day=_day_or_none(first), mapped=mapped)
+
+
+def _day_or_none(text: str) -> date | None:
+    return date.fromisoformat(text) if text else None
 
 
 def declared_tables(root: Path) -> list[DeclaredTable]:
@@ -184,40 +184,58 @@ def with_declared_tables(root: Path, settings: dict[str, Any]) -> dict[str, Any]
     lake = place_at(base_lake_folder(root))
     names = lake.names(ASSETS)
     settings = _with_catalog_places(settings, catalog_places(root, names))
-    bounds = {
-        table.contract.name: table.bounds for table in _tables_in_files(lake, names) if table.bounds
-    }
-    if (places := adopted_places(names)) and isinstance(own := settings.get("tables", {}), dict):
-        settings = {
-            **settings,
-            "tables": {**own, **{n: {**own.get(n, {}), "place": at} for n, at in places.items()}},
-        }
+    settings = _with_adopted_places(settings, adopted_places(names))
+    bounds = {table.contract.name: table.bounds for table in _tables_in_files(lake, names)}
+    return _with_bounds(settings, {name: found for name, found in bounds.items() if found})
+
+
+def _with_adopted_places(settings: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """The content of a `lake.toml` with the places of adopted tables, by their names."""
+    own = settings.get("tables", {})
+    if not places or not isinstance(own, dict):
+        return settings
+    tables = {**own}
+    for name, place in places.items():
+        tables[name] = {**own.get(name, {}), "place": place}
+    return {**settings, "tables": tables}
+
+
+def _with_bounds(
+    settings: dict[str, Any], bounds: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The content of a `lake.toml` with the bounds of tables, by their names; its own win."""
     gates = settings.get("gates", {})
     own = gates.get("tables", {}) if isinstance(gates, dict) else None
     if not bounds or not isinstance(own, dict):
         return settings
-    merged = {name: {**bounds.get(name, {}), **own.get(name, {})} for name in {**bounds, **own}}
-    return {**settings, "gates": {**gates, "tables": merged}}
+    tables: dict[str, Any] = {**own}
+    for name, declared in bounds.items():
+        tables[name] = {**declared, **own.get(name, {})}
+    return {**settings, "gates": {**gates, "tables": tables}}
+
+
+PLACED = (("source", "table"), ("sources", "*", "table"), ("tables", "*", "external"))
 
 
 def _with_catalog_places(settings: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
     """The content of a `lake.toml` in which the place of a table stands for its name in a
     catalog."""
-
-    def led(value: Any, *keys: str) -> Any:
-        if isinstance(value, dict) and keys:
-            return {
-                key: led(v, *keys[1:]) if keys[0] in ("*", key) else v for key, v in value.items()
-            }
-        return known.get(value, value) if isinstance(value, str) else value
-
-    for keys in (
-        (("source", "table"), ("sources", "*", "table"), ("tables", "*", "external"))
-        if known
-        else ()
-    ):
-        settings = led(settings, *keys)
+    if not known:
+        return settings
+    for keys in PLACED:
+        settings = _with_places_at(settings, keys, known)
     return settings
+
+
+def _with_places_at(value: Any, keys: Sequence[str], known: Mapping[str, str]) -> Any:
+    """A value of settings, with places for the names below it that these keys (`*`: any) lead
+    to."""
+    if isinstance(value, dict) and keys:
+        found = {**value}
+        for key in value.keys() if keys[0] == "*" else value.keys() & {keys[0]}:
+            found[key] = _with_places_at(value[key], keys[1:], known)
+        return found
+    return known.get(value, value) if isinstance(value, str) else value
 
 
 def _refuse_own_places(settings: Mapping[str, Any]) -> None:

@@ -60,8 +60,7 @@ def spark_columns(dtypes: Sequence[tuple[str, str]]) -> tuple[GivenColumn, ...]:
 
 def _spark_type(word: str) -> ColumnType | None:
     if word.startswith("array<"):
-        element = _spark_type(word[len("array<") : -1])
-        return ColumnType(ARRAY, element=element) if element and element.element is None else None
+        return _array_of(_spark_type(word[len("array<") : -1]))
     if word.startswith(("varchar(", "char(")):
         return ColumnType("STRING")
     if word == "void":
@@ -78,12 +77,11 @@ def given_type(arrow: "pa.DataType") -> ColumnType | None:
     is_ = pa.types
     if is_.is_dictionary(arrow):
         return given_type(arrow.value_type)
-    if is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow):
-        element = given_type(arrow.value_type)
-        return ColumnType(ARRAY, element=element) if element and element.element is None else None
+    if any(test(arrow) for test in (is_.is_list, is_.is_large_list, is_.is_fixed_size_list)):
+        return _array_of(given_type(arrow.value_type))
     if is_.is_decimal(arrow):
-        known = arrow.precision <= GREATEST_PRECISION and 0 <= arrow.scale <= arrow.precision
-        return ColumnType(DECIMAL, arrow.precision, arrow.scale) if known else None
+        is_held = arrow.precision <= GREATEST_PRECISION and 0 <= arrow.scale <= arrow.precision
+        return ColumnType(DECIMAL, arrow.precision, arrow.scale) if is_held else None
     tests: dict[str, tuple[Callable[[Any], bool], ...]] = {
         "INT": (is_.is_int8, is_.is_int16, is_.is_int32, is_.is_uint8, is_.is_uint16),
         "BIGINT": (is_.is_integer,),
@@ -100,14 +98,17 @@ def given_type(arrow: "pa.DataType") -> ColumnType | None:
         "TIMESTAMP": (is_.is_timestamp,),
         NO_TYPE.kind: (is_.is_null,),
     }
-    return next(
-        (
-            ColumnType(kind)
-            for kind, of_kind in tests.items()
-            if any(test(arrow) for test in of_kind)
-        ),
-        None,
-    )
+    for kind, of_kind in tests.items():
+        if any(test(arrow) for test in of_kind):
+            return ColumnType(kind)
+    return None
+
+
+def _array_of(element: ColumnType | None) -> ColumnType | None:
+    """The type of lists of such elements; None for lists of lists, and of no type."""
+    if element is None or element.element is not None:
+        return None
+    return ColumnType(ARRAY, element=element)
 
 
 def contract_columns(given: Sequence[GivenColumn], what: str) -> tuple[Column, ...]:
@@ -160,7 +161,8 @@ def column_differences(
         if one is None:
             continue
         is_day = column.name == contract.day_column and column.type == "DATE"
-        if one.kind is None or not _type_fits(one.kind, column.kind, is_day, is_loose):
+        fits = one.kind is not None and _type_fits(one.kind, column.kind, is_day, is_loose)
+        if not fits:
             found.append(f"column {column.name} is {one.found}, not {column.type}")
     return found
 
@@ -172,14 +174,17 @@ def _type_fits(given: ColumnType, wanted: ColumnType, is_day: bool, is_loose: bo
     if given.element is not None and wanted.element is not None:
         return _type_fits(given.element, wanted.element, False, False)
     if given.kind == wanted.kind == DECIMAL:
-        return (
-            wanted.scale >= given.scale
-            and wanted.precision - wanted.scale >= given.precision - given.scale
-        )
-    numbers = (*WHOLE, "DOUBLE") if is_loose else WHOLE
-    if given.kind in numbers and wanted.kind in numbers:
+        has_places = wanted.scale >= given.scale
+        return has_places and _digits_before_point(wanted) >= _digits_before_point(given)
+    numbers = {*WHOLE, "DOUBLE"} if is_loose else {*WHOLE}
+    if {given.kind, wanted.kind} <= numbers:
         return True
-    return given == wanted or (is_day and given.kind in ("STRING", "TIMESTAMP"))
+    is_text_of_day = is_day and given.kind in ("STRING", "TIMESTAMP")
+    return given == wanted or is_text_of_day
+
+
+def _digits_before_point(kind: ColumnType) -> int:
+    return kind.precision - kind.scale
 
 
 def unfit_rows_error(what: str, culprit: str, fix: str) -> ContractBroken:
