@@ -4,7 +4,7 @@ order, its digests taken from the code under test) and `make_commit`. Not here: 
 strategies (`strategies.py`) and Spark frames."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.days import ONE_DAY
-from backfill_assets.kernel.core.digests import raw_digest
+from backfill_assets.kernel.core.digests import digest_of, raw_digest
 from backfill_assets.kernel.core.frontier import frontier_of
 from backfill_assets.kernel.core.readings import todays_parameters
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Receipt
@@ -120,6 +120,11 @@ def commit_days(table: Path, version: int, *numbers: int, **facts: Any) -> None:
     make_commit(table, version, receipt(days=days, write_id=f"write-{version}", **facts))
 
 
+def landed_day(names: Collection[str], usable_rows: int) -> LandedDay:
+    """A day on which contents of these names landed, with their usable rows."""
+    return LandedDay(len(names), digest_of(sorted(names)), usable_rows, frozenset(names))
+
+
 def write_rows(
     table: Path,
     made: Contract,
@@ -192,9 +197,10 @@ class Story:
 
     def land(self, arrival: date, *shas: str, usable: int = 1) -> "Story":
         """Files with these contents land, each with `usable` usable rows of that arrival day."""
-        before = self.landed.get(arrival, LandedDay(frozenset(), 0))
-        new = frozenset(shas) - before.shas
-        self.landed[arrival] = LandedDay(before.shas | new, before.usable_rows + usable * len(new))
+        before = self.landed.get(arrival, landed_day((), 0))
+        names = before.names or frozenset()
+        new = frozenset(shas) - names
+        self.landed[arrival] = landed_day(names | new, before.usable_rows + usable * len(new))
         return self
 
     def load(
@@ -206,7 +212,7 @@ class Story:
             view = self.view()
             landed = self.landed.get(arrival) if view.is_due(arrival) else None
             rows = landed.usable_rows if landed else 0
-            said = "+".join(sorted(landed.shas)) if landed and rows else "0"
+            said = "+".join(sorted(landed.names or ())) if landed and rows else "0"
             self.receipt(
                 "raw", arrival, DayEntry(rows, said, raw_digest(arrival, view.source("raw")))
             )

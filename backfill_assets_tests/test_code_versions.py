@@ -39,6 +39,7 @@ LOADERS = (
     "backfill_assets.intake.ingest",
     "backfill_assets.intake.json_lines",
     "backfill_assets.intake.key_texts",
+    "backfill_assets.intake.landed_days",
     "backfill_assets.intake.landed_rows",
     "backfill_assets.intake.ledger",
     "backfill_assets.intake.limited_decoding",
@@ -63,6 +64,7 @@ DECIDES_NO_ROW = {
     "kernel.place.lease_watch",
     "kernel.place.processes",
     "kernel.place.schemes",
+    "kernel.tables.columns",
     "kernel.tables.table_places",
     "buckets.bucket",
     "buckets.leases",
@@ -119,7 +121,7 @@ DECIDES_NO_ROW = {
     "kernel.write.session",
 }
 PINNED = {
-    "raw 1": "0365c85048d01785fdebedfdb5555420",
+    "raw 1": "9db49ae78a9736446fa35033532fb91a",
     "staging 2": "5ba6cbecd3b2517e9788b2cdd61baace",
     "staging of a table 1": "66eba71cf1686f07727a96e02090a3ef",
     "features 1": "367237eb257d0040e5e3659003b292f5",

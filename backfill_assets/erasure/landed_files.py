@@ -33,7 +33,7 @@ from backfill_assets.intake.files import (
 from backfill_assets.intake.forgotten import REASON, Erasure, forgotten_condition
 from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
-from backfill_assets.intake.landed_changes import current_comparison
+from backfill_assets.intake.landed_changes import current_comparison, listing_and_ledger
 from backfill_assets.intake.scan import follow_rewritten_files
 from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import LandedSource, landed_source
@@ -85,7 +85,7 @@ def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
 def _rewrite_files(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     """Rewrite the landed files of the session's source that hold the entity, and note their
     spellings of it."""
-    _, listing, records = current_comparison(lake_session)
+    listing, records = listing_and_ledger(lake_session)
     read = [r for r in records if r.refused is None]
     live = [r for r in read if not r.withdrawn]
     files = stored_contents(lake_session, live)
@@ -143,7 +143,8 @@ def _amend_file(
 
 def _discard_copies(lake_session: Session) -> None:
     """Discard the copies of contents that no live record names, which nothing can need."""
-    live = {r.sha256 for r in current_comparison(lake_session)[2] if not r.withdrawn}
+    _, records = listing_and_ledger(lake_session)
+    live = {r.sha256 for r in records if not r.withdrawn}
     for content in copies_of(lake_session.lake.stock).keys() - live:
         discard_content(lake_session.lake.stock, content)
 

@@ -45,6 +45,7 @@ from backfill_assets.intake.table_changes import (
     vanished_records,
     with_recorded_contents,
 )
+from backfill_assets.intake.unsettled import unsettled
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import (
@@ -212,8 +213,18 @@ def listing_and_ledger(
     `whole`: a table's log is read from its beginning, so that its contents say where their rows
     lie."""
     lake = lake_session.lake
+    records = read_files(lake.store, lake.source)
+    return listing_beside(lake_session, records, whole=whole), records
+
+
+def listing_beside(
+    lake_session: Session, records: Sequence[FileRecord], *, whole: bool = False
+) -> Listing:
+    """What the lake's source delivers, as `listing_and_ledger` says; `records` are of its ledger,
+    all of them if it is a table."""
+    lake = lake_session.lake
     source = landed_source(lake.settings.source)
-    base, records = lake.shared or lake.root, read_files(lake.store, lake.source)
+    base = lake.shared or lake.root
     known = reading_position(lake.stock, records) if source.table and not whole else None
     read_before = noted_version(lake.stock) if source.table else -1
     listing = list_source(source, base, known, read_before)
@@ -222,10 +233,10 @@ def listing_and_ledger(
             listing, source_table(source, base), records, lake.stock, source.first_version
         )
     if not listing.manifests:
-        return listing, records
+        return listing
     declared = read_declared(listing.manifests, listing.files)
     refused = (RefusedFile(name, why) for name, why in declared.refused.items())
-    return replace(listing, declared=declared, refused=(*listing.refused, *refused)), records
+    return replace(listing, declared=declared, refused=(*listing.refused, *refused))
 
 
 def landed_by_content(
@@ -244,12 +255,23 @@ def landed_by_content(
 def current_comparison(
     lake_session: Session, to_scan: bool = False
 ) -> tuple[Comparison, Listing, list[FileRecord]]:
-    """The comparison now, with both its sides; keeps the hashes for the next one. `to_scan`: also
-    the renamed contents, for which files are hashed that were counted under other settings."""
-    lake, (listing, records) = lake_session.lake, listing_and_ledger(lake_session)
+    """The comparison now, with its listing and the records that decided it: at least all that are
+    not plainly as they were recorded (`unsettled`). Keeps the hashes for the next one. `to_scan`:
+    also the renamed contents, for which files are hashed that were counted under other settings."""
+    return comparison_beside(lake_session, _looked_at(lake_session), to_scan)
+
+
+def comparison_beside(
+    lake_session: Session,
+    looked: tuple[Listing, Listing, list[FileRecord]],
+    to_scan: bool = False,
+) -> tuple[Comparison, Listing, list[FileRecord]]:
+    """As `current_comparison`, of a listing, the part of it that is looked at file by file, and the
+    records beside that."""
+    lake, (listing, looked_at, records) = lake_session.lake, looked
     hashes = Hashes(lake.stock)
-    others = renamed_records(lake.settings, listing, records, hashes) if to_scan else []
-    comparison = compare_listing(listing, records, hashes, others)
+    others = renamed_records(lake.settings, looked_at, records, hashes) if to_scan else []
+    comparison = compare_listing(looked_at, records, hashes, others)
     hashes.keep()
     listing = _with_missing_table(lake, listing, comparison)
     if isinstance(listing, TableListing):
@@ -308,6 +330,23 @@ def _refuse_altered_columns(
     whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
     names = again.union(file.name for file in found.fresh)
     refuse_altered_columns(whole, names, lake_session.lake.settings.source)
+
+
+def _looked_at(lake_session: Session) -> tuple[Listing, Listing, list[FileRecord]]:
+    """The listing, its part that is looked at file by file, and the records beside it."""
+    lake, settings = lake_session.lake, lake_session.lake.settings
+    if settings.source.table or settings.source.kind == "snapshot":
+        listing, records = listing_and_ledger(lake_session)
+        return listing, listing, records
+    listing = listing_beside(lake_session, ())
+    files, records = unsettled(
+        lake,
+        listing,
+        counting_digest(settings),
+        utc_now(),
+        by_path=uses_path(settings.source.select),
+    )
+    return listing, replace(listing, files=tuple(files)), records
 
 
 def _with_missing_table(lake: Lake, listing: Listing, found: Comparison) -> Listing:

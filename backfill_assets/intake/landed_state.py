@@ -10,14 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.intake.ledger import (
-    ARRIVALS,
-    FILES,
-    QUARANTINE,
-    landed_days,
-    read_arrivals,
-    read_files,
-)
+from backfill_assets.intake.landed_days import landed_by_day, with_names
+from backfill_assets.intake.ledger import ARRIVALS, QUARANTINE, read_arrivals
 from backfill_assets.intake.too_late import recorded_releases
 from backfill_assets.kernel.core.ledgers import TOO_LATE, source_table_name
 from backfill_assets.kernel.core.view import Deliveries, TableView
@@ -29,13 +23,7 @@ def source_deliveries(
 ) -> tuple[Deliveries, dict[str, TableView]]:
     """The deliveries of a source, and the views of its ledgers by name, as
     `kernel.tables.view.DeliveriesOf` has it."""
-    store, files, arrivals = (
-        lake.store,
-        source_table_name(FILES.name, source),
-        source_table_name(ARRIVALS.name, source),
-    )
-    settings = lake.settings.delivered.get(source)
-    are_dumps = settings is not None and settings.kind == "snapshot"
+    store, arrivals = lake.store, source_table_name(ARRIVALS.name, source)
     names = (
         source_table_name(ledger, source) for ledger in (QUARANTINE.name, TOO_LATE, ARRIVALS.name)
     )
@@ -45,11 +33,10 @@ def source_deliveries(
         arrivals, "event days", lambda: read_arrivals(store, version, source), version
     )
     ledgers[arrivals] = _with_doubted_days(ledgers[arrivals], days)
-    landed = store.kept(
-        files, "landed days", lambda: landed_days(read_files(store, source), are_dumps)
-    )
-    released = recorded_releases(lake, source)
-    return Deliveries(landed=landed, arrivals=days, releases=released, name=source), ledgers
+    landed = landed_by_day(lake, source)
+    found = Deliveries(landed, arrivals=days, releases=recorded_releases(lake, source), name=source)
+    named = with_names(lake, source, landed, found.days_by_names(lake.settings.as_of))
+    return replace(found, landed=named), ledgers
 
 
 def _with_doubted_days(

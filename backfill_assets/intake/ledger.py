@@ -9,14 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.paths import day_of_path
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
+from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets.kernel.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 # How a reason begins that speaks of a file's manifest; the manifest's path follows.
 OF_TOTALS = "its totals ("
@@ -28,6 +32,7 @@ LOADED_BEFORE = "loaded before "  # how a note begins that does not refuse the f
 KEYED = "+"  # in `counted_by` of releases before 0.3, beside some paths; it says nothing more
 K = TypeVar("K", date, tuple[date, date])
 LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
+Event = Mapping[str, Any]  # a row of `files`, by the names of its columns
 
 FILES = Contract(
     ledgers.FILES,
@@ -213,10 +218,24 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
 
     Commits of other programs are not read. Raises BackfillError if a data file of ours is gone.
     """
-    events: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    return records_of(read_events(store, source))
+
+
+def read_events(
+    store: TableStore, source: str = "", where: "pc.Expression | None" = None
+) -> Sequence[Event]:
+    """The events in the ledger `files` of a source as we wrote it: all, or those for which
+    `where` holds. Raises as `read_files` does."""
+    return store.own_rows(ledgers.source_table_name(FILES.name, source), FILES.day_column, where)
+
+
+def records_of(ledger: Iterable[Event]) -> list[FileRecord]:
+    """The records of all events of a ledger, ascending by path. Of a part of the events those are
+    right whose paths, and the contents at them, have all their events here."""
+    events: dict[tuple[str, str], list[Event]] = defaultdict(list)
     used: dict[str, set[date]] = defaultdict(set)
     scans: dict[str, set[datetime]] = defaultdict(set)
-    for row in store.own_rows(ledgers.source_table_name(FILES.name, source), FILES.day_column):
+    for row in ledger:
         events[row["path"], row["sha256"]].append(row)
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
@@ -240,12 +259,13 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
 
 
 def _names_of_contents(
-    events: Mapping[tuple[str, str], list[dict[str, Any]]],
+    events: Mapping[tuple[str, str], list[Event]],
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """Per path and content all names of these bytes at this path, in the order in which they were
     first recorded."""
     at: dict[str, list[str]] = defaultdict(list)
-    for path, sha256 in sorted(events, key=lambda key: min(r["recorded_at"] for r in events[key])):
+    first = {key: min(r["recorded_at"] for r in rows) for key, rows in events.items()}
+    for path, sha256 in sorted(events, key=lambda key: (first[key], key)):
         at[path].append(sha256)
 
     def names_one_content(one: str, other: str, path: str) -> bool:
@@ -259,7 +279,7 @@ def _names_of_contents(
     }
 
 
-def _newest_record(rows: list[dict[str, Any]]) -> FileRecord:
+def _newest_record(rows: list[Event]) -> FileRecord:
     event = max(rows, key=lambda r: r["recorded_at"])
     landings = [r for r in rows if r["event"] == LANDED]
     newest = max(r["recorded_at"] for r in landings)
@@ -321,7 +341,11 @@ def landed_days(records: Sequence[FileRecord], are_dumps: bool = False) -> dict[
         shas[day] |= (
             {f"{names[sha]} before" for sha in dumps[earlier]} if earlier is not None else set()
         )
-    return {d: LandedDay(frozenset(s), usable[d]) for d, s in shas.items() if s}
+    return {
+        day: LandedDay(len(s), digest_of(sorted(s)), usable[day], frozenset(s))
+        for day, s in shas.items()
+        if s
+    }
 
 
 def read_arrivals(

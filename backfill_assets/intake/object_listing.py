@@ -27,7 +27,9 @@ from backfill_assets.kernel.place.port import OddKeys, Place, Token
 
 NO_PATH = "its key is no path: it has an empty part, dots alone, or control characters"
 MANY = 10_000  # objects: listing them takes ten requests and about a second
-WHOLE_SECONDS = 600.0  # between two whole listings of many objects by one process
+# Between two whole listings of many objects by one process: so many times what the last one took,
+# within these bounds. A late object is found within a day.
+WHOLE_FACTOR, WHOLE_SECONDS, MOST_SECONDS = 100.0, 600.0, 86_400.0
 LATE_DAYS = 7  # before the newest day; what lands in an older one is seen by the next whole listing
 
 
@@ -37,7 +39,7 @@ class _KnownListing:
 
     tokens: dict[str, Token] = field(default_factory=dict)
     after: str = ""  # the last name of the days that are not listed again; empty: all are
-    at: float = 0.0  # `time.monotonic`
+    due: float = 0.0  # when all are listed again, by `time.monotonic`
 
 
 def list_objects(glob: Glob, root: Place, format: str) -> Listing:
@@ -77,17 +79,23 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
 
 def listed_tokens(root: Place, now: float) -> dict[str, Token]:
     """The tokens of the objects below a root; a request for each thousand. Of many whose names
-    ascend by the days in them a process lists the last days alone, and all of them once in ten
-    minutes. `now`: `time.monotonic`."""
+    ascend by the days in them a process lists the last days alone, and all of them as often as
+    takes a hundredth of its time: at most once in ten minutes, at least once a day. `now`:
+    `time.monotonic`."""
     known = _known_listing(root)
-    if known.after and now - known.at < WHOLE_SECONDS:
+    if known.after and now < known.due:
         old = {name: token for name, token in known.tokens.items() if name <= known.after}
         return old | root.tokens(after=known.after)
-    tokens = root.tokens()
-    known.at = now
+    began, tokens = time.monotonic(), root.tokens()
+    known.due = now + seconds_between(time.monotonic() - began)
     known.after = _last_of_old_days(sorted(tokens)) if len(tokens) >= MANY else ""
     known.tokens = tokens if known.after else {}
     return tokens
+
+
+def seconds_between(took: float) -> float:
+    """How long a process waits after a whole listing that took so many seconds for the next one."""
+    return min(max(WHOLE_FACTOR * took, WHOLE_SECONDS), MOST_SECONDS)
 
 
 @lru_cache(maxsize=16)

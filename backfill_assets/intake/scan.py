@@ -48,6 +48,7 @@ from backfill_assets.intake.landed_changes import (
     records_by_new_names,
     scanned_too_early,
 )
+from backfill_assets.intake.landed_days import append_events
 from backfill_assets.intake.ledger import (
     FILES,
     LANDED,
@@ -65,8 +66,8 @@ from backfill_assets.intake.table_changes import (
     waiting_reasons,
 )
 from backfill_assets.intake.taking import taken_by_engine
+from backfill_assets.intake.unsettled import count_records, with_contents
 from backfill_assets.kernel.core.clock import utc_now
-from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     TransientError,
@@ -74,11 +75,7 @@ from backfill_assets.kernel.core.errors import (
     raise_first_error,
 )
 from backfill_assets.kernel.core.ledgers import path_with_source
-from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
-from backfill_assets.kernel.tables.columns import arrow_type
-from backfill_assets.kernel.tables.folder import LakeFolder
-from backfill_assets.kernel.tables.staging import Staged, fill_staging, sweep_writes
 from backfill_assets.kernel.write.session import Session
 
 PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
@@ -141,6 +138,7 @@ def scan_source(lake_session: Session, now: datetime | None = None) -> ScanRepor
         )  # it may have read half of a manifest
     moment = now or utc_now()
     intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
+    records = with_contents(lake_session.lake, records, {i.sha256 for _, i in intakes})
     while True:
         try:
             return _record_scan(
@@ -166,6 +164,7 @@ def _record_scan(
     `waits`, and report. Raises StillChanging, having recorded nothing, if a file that is read where
     it lies changes meanwhile."""
     comparison, listing, records = looked
+    known = count_records(lake_session.lake)
     refuse_replaced(
         {i.sha256: i for _, i in intakes}.values()
     )  # of equal files the last one is read
@@ -197,7 +196,7 @@ def _record_scan(
     withdrawals = _withdrawal_events(
         ended, _moment_after(records, moment), "not used, or named otherwise by select now"
     )
-    _append_events(lake_session, [*withdrawals, *_landing_events(recorded)], "scan", "")
+    append_events(lake_session.lake, [*withdrawals, *_landing_events(recorded)], "scan", "")
     note_scanned(lake_session.lake, listing)
     new = [r for r in recorded[: len(intakes)] if r.path not in renamed_paths]
     copies = copied_paths(new, recorded, records)
@@ -221,7 +220,7 @@ def _record_scan(
         ),
         vanished={r.path: frozenset(r.days) for r in comparison.vanished if r.refused is None},
         lapsed=tuple(sorted(r.path for r in comparison.lapsed if not r.may_be_in_raw)),
-        known=len(records),
+        known=known,
         example=example,
     )
 
@@ -368,22 +367,6 @@ def _moment_after(records: Sequence[FileRecord], now: datetime) -> datetime:
     return max((now, *(r.recorded_at + timedelta(microseconds=1) for r in records)))
 
 
-def _append_events(
-    lake_session: Session, rows: Sequence[tuple[object, ...]], reason: str, note: str
-) -> None:
-    if not rows:
-        return
-    lake, files = lake_session.lake, ledger_of_source(FILES, lake_session.lake.source)
-    staged = stage_rows(lake, files, rows)
-    receipt = Receipt(staged.write_id, files.name, reason, {}, note=note)
-    try:
-        with lake.store.lock(files.name):
-            sweep_writes(lake, files.name, staged.write_id)
-            lake.store.append(files, staged, receipt)
-    finally:
-        staged.drop()
-
-
 def withdraw_disputed(lake_session: Session, note: str, paths: Iterable[str] = ()) -> list[str]:
     """Withdraw disputed contents from the ledger, so that their days follow the files and manifests
     of today.
@@ -398,9 +381,8 @@ def withdraw_disputed(lake_session: Session, note: str, paths: Iterable[str] = (
     ]  # never all at once: raw has their rows
     moment, (lost, others) = _moment_after(records, utc_now()), given_up_records(chosen, records)
     landings = _landing_events(replace(r, recorded_at=moment) for r in lost)
-    _append_events(
-        lake_session, [*_withdrawal_events(others, moment, note), *landings], "landing accept", note
-    )
+    events = [*_withdrawal_events(others, moment, note), *landings]
+    append_events(lake_session.lake, events, "landing accept", note)
     return sorted(r.path for r in chosen)
 
 
@@ -421,9 +403,10 @@ def follow_rewritten_files(lake_session: Session, records: Sequence[FileRecord],
         _CountingRules(counting_digest(lake_session.lake.settings), contents, ()),
         utc_now(),
     )
+    known = with_contents(lake_session.lake, known, {i.sha256 for _, i in intakes})
     recorded, _ = _records_to_append(lake_session, intakes, [*known, *heirs], now, [], rules)
     ended = _withdrawal_events(records, _moment_after([*known, *recorded], now), note)
-    _append_events(lake_session, [*_landing_events(recorded), *ended], "forget", note)
+    append_events(lake_session.lake, [*_landing_events(recorded), *ended], "forget", note)
 
 
 def _withdrawal_events(
@@ -474,22 +457,3 @@ def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
         if report.example and not example:
             example = path_with_source(report.example, source)
     return ScanReport(**fields, copies=copies, blocked=blocked, known=known, example=example)
-
-
-def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any]]) -> Staged:
-    """Write a few rows, cells in the contract's order, to one file by pyarrow, for a table without
-    partitions.
-
-    Timestamps are aware.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with fill_staging(lake, contract) as staged:
-        columns = zip(contract.columns, zip(*rows, strict=True), strict=True)
-        table = pa.table(
-            {c.name: pa.array(list(cells), arrow_type(c.kind)) for c, cells in columns}
-        )
-        pq.write_table(table, staged.folder / "part-0.parquet", compression="zstd")
-        staged.files = staged.found("")
-    return staged

@@ -13,9 +13,11 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.intake.heirs import with_heirs
-from backfill_assets.intake.ledger import ARRIVALS, read_files, sum_by_key
+from backfill_assets.intake.landed_days import of_contents, records_around
+from backfill_assets.intake.ledger import ARRIVALS, sum_by_key
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
+from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.ledgers import FILES, TOO_LATE, source_table_name
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Receipt
@@ -59,9 +61,10 @@ def _by_all_names(lake: Lake, source: str, contents: frozenset[str]) -> frozense
     """These contents under all their names, and their successors after erasures."""
 
     def read() -> list[tuple[str, ...]]:
-        return [r.names for r in read_files(lake.store, source) if len(r.names) > 1]
+        return [r.names for r in records_around(lake.store, source, of_contents(contents))]
 
-    found = lake.store.kept(source_table_name(FILES, source), "names", read)
+    name = f"names of {digest_of(sorted(contents))}"
+    found = lake.store.kept(source_table_name(FILES, source), name, read)
     more = with_heirs(lake, contents.union(*(names for names in found if contents & {*names})))
     return contents if more == contents else _by_all_names(lake, source, more)
 

@@ -112,7 +112,7 @@ def _why_missing(states: States, table: str, day: date) -> str:
     early = "" if is_over else "the day is not over yet (UTC); "
     if contract.is_landed:
         if landed := states.view.source(table).landed.get(day):
-            return f"{early}never loaded; {len(landed.shas)} landed file(s) name it"
+            return f"{early}never loaded; {landed.contents} landed file(s) name it"
         return f"{early}no landed file names it; a backfill of {table} records it as empty"
     absent = _absent_tables(states, contract, day)
     if absent and is_over:
@@ -149,7 +149,7 @@ def _why_load_is_stale(states: States, table: str, day: date, version: int) -> s
     if source.is_doubted(day):
         return "a commit that is not ours touched its rows in a ledger"
     landed, as_of = source.landed.get(day), states.view.as_of
-    files = f"{len(landed.shas) if landed else 0} file(s) name it now"
+    files = f"{landed.contents if landed else 0} file(s) name it now"
     stop = f", as_of is {as_of:%Y-%m-%dT%H:%MZ}" if as_of else ""
     return f"its landed files, as_of or what `replay-late` released changed since: {files}{stop}"
 

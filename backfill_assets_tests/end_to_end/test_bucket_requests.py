@@ -17,9 +17,11 @@ import pytest
 from backfill_assets.buckets.doctor_store import OF_DAY, OF_TICKS
 from backfill_assets.dagster.adapter.context import LakeContext
 from backfill_assets.dagster.adapter.ticks import landing_tick, late_data_tick
+from backfill_assets.intake.landed_days import append_events, landed_by_day
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
+from backfill_assets.kernel.log.log_state import KEEP_EVERY
 from backfill_assets.kernel.tables.home import open_lake
 from backfill_assets.kernel.write.audit import audit_files
 from backfill_assets.kernel.write.replace import Write, replace_days
@@ -38,6 +40,7 @@ from backfill_assets_tests.end_to_end.test_bucket_lake import (
 from backfill_assets_tests.end_to_end.test_invariance import RULES
 from backfill_assets_tests.end_to_end.worlds import World, land, span
 from backfill_assets_tests.files import stage_by_hand
+from backfill_assets_tests.intake.test_landed_days import cells, event
 from backfill_assets_tests.stores import StoreServer
 
 BUDGETS = {
@@ -69,6 +72,27 @@ def test_one_write_asks_no_more_than_its_budget_however_long_the_log_is(
     lake.store.view("staging", "event_date")
     again = counted(moto_server, lambda: lake.store.view("staging", "event_date"))
     assert again == {"LIST": 1}, "one listing says that nothing is new"
+
+
+def test_what_landed_is_known_by_no_more_requests_however_much_landed(
+    moto_server: StoreServer, bucket_address: str, tmp_path: Path
+) -> None:
+    def asked(name: str) -> list[str]:
+        """By a machine that knows nothing."""
+        anew = open_lake(machine(bucket_address, tmp_path / name))
+        moto_server.seen()
+        assert landed_by_day(anew, "")
+        return moto_server.seen()
+
+    lake, found = bare_bucket(bucket_address, tmp_path), dict[int, list[str]]()
+    for number in range(2 * KEEP_EVERY + 1):
+        landing = event(f"{number}.csv", str(number), number, arrival_date=day(number))
+        append_events(lake, cells([landing]), "scan", "")
+        if number in (KEEP_EVERY, 2 * KEEP_EVERY):
+            found[number] = asked(f"of {number}")
+    assert [r for requests in found.values() for r in requests if ".parquet" in r] == []
+    fewer, more = (len(requests) for requests in found.values())
+    assert more <= fewer <= 10, found
 
 
 def test_a_file_that_an_engine_elsewhere_wrote_is_fetched_once_for_audit_footer_and_digest(

@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 
 from backfill_assets.candidates.snapshots import SnapshotRequest, create_snapshot, drop_snapshot
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import scan
+from backfill_assets.intake.landed_days import append_events
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED, QUARANTINE, read_files
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
@@ -108,10 +108,9 @@ class World(plans.World):
         gone = [
             r for r in read_files(self.lake.store) if not r.withdrawn and wanted[r.path] != r.sha256
         ]
-        on = LakeSession(self.lake)
-        scan._append_events(on, scan._withdrawal_events(gone, SCANNED, "test"), "scan", "")
+        append_events(self.lake, scan._withdrawal_events(gone, SCANNED, "test"), "scan", "")
         days = [d for d in EVERY_DAY if known.get(f"{d}.jsonl") != self._content(d)]
-        scan._append_events(on, [self._landed(d) for d in days], "scan", "")
+        append_events(self.lake, [self._landed(d) for d in days], "scan", "")
 
     def _landed(self, of: date) -> tuple[object, ...]:
         now = datetime.now(UTC)

@@ -21,9 +21,8 @@ from backfill_assets.intake.ledger import (
     read_files,
 )
 from backfill_assets.kernel.core.errors import BackfillError
-from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets.kernel.tables.store import TableStore
-from backfill_assets_tests.builders import day, receipt, write_rows
+from backfill_assets_tests.builders import day, landed_day, receipt, write_rows
 from backfill_assets_tests.files import bare_lake
 
 SEEN = datetime(2024, 3, 1, 9, tzinfo=UTC)
@@ -123,8 +122,8 @@ def test_a_content_whose_first_scan_was_taken_again_is_another_input_and_every_o
         SEEN + timedelta(days=9),
     )
     assert landed_days(records) == {
-        day(0): LandedDay(frozenset({"other"}), 3),
-        day(1): LandedDay(frozenset({"sha first scanned 2024-03-10T09:00:00+00:00"}), 3),
+        day(0): landed_day({"other"}, 3),
+        day(1): landed_day({"sha first scanned 2024-03-10T09:00:00+00:00"}, 3),
     }
 
 
@@ -198,8 +197,8 @@ def test_a_landed_day_is_the_contents_that_name_it_unless_all_its_files_are_with
         [one, other, replace(one, path="a copy"), replace(one, path="gone", withdrawn=True)]
     )
     assert found == {
-        day(0): LandedDay(frozenset({"1", "2"}), 7),
-        day(1): LandedDay(frozenset({"1"}), 1),
+        day(0): landed_day({"1", "2"}, 7),
+        day(1): landed_day({"1"}, 1),
     }
     assert landed_days([replace(one, withdrawn=True)]) == {}
 

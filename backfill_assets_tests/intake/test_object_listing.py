@@ -18,6 +18,7 @@ from backfill_assets.intake.object_listing import (
     WHOLE_SECONDS,
     list_objects,
     listed_tokens,
+    seconds_between,
 )
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import OddKeys, Token
@@ -128,6 +129,13 @@ def test_of_many_objects_the_last_days_are_listed_and_all_of_them_once_in_ten_mi
     assert found.keys() ^ names == {"dt=2024-03-02/late.csv"}
     assert listed_tokens(root, WHOLE_SECONDS).keys() == {*names}
     assert root.asked == ["", "dt=2024-03-12/0499.csv", ""]
+
+
+@pytest.mark.parametrize(("took", "pause"), [(1.0, 600.0), (60.0, 6_000.0), (3_600.0, 86_400.0)])
+def test_listing_all_takes_a_hundredth_of_the_time_and_happens_once_a_day(
+    took: float, pause: float
+) -> None:
+    assert seconds_between(took) == pause
 
 
 @pytest.mark.slow

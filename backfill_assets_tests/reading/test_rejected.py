@@ -10,8 +10,8 @@ import pytest
 
 from backfill_assets.cli.landing_command import _scan_lines
 from backfill_assets.intake.landed_changes import ScanReport
+from backfill_assets.intake.landed_days import stage_rows
 from backfill_assets.intake.ledger import FILES, QUARANTINE, ledger_of_source
-from backfill_assets.intake.scan import stage_rows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt

@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake import scan
+from backfill_assets.intake.landed_days import append_events, names_days
 from backfill_assets.intake.ledger import FILES, read_files
 from backfill_assets.kernel.core.errors import Altered
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance, Receipt
@@ -237,11 +236,10 @@ def test_a_file_that_was_altered_is_not_read(in_parts: Lake) -> None:
 
 def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -> None:
     in_parts = bare_lake(tmp_path)
-    session = LakeSession(in_parts)
     for n in range(MOST_LEDGER_FILES):
-        scan._append_events(session, [files_row(f"{n}.jsonl")], "scan", "")
+        append_events(in_parts, [files_row(f"{n}.jsonl")], "scan", "")
     assert not uneven_files(in_parts, FILES, WHOLE)
-    scan._append_events(session, [files_row("last.jsonl")], "scan", "")
+    append_events(in_parts, [files_row("last.jsonl")], "scan", "")
     assert uneven_files(in_parts, FILES, WHOLE)
     before, rows = (
         read_files(in_parts.store),
@@ -249,7 +247,8 @@ def test_a_ledger_in_many_files_becomes_one_with_the_same_rows(tmp_path: Path) -
     )
     assert len(compact_files(in_parts, FILES, WHOLE)[""]) == MOST_LEDGER_FILES + 1
     assert not uneven_files(in_parts, FILES, WHOLE)
+    assert names_days(in_parts), "no row changed"
     assert read_files(in_parts.store) == before
     assert sorted(map(str, TableStore(in_parts).own_rows(FILES.name, FILES.day_column))) == rows
-    scan._append_events(session, [files_row("after.jsonl")], "scan", "")
+    append_events(in_parts, [files_row("after.jsonl")], "scan", "")
     assert len(read_files(in_parts.store)) == len(before) + 1

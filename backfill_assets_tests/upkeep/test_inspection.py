@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake import scan
+from backfill_assets.intake.landed_days import append_events, landed_by_day, names_days, stage_rows
 from backfill_assets.intake.ledger import (
     ARRIVALS,
     FILES,
@@ -18,7 +18,6 @@ from backfill_assets.intake.ledger import (
     read_arrivals,
     read_files,
 )
-from backfill_assets.intake.scan import stage_rows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
@@ -128,10 +127,12 @@ def test_a_withdrawal_of_what_was_lost_is_of_nothing_any_more(tmp_path: Path) ->
     took_stock(lake, FILES, "a")
     lost = newest_file(lake, FILES)
     withdrawn = scan._withdrawal_events(read_files(lake.store), datetime.now(UTC), "why")
-    scan._append_events(LakeSession(lake), withdrawn, "landing accept", "why")
+    append_events(lake, withdrawn, "landing accept", "why")
     lost.unlink()
     mend_table(lake, FILES, SAID)
     assert read_files(lake.store) == []
+    assert not names_days(lake)
+    assert landed_by_day(lake, "") == {}
 
 
 @pytest.mark.parametrize("hurt", HURT.values(), ids=HURT)

@@ -45,7 +45,7 @@ from backfill_assets.kernel.core.readings import (
     with_keys_of,
 )
 from backfill_assets.kernel.core.receipts import Built
-from backfill_assets.kernel.core.view import DayReceipt, LakeView, Source
+from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
 
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
 CANONICAL = json.JSONEncoder(
@@ -64,19 +64,30 @@ def digest_of(value: Any) -> str:
 def raw_digest(day: date, source: Source) -> str:
     """The digest of raw(day): sha256 of its files, `as_of` if it falls within the day, releases of
     late rows."""
-    view = source.view
-    if not view.is_due(day):
+    if not source.view.is_due(day):
         return digest_of([])
-    parts: list[str] = []
-    if day in source.landed:
-        parts += sorted(source.landed[day].shas)
-    if view.as_of is not None and view.as_of < end_of_day(day):
-        parts.append(f"as_of {view.as_of.isoformat()}")
-    for release in source.releases:
+    landed = source.landed.get(day)
+    texts = _texts_beside(day, source.view.as_of, source.releases)
+    if landed is None:
+        return digest_of(texts)
+    if not texts:
+        return landed.digest
+    if landed.names is None:
+        raise ValueError(f"the names of the contents that landed on {day} were not read")
+    return digest_of([*sorted(landed.names), *texts])
+
+
+def _texts_beside(day: date, as_of: datetime | None, releases: Iterable[Release]) -> list[str]:
+    """What the digest of raw(day) names besides the landed contents: `as_of` if it falls within the
+    day, releases of late rows that arrived then (`Deliveries.days_by_names`)."""
+    texts = []
+    if as_of is not None and as_of < end_of_day(day):
+        texts.append(f"as_of {as_of.isoformat()}")
+    for release in releases:
         if day in release.arrival_days:
-            contents = digest_of(sorted(release.contents))
-            parts.append(f"released {release.first}..{release.last} of {contents}")
-    return digest_of(parts)
+            contents = f" of {digest_of(sorted(release.contents))}"
+            texts.append(f"released {release.first}..{release.last}{contents}")
+    return texts
 
 
 def input_days_of(wanted: Input, day: date, view: LakeView) -> list[date]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 
-from backfill_assets.kernel.core.days import midnight
+from backfill_assets.kernel.core.days import end_of_day, midnight
 from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, source_table_name
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 
@@ -67,8 +67,11 @@ NO_TABLE = TableView()
 class LandedDay:
     """One arrival day in the ledger `files`: the contents that name it, and its usable rows."""
 
-    shas: frozenset[str]
+    contents: int  # how many
+    digest: str  # of the list of their names, ascending (`kernel.core.digests.digest_of`)
     usable_rows: int
+    # Their names, where the day's input digest needs them (`Deliveries.days_by_names`).
+    names: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,16 @@ class Deliveries:
     arrivals: Mapping[date, tuple[tuple[date, str], ...]] = field(default_factory=dict)
     releases: tuple[Release, ...] = ()
     name: str = ""  # "": a lake's only source
+
+    def days_by_names(self, as_of: datetime | None) -> list[date]:
+        """The landed days whose input digest needs the names of their contents, not only the
+        digest of these: on which or before which `as_of` falls, or with releases of late rows."""
+        released = {day for release in self.releases for day in release.arrival_days}
+        return [d for d in self.landed if d in released or _falls_before_end(as_of, d)]
+
+
+def _falls_before_end(as_of: datetime | None, day: date) -> bool:
+    return as_of is not None and as_of < end_of_day(day)
 
 
 @dataclass(frozen=True)

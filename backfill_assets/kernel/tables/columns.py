@@ -30,7 +30,9 @@ from backfill_assets.kernel.place.port import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+BATCH_ROWS = 65_536  # of a file, decoded at once
 REASON = "columns"
 KEEPS_LOG = {  # the log is the truth, and is kept
     "delta.enableExpiredLogCleanup": "false",
@@ -319,6 +321,19 @@ def file_statistics(footer: Footer) -> str:
     counts = {name: nulls[name] for name in sorted(flat & nulls.keys())}
     statistics = {"numRecords": metadata.num_rows, "nullCount": counts}
     return json.dumps(statistics, separators=(",", ":"))
+
+
+def rows_where(table: Place, files: Iterable[str], where: "pc.Expression") -> list[dict[str, Any]]:
+    """The rows of files for which `where` holds; of a store's by copies that this machine keeps. No
+    more than some batches of the others are in memory at once."""
+    import pyarrow.dataset as ds
+
+    rows: list[dict[str, Any]] = []
+    for name in files:
+        dataset = ds.dataset(str(table.local(name)), format="parquet")
+        found = dataset.to_table(filter=where, batch_size=BATCH_ROWS, batch_readahead=1)
+        rows += found.to_pylist()
+    return rows
 
 
 def rows_of_files(

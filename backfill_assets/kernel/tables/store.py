@@ -8,7 +8,7 @@ are not readable through the table until `replace_days` or `append` commits them
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +28,7 @@ from backfill_assets.kernel.tables.columns import (
     column_types_by_day,
     delta_schema,
     rows_of_files,
+    rows_where,
 )
 from backfill_assets.kernel.tables.committer import (
     CHECKPOINT_EVERY,
@@ -51,6 +52,7 @@ from backfill_assets.kernel.tables.staging import Committing, Staged, StagedFile
 from backfill_assets.kernel.tables.table_places import table_at
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from duckdb import DuckDBPyConnection
 
 T = TypeVar("T")
@@ -178,6 +180,11 @@ class TableStore:
         that its log names."""
         return delta_rows(engine, self.lake.table_place(table), version, is_lakes=True)[1]
 
+    def moves_rows(self, table: str, version: int) -> bool:
+        """Whether a commit added or removed files whose rows are not those of others."""
+        place = self.lake.table_place(table)
+        return any(change.moves_rows for change in log.file_changes(place, version))
+
     def marks(self, contract: Contract, version: int) -> tuple[dict[str, str], str]:
         """Type of each column of the contract in a version of its table, which may have been
         narrower, and the table's id in Delta's log: another one after its folder was moved away and
@@ -188,12 +195,27 @@ class TableStore:
             types[column.name] = str(kinds.get(column.name) or column.type)
         return types, str(opened.metadata().id)
 
-    def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
-        """Rows that commits of ours appended to a small table, whatever other programs changed
-        since. Raises BackfillError if a data file of ours is gone."""
-        path = self.lake.table_place(table)
-        if not LOGS.state(path, day_column).others:  # no commit that is not ours changed rows
+    def own_rows(
+        self, table: str, day_column: str, where: "pc.Expression | None" = None
+    ) -> list[dict[str, Any]]:
+        """Rows that commits of ours appended to a table without partitions, whatever other programs
+        changed since; only those for which `where` holds. Without it the table is small. Raises
+        BackfillError if a data file of ours is gone."""
+        if where is not None:
+            with self.explaining_lost(table):
+                place = self.lake.table_place(table)
+                return rows_where(place, self.own_files(table, day_column), where)
+        if self._is_ours(table, day_column):
             return self.rows(table)
+        return rows_of_files(self.lake.table_place(table), self.own_files(table, day_column))
+
+    def own_files(self, table: str, day_column: str) -> list[str]:
+        """The names in a table without partitions of the data files that commits of ours added and
+        none of ours removed, whatever other programs changed since; raises as `own_rows` does."""
+        path, newest = self.lake.table_place(table), self.head(table)
+        if self._is_ours(table, day_column):
+            live = live_files(LOGS.opened(path, newest), "") if newest >= 0 else []
+            return [file.path for file in live]
         own_files = _own_files(path)
         if gone := [f for f in own_files if not path.exists(f)]:
             culprit = (
@@ -202,7 +224,31 @@ class TableStore:
             )
             fix = "Restore the table's folder from a backup; nothing else knows what had landed"
             raise BackfillError(f"the table {table}", culprit, "It was not read", fix)
-        return rows_of_files(path, own_files)
+        return own_files
+
+    def own_paths(self, table: str, day_column: str) -> list[str]:
+        """The paths of `own_files` for engines of this machine; of a store's those of copies."""
+        place = self.lake.table_place(table)
+        return [str(place.local(name)) for name in self.own_files(table, day_column)]
+
+    def _is_ours(self, table: str, day_column: str) -> bool:
+        """Whether no commit that is not ours changed rows."""
+        return not LOGS.state(self.lake.table_place(table), day_column).others
+
+    @contextmanager
+    def explaining_lost(self, table: str) -> Iterator[None]:
+        """Raises BackfillError in place of an error while data files of a table are read, if some
+        of the newest version are gone or altered."""
+        try:
+            yield
+        except BackfillError:
+            raise
+        except Exception as error:
+            path, newest = self.lake.table_place(table), self.head(table)
+            live = live_files(LOGS.opened(path, newest), "") if newest >= 0 else []
+            if gone := gone_or_altered(path, live):
+                raise _lost_files_error(path, gone) from error
+            raise
 
     def query(self, sql: str, tables: Mapping[str, tuple[str, int | None]]) -> Iterator[Any]:
         """Arrow batches of a query; `tables` maps the names it uses to (table, version; None: the

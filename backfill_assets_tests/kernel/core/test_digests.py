@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.kernel.core.days import midnight
-from backfill_assets.kernel.core.digests import DIGEST_CHARS, digest_of, is_required, raw_digest
+from backfill_assets.kernel.core.digests import (
+    DIGEST_CHARS,
+    digest_of,
+    is_required,
+    raw_digest,
+)
 from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.states import Codes
-from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets_tests.builders import (
     CONTRACTS,
     HORIZON,
@@ -24,6 +28,7 @@ from backfill_assets_tests.builders import (
     WINDOW,
     Story,
     day,
+    landed_day,
     loaded,
     turned,
 )
@@ -64,7 +69,7 @@ def test_the_same_file_twice_counts_once() -> None:
 def test_raw_knows_contents_only_neither_rows_nor_other_days() -> None:
     story = Story().land(day(0), "a")
     before = story.digest("raw", day(0))
-    story.landed[day(0)] = LandedDay(frozenset({"a"}), usable_rows=99)
+    story.landed[day(0)] = landed_day({"a"}, 99)
     assert story.land(day(1), "b").digest("raw", day(0)) == before
 
 

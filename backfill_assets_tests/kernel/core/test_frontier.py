@@ -23,8 +23,8 @@ from backfill_assets.kernel.core.frontier import (
     is_loaded,
 )
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
-from backfill_assets_tests.builders import START, Story, contract, day, loaded
+from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
+from backfill_assets_tests.builders import START, Story, contract, day, landed_day, loaded
 from backfill_assets_tests.strategies import lake_steps, orders_of_loading
 
 MIDDAY_OF_3 = midnight(day(3)) + timedelta(hours=12)
@@ -182,9 +182,7 @@ def view_of(
     receipts name `told`."""
     tables = {"labels": TableView(0, frontiers={f"raw_{name}": at for name, at in told.items()})}
     delivered = {
-        f"raw_{name}": Deliveries(
-            {day(n): LandedDay(frozenset({f"{name}{n}"}), 1) for n in days}, name=name
-        )
+        f"raw_{name}": Deliveries({day(n): landed_day({f"{name}{n}"}, 1) for n in days}, name=name)
         for name, days in landed.items()
     }
     bare = LakeView(START, None, timedelta(), {}, delivered)

@@ -32,7 +32,7 @@ from backfill_assets.kernel.core.readings import (
 )
 from backfill_assets.kernel.core.receipts import DayEntry
 from backfill_assets.kernel.core.states import Codes, State, States
-from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, LandedDay, TableView
+from backfill_assets.kernel.core.view import DayReceipt, Deliveries, LakeView, TableView
 from backfill_assets_tests.builders import (
     AS_KNOWN,
     CODE,
@@ -48,6 +48,7 @@ from backfill_assets_tests.builders import (
     WINDOW,
     Story,
     day,
+    landed_day,
     loaded,
 )
 from backfill_assets_tests.strategies import days, texts
@@ -86,7 +87,7 @@ def lake(staging: DayEntry, arrivals: str, *made: tuple[Contract, DayEntry, str]
     }
     tables = {name: TableView(0, {day(0): receipt}) for name, receipt in latest.items()}
     tables["arrivals"] = TableView(0, {}, {"raw": 0}, midnight(day(0)) + timedelta(days=2))
-    landed = {day(0): LandedDay(frozenset({"a"}), 1)}
+    landed = {day(0): landed_day({"a"}, 1)}
     rows = {day(0): ((day(0), arrivals),)}
     view = LakeView(START, None, timedelta(), tables, {"raw": Deliveries(landed, rows)})
     contracts = (wider(RAW), wider(STAGING))

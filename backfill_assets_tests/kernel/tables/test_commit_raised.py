@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.engines.lake_session import LakeSession
-from backfill_assets.intake import scan
+from backfill_assets.intake.landed_days import append_events
 from backfill_assets.intake.ledger import ARRIVALS, FILES, LANDED
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.receipts import DayEntry, Provenance
@@ -91,9 +90,7 @@ TABLES: dict[str, tuple[Contract, Callable[[Lake, int], None]]] = {
     ),
     "files": (
         FILES,
-        lambda lake, n: scan._append_events(
-            LakeSession(lake), [files_row(f"{n}.jsonl")], "scan", ""
-        ),
+        lambda lake, n: append_events(lake, [files_row(f"{n}.jsonl")], "scan", ""),
     ),
     "a receipt alone": (STAGING, lambda lake, _: values(lake, 1, 0)),
 }

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.engines.frame_files import conformed_frame, stage_frame
+from backfill_assets.intake.landed_days import stage_rows
 from backfill_assets.intake.ledger import FILES
-from backfill_assets.intake.scan import stage_rows
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import WRITES, Staged, marker_folder, sweep_writes
