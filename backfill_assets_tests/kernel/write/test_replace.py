@@ -68,7 +68,7 @@ def write(
         else DayEntry(0, "", digest)
         for d in rows
     }
-    by = Provenance("test", inputs=more.pop("inputs", None))
+    by = Provenance("test", inputs=more.pop("inputs", {}))
     wanted = Write(STAGING, staged, entries, more.pop("base", version(lake, "staging")), by, **more)
     return replace_days(lake, wanted, lambda days: dict.fromkeys(days, now))
 
