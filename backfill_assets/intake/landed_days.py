@@ -9,7 +9,7 @@ Where a commit of ours moved rows and names no days (of an earlier release, or o
 table), the days follow from all rows, until the next scan names them all.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from backfill_assets.kernel.tables.store import TableStore
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+EventReader = Callable[["pc.Expression"], Sequence[Event]]
 RULES = 1  # raised when the same events say something else of a day
 CONTENTS = "contents"  # the count of a day's entry
 NOBODY = DayEntry(0, "", "", counts={CONTENTS: 0})  # of a day that no content names any more
@@ -51,12 +52,14 @@ def landed_by_day(lake: Lake, source: str) -> Mapping[date, LandedDay]:
     """The landed days of a source; without the names of their contents where receipts name the
     days."""
     store, rules = lake.store, _rules(are_dumps(lake, source))
+    table = source_table_name(FILES.name, source)
 
     def read() -> Mapping[date, LandedDay]:
-        named_days = _named_days(store, source, rules)
+        view = store.view(table, FILES.day_column)
+        named_days = _named_days(store, view, table, rules)
         return _days_of_all(lake, source) if named_days is None else named_days
 
-    return store.kept(source_table_name(FILES.name, source), f"landed days by {rules}", read)
+    return store.kept(table, f"landed days by {rules}", read)
 
 
 def with_names(
@@ -70,8 +73,7 @@ def with_names(
     def read() -> Mapping[date, LandedDay]:
         if are_dumps(lake, source):
             return _days_of_all(lake, source)
-        records = records_around(lake.store, source, of_days(lacking))
-        found = landed_days(records)
+        found = landed_days(records_around(event_reader(lake.store, source), of_days(lacking)))
         return {day: found[day] for day in lacking}
 
     name = f"contents of {digest_of(list(map(str, lacking)))}"
@@ -124,7 +126,10 @@ def stage_rows(lake: LakeFolder, contract: Contract, rows: Sequence[Sequence[Any
 
 def names_days(lake: Lake) -> bool:
     """Whether the receipts of the ledger of the lake's source name all landed days."""
-    return _named_days(lake.store, lake.source, _rules(are_dumps(lake, lake.source))) is not None
+    table = source_table_name(FILES.name, lake.source)
+    view = lake.store.view(table, FILES.day_column)
+    rules = _rules(are_dumps(lake, lake.source))
+    return _named_days(lake.store, view, table, rules) is not None
 
 
 def _naming(lake: Lake, contract: Contract, events: Sequence[Event], receipt: Receipt) -> Receipt:
@@ -132,12 +137,12 @@ def _naming(lake: Lake, contract: Contract, events: Sequence[Event], receipt: Re
     with all days, where the commits before do not name theirs."""
     store, is_of_dumps = lake.store, are_dumps(lake, lake.source)
     rules, view = _rules(is_of_dumps), store.view(contract.name, FILES.day_column)
-    known = _named_days(store, lake.source, rules)
+    known = _named_days(store, view, contract.name, rules)
     if known is None or is_of_dumps:
         days = _days_of_all(lake, lake.source, events)
         touched = {*days, *view.latest}
     else:
-        touched, days = _days_around(store, lake.source, events)
+        touched, days = _days_around(event_reader(store, lake.source), events)
     entries = {
         day: _entry_of(days.get(day))
         for day in sorted(touched)
@@ -157,10 +162,10 @@ def _entry_of(day: LandedDay | None) -> DayEntry:
     return DayEntry(day.usable_rows, day.digest, "", counts={CONTENTS: day.contents})
 
 
-def _named_days(store: TableStore, source: str, rules: str) -> dict[date, LandedDay] | None:
+def _named_days(
+    store: TableStore, view: TableView, table: str, rules: str
+) -> dict[date, LandedDay] | None:
     """The days by receipts alone; None where those do not name all days by these rules."""
-    table = source_table_name(FILES.name, source)
-    view = store.view(table, FILES.day_column)
     if not _is_named(store, table, view):
         return None
     if any(receipt.settings_digest != rules for receipt in view.latest.values()):
@@ -179,6 +184,8 @@ def _is_named(store: TableStore, table: str, view: TableView) -> bool:
     newest = view.inputs.get(table, -1)
     if not 0 <= newest <= view.version:
         return False
+    if newest == view.version:
+        return True
     later = (c for c in store.commits(table, newest) if c.version <= view.version)
     return not any(c.receipt is not None and store.moves_rows(table, c.version) for c in later)
 
@@ -190,15 +197,15 @@ def _days_of_all(lake: Lake, source: str, events: Sequence[Event] = ()) -> dict[
 
 
 def _days_around(
-    store: TableStore, source: str, events: Sequence[Event]
+    read: EventReader, news: Sequence[Event]
 ) -> tuple[set[date], dict[date, LandedDay]]:
-    """The days that these events may change, and what they are with them."""
-    paths, contents = {e["path"] for e in events}, {e["sha256"] for e in events}
-    where = at_paths(paths) | of_contents(contents)
-    before = records_around(store, source, where)
-    after = records_around(store, source, where, events)
-    touched = {day for record in (*before, *after) for day in record.days}
-    days = landed_days(records_around(store, source, of_days(touched), events))
+    """The days that new events may change, and what they are with them."""
+    same = at_paths({e["path"] for e in news}) | of_contents({e["sha256"] for e in news})
+    paths, events = _events_around(read, same, news)
+    changed = [*records_of(events), *records_of([*events, *news])]
+    touched = {day for record in changed if record.path in paths for day in record.days}
+    paths, events = _events_around(read, of_days(touched), news)
+    days = landed_days([r for r in records_of([*events, *news]) if r.path in paths])
     return touched, {day: days[day] for day in touched if day in days}
 
 
@@ -225,16 +232,27 @@ def _is_one_of(column: str, values: Collection[str] | Collection[date]) -> "pc.E
     return pc.field(column).isin(pa.array(sorted(values), kind))
 
 
-def records_around(
-    store: TableStore, source: str, where: "pc.Expression", more: Sequence[Event] = ()
-) -> list[FileRecord]:
-    """The records of the ledger, with `more` events, at all paths that have an event for which
-    `where` holds, or one of `more`; each as all events give it."""
-    found = read_events(store, source, where)
-    paths = {e["path"] for e in (*found, *more)}
-    events = read_events(store, source, at_paths(paths))
+def event_reader(store: TableStore, source: str) -> EventReader:
+    """Reads the events of a source's ledger, as it is now, for which an expression holds."""
+    table = source_table_name(FILES.name, source)
+    files = store.own_files(table, FILES.day_column)
+    return lambda where: store.own_rows_where(table, files, where)
+
+
+def records_around(read: EventReader, where: "pc.Expression") -> list[FileRecord]:
+    """The records of a ledger at all paths that have an event for which `where` holds, each as all
+    events give it."""
+    paths, events = _events_around(read, where, ())
+    return [r for r in records_of(events) if r.path in paths]
+
+
+def _events_around(
+    read: EventReader, where: "pc.Expression", more: Sequence[Event]
+) -> tuple[set[str], list[Event]]:
+    """The paths that have an event for which `where` holds, or one of `more`, and all events of the
+    ledger that decide their records: those at these paths, and of the same contents elsewhere."""
+    paths = {e["path"] for e in (*read(where), *more)}
+    events = read(at_paths(paths))
     contents = {e["sha256"] for e in (*events, *more)}
-    copies = [
-        e for e in read_events(store, source, of_contents(contents)) if e["path"] not in paths
-    ]
-    return [r for r in records_of([*events, *copies, *more]) if r.path in paths]
+    copies = [e for e in read(of_contents(contents)) if e["path"] not in paths]
+    return paths, [*events, *copies]

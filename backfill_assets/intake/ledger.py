@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.paths import day_of_path
@@ -18,9 +18,6 @@ from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Inp
 from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets.kernel.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
 
 # How a reason begins that speaks of a file's manifest; the manifest's path follows.
 OF_TOTALS = "its totals ("
@@ -221,12 +218,9 @@ def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
     return records_of(read_events(store, source))
 
 
-def read_events(
-    store: TableStore, source: str = "", where: "pc.Expression | None" = None
-) -> Sequence[Event]:
-    """The events in the ledger `files` of a source as we wrote it: all, or those for which
-    `where` holds. Raises as `read_files` does."""
-    return store.own_rows(ledgers.source_table_name(FILES.name, source), FILES.day_column, where)
+def read_events(store: TableStore, source: str = "") -> Sequence[Event]:
+    """The events in the ledger `files` of a source as we wrote it; raises as `read_files` does."""
+    return store.own_rows(ledgers.source_table_name(FILES.name, source), FILES.day_column)
 
 
 def records_of(ledger: Iterable[Event]) -> list[FileRecord]:

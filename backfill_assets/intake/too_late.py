@@ -13,7 +13,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.intake.heirs import with_heirs
-from backfill_assets.intake.landed_days import of_contents, records_around
+from backfill_assets.intake.landed_days import event_reader, of_contents, records_around
 from backfill_assets.intake.ledger import ARRIVALS, sum_by_key
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
@@ -61,7 +61,9 @@ def _by_all_names(lake: Lake, source: str, contents: frozenset[str]) -> frozense
     """These contents under all their names, and their successors after erasures."""
 
     def read() -> list[tuple[str, ...]]:
-        return [r.names for r in records_around(lake.store, source, of_contents(contents))]
+        return [
+            r.names for r in records_around(event_reader(lake.store, source), of_contents(contents))
+        ]
 
     name = f"names of {digest_of(sorted(contents))}"
     found = lake.store.kept(source_table_name(FILES, source), name, read)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.intake.deliveries import FIRST_SCAN_SLACK_DAYS
 from backfill_assets.intake.files import LandedFile
-from backfill_assets.intake.landed_days import at_paths, of_contents, records_around
+from backfill_assets.intake.landed_days import at_paths, event_reader, of_contents, records_around
 from backfill_assets.intake.ledger import (
     FILES,
     KEYED,
@@ -68,11 +68,11 @@ def unsettled(
     names |= listing.declared.by_file.keys()
     if not names:
         return [], []
-    store, source = lake.store, lake.source
-    records = records_around(store, source, at_paths(names))
+    read = event_reader(lake.store, lake.source)
+    records = records_around(read, at_paths(names))
     if records:
         contents = {r.sha256 for r in records}
-        records = records_around(store, source, at_paths(names) | of_contents(contents))
+        records = records_around(read, at_paths(names) | of_contents(contents))
         names |= {r.path for r in records}
     return [f for f in listing.files if f.name in names], records
 
@@ -83,7 +83,7 @@ def with_contents(
     """The records, and all others of the ledger at paths that had one of these contents."""
     if not contents:
         return [*records]
-    found = records_around(lake.store, lake.source, of_contents(contents))
+    found = records_around(event_reader(lake.store, lake.source), of_contents(contents))
     known = {(r.path, r.sha256): r for r in (*records, *found)}
     return sorted(known.values(), key=lambda r: (r.path, r.first_scan, r.sha256))
 

@@ -18,6 +18,7 @@ from backfill_assets.intake import landed_days as by_receipts
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.landed_days import (
     append_events,
+    event_reader,
     landed_by_day,
     names_days,
     of_days,
@@ -123,7 +124,7 @@ def test_the_days_by_receipts_are_those_by_all_rows_after_any_history(
         assert found == expected, (number, way)
         named = with_names(lake, "", found, [*found])
         assert {d: n.names for d, n in named.items()} == {d: n.names for d, n in expected.items()}
-        around = by_receipts.records_around(lake.store, "", of_days([day(1)]))
+        around = by_receipts.records_around(event_reader(lake.store, ""), of_days([day(1)]))
         paths = {r.path for r in around}
         assert around == [r for r in read_files(lake.store) if r.path in paths]
     shutil.rmtree(lake.root)

@@ -195,27 +195,31 @@ class TableStore:
             types[column.name] = str(kinds.get(column.name) or column.type)
         return types, str(opened.metadata().id)
 
-    def own_rows(
-        self, table: str, day_column: str, where: "pc.Expression | None" = None
-    ) -> list[dict[str, Any]]:
-        """Rows that commits of ours appended to a table without partitions, whatever other programs
-        changed since; only those for which `where` holds. Without it the table is small. Raises
-        BackfillError if a data file of ours is gone."""
-        if where is not None:
-            with self.explaining_lost(table):
-                place = self.lake.table_place(table)
-                return rows_where(place, self.own_files(table, day_column), where)
-        if self._is_ours(table, day_column):
+    def own_rows(self, table: str, day_column: str) -> list[dict[str, Any]]:
+        """Rows that commits of ours appended to a small table without partitions, whatever other
+        programs changed since. Raises BackfillError if a data file of ours is gone."""
+        place = self.lake.table_place(table)
+        if not LOGS.state(place, day_column).others:  # no commit that is not ours changed rows
             return self.rows(table)
-        return rows_of_files(self.lake.table_place(table), self.own_files(table, day_column))
+        return rows_of_files(place, self.own_files(table, day_column))
+
+    def own_rows_where(
+        self, table: str, files: Sequence[str], where: "pc.Expression"
+    ) -> list[dict[str, Any]]:
+        """The rows of some of the `own_files` of a table for which `where` holds; raises as
+        `own_rows` does."""
+        with self.explaining_lost(table):
+            return rows_where(self.lake.table_place(table), files, where)
 
     def own_files(self, table: str, day_column: str) -> list[str]:
         """The names in a table without partitions of the data files that commits of ours added and
         none of ours removed, whatever other programs changed since; raises as `own_rows` does."""
-        path, newest = self.lake.table_place(table), self.head(table)
-        if self._is_ours(table, day_column):
-            live = live_files(LOGS.opened(path, newest), "") if newest >= 0 else []
-            return [file.path for file in live]
+        path = self.lake.table_place(table)
+        state = LOGS.state(path, day_column)
+        if state.version < 0:
+            return []
+        if not state.others:
+            return [file.path for file in live_files(LOGS.opened(path, state.version), "")]
         own_files = _own_files(path)
         if gone := [f for f in own_files if not path.exists(f)]:
             culprit = (
@@ -230,10 +234,6 @@ class TableStore:
         """The paths of `own_files` for engines of this machine; of a store's those of copies."""
         place = self.lake.table_place(table)
         return [str(place.local(name)) for name in self.own_files(table, day_column)]
-
-    def _is_ours(self, table: str, day_column: str) -> bool:
-        """Whether no commit that is not ours changed rows."""
-        return not LOGS.state(self.lake.table_place(table), day_column).others
 
     @contextmanager
     def explaining_lost(self, table: str) -> Iterator[None]:
