@@ -128,7 +128,16 @@ def spark_server(**more: str) -> Iterator[int]:
                 with attempt, socket.create_connection(("127.0.0.1", port)):
                     yield port
         finally:
-            server.terminate()
+            end_server(server)
+
+
+def end_server(server: "subprocess.Popen[bytes]") -> None:
+    """End a server of pyspark's: one in many does not end at a request to terminate."""
+    server.terminate()
+    try:
+        server.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def make_by(made: LakeSession) -> None:
