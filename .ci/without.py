@@ -137,9 +137,9 @@ def use_lake(copy: Path) -> bool:
     late = max((lake / "landing").rglob("*.jsonl"))
     aside = shutil.move(late, copy / ".artifacts" / late.name)
     look = ("sql", "SELECT count(*) FROM training")
-    loaded = run_commands(copy, lake, ("catch-up",), look)
+    passed = run_commands(copy, lake, ("catch-up",), look)
     shutil.move(aside, late)
-    return loaded and run_commands(copy, lake, ("catch-up",), look, ("server", "stop"))
+    return run_commands(copy, lake, ("catch-up",), look, ("server", "stop")) and passed
 
 
 def run_commands(copy: Path, lake: Path, *commands: tuple[str, ...]) -> bool:
