@@ -88,14 +88,6 @@ def is_too_late(lateness: LatenessSettings, released: Sequence[Release]) -> "Con
     return F.coalesce(late, F.lit(False))
 
 
-def waiting(lake: Lake, first: date, last: date) -> Late:
-    """Rows of the lake's source kept back per (arrival, event) day, for event days `first` through
-    `last`. No JVM."""
-    return sum_by_key(
-        {(arrived, day): rows} for arrived, day, _, rows in _kept_back_rows(lake, first, last)
-    )
-
-
 def _kept_back_rows(lake: Lake, first: date, last: date) -> list[tuple[date, date, str, int]]:
     """Arrival day, event day, content (sha256), and the rows kept back of these."""
     table = source_table_name(TOO_LATE, lake.source)

@@ -11,10 +11,10 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.ledger import FILES
 from backfill_assets.intake.too_late import (
+    _kept_back_rows,
     recorded_releases,
     release_rows,
     too_late_contract,
-    waiting,
 )
 from backfill_assets.kernel.core.days import midnight
 from backfill_assets.kernel.core.ledgers import TOO_LATE
@@ -48,6 +48,11 @@ def kept(seq: int, event: date) -> dict[str, Any]:
     return {c.name: facts.get(c.name, "file") for c in contract("raw").columns}
 
 
+def waiting_rows(lake: Lake, first: date, last: date) -> dict[tuple[date, date], int]:
+    """Rows kept back per (arrival, event) day, of these event days; each of one content here."""
+    return {(arrived, day): rows for arrived, day, _, rows in _kept_back_rows(lake, first, last)}
+
+
 def late_lake(root: Path) -> Lake:
     lake = bare_lake(root)
     publish_by_hand(
@@ -62,8 +67,8 @@ def test_what_waits_is_counted_by_arrival_and_event_day_within_the_days_asked_fo
     tmp_path: Path,
 ) -> None:
     lake = late_lake(tmp_path)
-    assert waiting(lake, HAPPENED, OTHER) == {(ARRIVED, HAPPENED): 2, (ARRIVED, OTHER): 1}
-    assert waiting(lake, OTHER, OTHER) == {(ARRIVED, OTHER): 1}
+    assert waiting_rows(lake, HAPPENED, OTHER) == {(ARRIVED, HAPPENED): 2, (ARRIVED, OTHER): 1}
+    assert waiting_rows(lake, OTHER, OTHER) == {(ARRIVED, OTHER): 1}
 
 
 def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_row(
@@ -78,7 +83,7 @@ def test_a_release_is_a_commit_with_its_note_that_names_the_days_and_moves_no_ro
     )
     said = [c.receipt for c in commits(lake.table_place(TOO_LATE), -1) if c.receipt is not None][-1]
     assert (said.reason, said.note, said.days) == (REPLAY, "the sender was down", {})
-    assert waiting(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, (
+    assert waiting_rows(lake, HAPPENED, OTHER)[ARRIVED, HAPPENED] == 2, (
         "rows leave with the load that takes them"
     )
 
