@@ -22,7 +22,7 @@ from backfill_assets_tests.sources import (
 MOST_LINES_PER_FILE = 600
 MOST_LINES_PER_BODY = 40
 # As the formatter lays them out; whoever cuts one by sense lowers the number, and nobody raises it.
-TOO_LONG = {PACKAGE: 28, ".ci": 0, TESTS: 0}
+TOO_LONG = {PACKAGE: 2, ".ci": 0, TESTS: 0}
 FEWEST_SENTENCES_PER_SIGN = 2
 MOST_BYTES_PER_FILE = 100_000
 MOST_BYTES_OF_LOCK = 1_000_000  # hashes of every platform's wheels
