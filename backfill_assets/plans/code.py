@@ -25,11 +25,11 @@ from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.place.port import AlreadyThere, Place
 from backfill_assets.kernel.tables.home import Lake
-from backfill_assets.plans.files import FOLDER
+from backfill_assets.plans.files import PLANS_FOLDER
 from backfill_assets.plans.model import PlanCode
 
 OVERRIDE, OVERRIDE_SQL = "BACKFILL_ASSETS__PIPELINE__TABLES", "BACKFILL_ASSETS__PIPELINE__SQL"
-CODE = "code"  # the folder of frozen files, below that of plans
+FROZEN_FOLDER = "code"  # of frozen files, below the folder of plans
 SUFFIXES = (".py", ".sql")
 DIGEST_CHARS = 16
 GIT_SECONDS = 30.0  # of one call; the file system may be slow
@@ -64,14 +64,14 @@ def pin_code(lake: Lake, ref: str, reached: Reach) -> PlanCode:
             files |= _queries(export, sql, f"{folder / sql} at {ref}")
         contents = {file.relative_to(export).as_posix(): file.read_bytes() for file in files}
         digest = _freeze_files(lake.place, contents)
-    frozen = f"{FOLDER}/{CODE}/{digest}"
+    frozen = f"{PLANS_FOLDER}/{FROZEN_FOLDER}/{digest}"
     return PlanCode(
-        ref,
-        commit,
-        f"{frozen}/{tables}:{name}" if tables else "",
-        f"{frozen}/{sql}" if sql else "",
-        digest,
-        len(files),
+        ref=ref,
+        commit=commit,
+        tables=f"{frozen}/{tables}:{name}" if tables else "",
+        sql=f"{frozen}/{sql}" if sql else "",
+        digest=digest,
+        files=len(files),
     )
 
 
@@ -166,7 +166,8 @@ def _freeze_files(lake: Place, files: Files) -> str:
     digest = sha256("".join(listed).encode()).hexdigest()[:DIGEST_CHARS]
     for name, content in files.items():
         with contextlib.suppress(AlreadyThere):  # also what a process that was killed has written
-            lake.write(f"{FOLDER}/{CODE}/{digest}/{name}", content, if_absent=True)
+            path = f"{PLANS_FOLDER}/{FROZEN_FOLDER}/{digest}/{name}"
+            lake.write(path, content, if_absent=True)
     return digest
 
 

@@ -22,11 +22,11 @@ from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.plans.model import PlanChunk
-from backfill_assets.plans.progress import Progress, state_before_plan
+from backfill_assets.plans.progress import Progress, table_before_plan
 from backfill_assets.reading.moments import errors_of_files
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)"
-FIGURE = re.compile(
+FIGURE_AND_BOUND = re.compile(
     r"(?:(?P<of>\w+)\((?P<inner>\w+)\.(?P<column>\w+)\)|(?P<table>\w+)\.(?P<count>\w+))\s*(?P<bound>.*)"
 )
 BOUND = re.compile(
@@ -90,6 +90,8 @@ class FigureOutcome:
         return self.expected.holds(self.before, self.now)
 
     def __str__(self) -> str:
+        """E.g. `expected staging.rows ±0: 10 before, 12 now`. `share_changed` compares with before
+        by itself, so it has one figure."""
         figures = _figure_text(self.now)
         if self.expected.figure != CHANGED:
             figures = f"{_figure_text(self.before)} before, {figures} now"
@@ -103,7 +105,7 @@ def _figure_text(figure: Figure) -> str:
 def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     """The expectation that a text states about one of these tables. Raises BackfillError for an
     unknown table, column or figure, and for a bound that is none."""
-    parsed = FIGURE.fullmatch(text.strip())
+    parsed = FIGURE_AND_BOUND.fullmatch(text.strip())
     if parsed is None:
         raise _expectation_error(text, "it is not FIGURE BOUND", GRAMMAR)
     name, column = parsed["table"] or parsed["inner"], parsed["column"] or ""
@@ -119,7 +121,7 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     bound = BOUND.fullmatch(parsed["bound"].strip())
     if bound is None:
         raise _expectation_error(text, f"{parsed['bound']!r} is no bound", GRAMMAR)
-    if bound["by"] is not None:
+    if bound["by"] is not None:  # ±N: how far from before
         distance = _distance(text, figure, bound)
         is_relative = bool(bound["percent"])
         return Expectation(text, figure, name, column, distance, is_relative)
@@ -155,6 +157,8 @@ def _least_and_most(text: str, bound: re.Match[str]) -> tuple[float, float]:
 
 
 def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> None:
+    """Raise BackfillError where the table of `contract`, or its `column`, has no such figure.
+    `text`: the expectation as a person wrote it."""
     if column:
         _refuse_column(text, figure, column, contract)
     elif figure not in COUNTS:
@@ -174,6 +178,7 @@ def _refuse_figure(text: str, figure: str, column: str, contract: Contract) -> N
 
 
 def _refuse_column(text: str, figure: str, column: str, contract: Contract) -> None:
+    """Raise BackfillError where `figure` is none of a column, or the table has no such `column`."""
     if figure not in (CHANGED, *OF_COLUMNS):
         raise _expectation_error(text, f"{figure} is no figure of a column", GRAMMAR)
     if column not in contract.column_names:
@@ -228,13 +233,15 @@ def judge_expectations(
 def _both_sides(
     lake: Lake, contract: Contract, current: Progress
 ) -> tuple[tuple[Lake, int], tuple[Lake, int]]:
-    """The table before the plan and now, each as a lake and a version; before its first write both
-    are now."""
+    """The table before the plan, and the table now: each as a lake and a version. Before the plan's
+    first write both are the table now."""
     writes = current.writes[contract.name]
     newest = current.states.view.table(contract.name).version
-    of, base, _ = state_before_plan(lake, contract, writes)
-    has_own_before = bool(writes.chunks) or of is not lake
-    return (of, base if has_own_before else newest), (lake, newest)
+    before = table_before_plan(lake, contract, writes)
+    # A candidate's table is compared with the lake beside it even before its first write.
+    is_other_lake = before.lake is not lake
+    version = before.version if writes.chunks or is_other_lake else newest
+    return (before.lake, version), (lake, newest)
 
 
 def _rows_of_days(lake: Lake, version: int, contract: Contract, days: DayRange) -> str:

@@ -31,8 +31,8 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.plans.model import Plan, PlanChunk, parse_plan, plan_json
 from backfill_assets.reading.claims import HoldingPlan
 
-FOLDER = ".plans"
-ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+PLANS_FOLDER = ".plans"
+PLAN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
 HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
@@ -86,10 +86,10 @@ def _candidate_with_plan(lake: Lake, named: str) -> str:
 
 def plan_ids(lake: Lake, candidate: str = "") -> list[str]:
     """The ids of all plans of the lake, or of a candidate of it, oldest first."""
-    folder = f"{CANDIDATES}/{candidate}/{FOLDER}" if candidate else FOLDER
+    folder = f"{CANDIDATES}/{candidate}/{PLANS_FOLDER}" if candidate else PLANS_FOLDER
     names = [name for name in lake.place.names(folder) if name.endswith(".json")]
     stems = [name.removesuffix(".json") for name in names]
-    return sorted(stem for stem in stems if ID.fullmatch(stem))
+    return sorted(stem for stem in stems if PLAN_ID.fullmatch(stem))
 
 
 def readable_plans(lake: Lake) -> Iterator[Plan]:
@@ -177,6 +177,7 @@ class Resumption:
     chunk: int | None = None  # the last one before `--stop-after`; None: it was paused
 
     def __str__(self) -> str:
+        """E.g. `resumed after chunk 1 by me at 2024-03-01T10:00:00+00:00: looks right`."""
         after = f" after chunk {self.chunk}" if self.chunk else ""
         why = f": {self.reason}" if self.reason else ""
         return f"resumed{after} by {self.by} at {self.at}{why}"
@@ -321,7 +322,7 @@ def refuse_overlap(lake: Lake, plan: Plan) -> None:
 
 
 def _plan_file(plan_id: str, suffix: str) -> str:
-    return f"{FOLDER}/{plan_id}.{suffix}"
+    return f"{PLANS_FOLDER}/{plan_id}.{suffix}"
 
 
 @contextlib.contextmanager

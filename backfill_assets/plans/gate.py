@@ -29,7 +29,7 @@ from backfill_assets.plans.files import (
 )
 from backfill_assets.plans.gates import GateFinding, TableEvidence, judge_chunk
 from backfill_assets.plans.model import Plan, PlanChunk
-from backfill_assets.plans.progress import Progress, state_before_plan
+from backfill_assets.plans.progress import Progress, table_before_plan
 from backfill_assets.reading.account import accounts_by_table
 from backfill_assets.reading.outcomes import ControlOutcome, judge_controls_of
 
@@ -60,6 +60,8 @@ def gate_findings(
 def _control_findings(
     lake: Lake, pipeline: Pipeline, chunk: PlanChunk, plan: Plan
 ) -> list[GateFinding]:
+    """A finding per control that the chunk left worse than it was (`_worse_controls`), with the
+    number of values that broke it before the plan."""
     before = mark_value(lake, plan.id, "started", CONTROLS) or {}
     found = []
     for outcome in _worse_controls(lake, pipeline, chunk, plan):
@@ -68,7 +70,11 @@ def _control_findings(
         if outcome.broken:
             message += f" ({earlier} before the plan)"
         is_less = 0 < outcome.broken < earlier
-        found.append(GateFinding(CONTROLS, None, outcome.name, message, is_less=is_less))
+        found.append(
+            GateFinding(
+                table=CONTROLS, day=None, rule=outcome.name, message=message, is_less=is_less
+            )
+        )
     return found
 
 
@@ -85,6 +91,7 @@ def _worse_controls(
     found = []
     for outcome in judge_controls_of(lake, pipeline, plan.tables):
         is_unjudged = bool(outcome.error) and not outcome.broken
+        # A person accepts a control that cannot be judged with the count 0.
         is_refused = is_unjudged and accepted.get(outcome.name) != 0
         if is_refused or outcome.broken > allowed.get(outcome.name, 0):
             found.append(outcome)
@@ -109,6 +116,8 @@ def is_accepted(lake: Lake, chunk: PlanChunk, current: Progress) -> bool:
 def _table_evidence(
     lake: Lake, contract: Contract, chunk: PlanChunk, current: Progress
 ) -> TableEvidence | None:
+    """What the gates judge of a table that the chunk wrote: its days before the plan and now, by
+    receipts and by reading the files. None where no day is the chunk's any more."""
     writes, latest = current.writes[contract.name], current.states.view.table(contract.name).latest
     own = writes.of(chunk.number)
     # A plan that goes on after a kill may have rebuilt days of this chunk with another one since:
@@ -116,25 +125,30 @@ def _table_evidence(
     after = {d: e for d, e in own.after.items() if d in latest and latest[d].write_id in own.ids}
     if not after:
         return None
-    of, base, before = state_before_plan(lake, contract, writes)
-    moved = {d for d, e in after.items() if d in before and e.content != before[d].content}
+    before = table_before_plan(lake, contract, writes)
+    moved = set[date]()
+    for day, entry in after.items():
+        if day in before.entries and entry.content != before.entries[day].content:
+            moved.add(day)
+    # Only the bound of means needs the files from before; a day with equal content has equal means.
     needs_means = current.plan.policy.tolerances.means is not None and bool(moved)
-    read_before = audit_table(of, contract, base, moved) if needs_means else {}
+    read_before = audit_table(before.lake, contract, before.version, moved) if needs_means else {}
     read = audit_table(lake, contract, days=after, altered=True)
     own_bounds = lake.settings.gates.bounds(contract.name)
     accepted = [name for acceptance in current.accepted for name in acceptance.what]
     return TableEvidence(
-        contract,
-        before,
-        after,
-        _profiles_by_day(read),
-        _profiles_by_day(read_before),
-        own_bounds,
-        accepted,
+        contract=contract,
+        before=before.entries,
+        after=after,
+        read=_profiles_by_day(read),
+        read_before=_profiles_by_day(read_before),
+        own_bounds=own_bounds,
+        accepted=accepted,
     )
 
 
 def _profiles_by_day(profiles: Mapping[date | None, DayProfile]) -> dict[date, DayProfile]:
+    """The profiles of days, without that of rows that have no day (None)."""
     return {day: profile for day, profile in profiles.items() if day is not None}
 
 
@@ -278,9 +292,9 @@ def _version_findings(
 def _counted_deliveries(
     lake: Lake, states: States, table: Table, raw: Contract, version: int, days: Sequence[date]
 ) -> dict[date, tuple[int, int]]:
-    """Per event day the deliveries in raw at a version, and how many are superseded. Reads the
-    arrival days that the event-day index has for these days: they hold every delivery of their
-    keys."""
+    """Per event day the deliveries in `raw` at `version`, and how many of them are superseded; of
+    these `days` alone. Reads the arrival days that the event-day index has for these days: they
+    hold every delivery of their keys."""
     if table.account is None:
         return {}
     arrivals = states.view.source(raw.name).arrivals

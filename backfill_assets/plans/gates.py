@@ -59,8 +59,7 @@ class TableEvidence:
     """Evidence about one table's days of a chunk."""
 
     contract: Contract
-    # all days of the table before the plan (`held_against`: without its own unfinished rows)
-    before: Mapping[date, DayEntry]
+    before: Mapping[date, DayEntry]  # all days of the table before the plan
     after: Mapping[date, DayEntry]  # the days of the chunk, by the receipts
     read: Mapping[date, DayProfile]  # the chunk's files, profiled by an independent reader
     read_before: Mapping[date, DayProfile] = field(
@@ -77,17 +76,19 @@ class TableEvidence:
         """The day's files as the gates of a write judge them, by the plan's tolerances and
         `max_key_share`.
 
-        Usual are the days with rows before it, by receipts from before the plan began, and the day
-        itself before.
+        What is usual is taken from the newest days with rows before `day`, and from `day` itself,
+        both by receipts from before the plan began.
         """
         nulls = self._usual_nulls(day) if bounds.nulls is not None else {}
         drift = self._usual_drift(day) if bounds.drift is not None else {}
-        gate = ColumnGate.model_construct(
+        # `model_construct`: these bounds are the plan's, and were checked with its options.
+        column_gate = ColumnGate.model_construct(
             max_null_jump=bounds.nulls, max_drift=bounds.drift or SMALLEST_DRIFT
         )
-        by_lake, columns = self.own_bounds, dict.fromkeys([*nulls, *drift], gate)
         table = TableGate.model_construct(
-            columns=columns, max_key_share=by_lake.max_key_share, skew=by_lake.skew
+            columns=dict.fromkeys([*nulls, *drift], column_gate),
+            max_key_share=self.own_bounds.max_key_share,
+            skew=self.own_bounds.skew,
         )
         usual = Surroundings(may_be_empty=True, usual_null_shares=nulls, usual_histograms=drift)
         return DayToJudge(self.contract, day, self.read.get(day, DayProfile()), table, usual)
@@ -162,7 +163,10 @@ def gate_descriptions(bounds: Tolerances) -> list[str]:
 
 
 def _null_shares(entry: DayEntry) -> dict[str, float]:
-    return {c: n / entry.rows for c, n in counted_nulls(entry.counts).items()} if entry.rows else {}
+    """The share of NULLs by column; none of a day without rows."""
+    if not entry.rows:
+        return {}
+    return {column: nulls / entry.rows for column, nulls in counted_nulls(entry.counts).items()}
 
 
 def refuse_bound(plan: Plan, contracts: Sequence[Contract], name: str) -> None:
@@ -182,6 +186,7 @@ def refuse_bound(plan: Plan, contracts: Sequence[Contract], name: str) -> None:
 
 
 def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[tuple[str, str]]:
+    """A day whose files hold other rows than its receipt says. No bound: it cannot be lifted."""
     entry, read = evidence.after[day], evidence.read.get(day, DayProfile())
     if not entry.agrees_with(read):
         files = f"the files {read.rows} ({read.fingerprint})"
@@ -191,9 +196,11 @@ def _read_back(evidence: TableEvidence, day: date, _: Tolerances) -> Iterator[tu
 def _rows_moved(
     evidence: TableEvidence, day: date, bounds: Tolerances
 ) -> Iterator[tuple[str, str]]:
+    """A day whose number of rows changed by a greater share than the plan tolerates."""
     before, after = evidence.before.get(day), evidence.after[day]
     if bounds.rows is None or before is None or evidence.lifted(MAX_ROW_CHANGE):
         return
+    # A pending day is empty on purpose.
     if Built.PENDING in (before.built, after.built):
         return
     change = abs(after.rows - before.rows) / max(before.rows, 1)
@@ -208,7 +215,8 @@ def _rows_moved(
 def _means_moved(
     evidence: TableEvidence, day: date, bounds: Tolerances
 ) -> Iterator[tuple[str, str]]:
-    """A day whose mean moved is found also where the total over the chunk is what it was."""
+    """A day on which a column's mean changed by a greater share than the plan tolerates, also where
+    the total over the chunk is what it was. Read and compared are the files."""
     read, before = evidence.read.get(day), evidence.read_before.get(day)
     if bounds.means is None or read is None or before is None:
         return
@@ -216,7 +224,7 @@ def _means_moved(
         return
     for column, total in before.sums.items():
         was, now = float(total / before.rows), float(read.sums.get(column, 0) / read.rows)
-        change = abs(now - was) / abs(was) if was else float(bool(now))
+        change = abs(now - was) / abs(was) if was else float(bool(now))  # from 0 to any: 100 %
         bound = f"{column}.{MAX_MEAN_CHANGE}"
         if change > bounds.means and not evidence.lifted(bound):
             figures = f"was {was:.4g}, is {now:.4g} ({change:.0%}, allowed {bounds.means:.0%})"

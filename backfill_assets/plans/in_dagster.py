@@ -75,9 +75,9 @@ class RollbackConfig(ReleaseConfig, RollbackOptions):
     def request(self) -> RollbackRequest:
         """As of a release; a version below 0, with which the launchpad is filled, is none."""
         asked = super().request()
-        return (
-            asked if (asked.to_version or 0) >= 0 else asked.model_copy(update={"to_version": None})
-        )
+        if asked.to_version is None or asked.to_version >= 0:
+            return asked
+        return asked.model_copy(update={"to_version": None})
 
 
 def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
@@ -86,6 +86,9 @@ def rollback_jobs(lake_context: LakeContext) -> list[dg.JobDefinition]:
 
 
 def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
+    """The job `rollback`: shows what it would put back, or does it with `act: true` and logs a
+    materialization per day."""
+
     @dg.op(
         name=lake_context.naming.name(PUT_BACK),
         description="Put days back to what they held, and hold them. Looks only, unless `act`.",
@@ -102,12 +105,10 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
                     "Nothing was put back",
                     "Fill in `to_version`",
                 )
-            provenance = _run_provenance(context)
-            report = (
-                roll_back(lake, pipeline, request, provenance)
-                if config.act
-                else preview_rollback(lake, pipeline, request)
-            )
+            if config.act:
+                report = roll_back(lake, pipeline, request, _run_provenance(context))
+            else:
+                report = preview_rollback(lake, pipeline, request)
             hint = [] if report.is_done else ["Nothing was done: `act: true` does it"]
             show_lines(context, [*report.lines(), *hint])
             if report.is_done:
@@ -122,6 +123,9 @@ def _rollback_job(lake_context: LakeContext) -> dg.JobDefinition:
 
 
 def _release_job(lake_context: LakeContext) -> dg.JobDefinition:
+    """The job `release`: lists the held days, or releases them with `act: true` and logs a
+    materialization per day."""
+
     @dg.op(
         name=lake_context.naming.name(RELEASE_OP),
         description="Allow rebuilds of days that a rollback holds. Looks only, unless `act`.",
@@ -159,4 +163,5 @@ def _materialize_days(
 
 
 def _run_provenance(context: dg.OpExecutionContext) -> Provenance:
+    """The run and who asked for it; the reason is left to who writes the receipt."""
     return Provenance("", run_id=context.run_id, tags={BY: dagster_requester()})

@@ -80,14 +80,15 @@ class Price:
         """The sum of prices, with the smallest number of past writes; nothing of no parts."""
         found = list(parts)
         cpu = [p.cpu for p in found if p.cpu is not None]
+        is_cpu_known = len(cpu) == len(found)
         return cls(
-            sum(p.seconds for p in found),
-            sum(p.least for p in found),
-            sum(p.most for p in found),
-            sum(p.rows for p in found),
-            sum(p.bytes for p in found),
-            min((p.writes for p in found), default=0),
-            sum(cpu) if len(cpu) == len(found) else None,
+            seconds=sum(p.seconds for p in found),
+            least=sum(p.least for p in found),
+            most=sum(p.most for p in found),
+            rows=sum(p.rows for p in found),
+            bytes=sum(p.bytes for p in found),
+            writes=min((p.writes for p in found), default=0),
+            cpu=sum(cpu) if is_cpu_known else None,
         )
 
 
@@ -149,11 +150,14 @@ class PlanLook:
         """The first of `days` on which most rows of `tables` (where none of them moves: of any)
         move; None: no row."""
         rows: Counter[date] = Counter()
-        for m in [m for m in self.moves if m.table in tables] or self.moves:
-            if m.day in days:
-                rows[m.day] += m.gains + m.loses + m.changes
-        day, most = max(sorted(rows.items()), key=lambda found: found[1], default=(days.start, 0))
-        return inclusive_range(day, day) if most else None
+        of_tables = [move for move in self.moves if move.table in tables]
+        for move in of_tables or self.moves:
+            if move.day in days:
+                rows[move.day] += move.gains + move.loses + move.changes
+        if not rows.total():
+            return None
+        day = max(sorted(rows), key=lambda day: rows[day])
+        return inclusive_range(day, day)
 
     def beyond(self, days: DayRange) -> list[date]:
         """The days outside of `days` on which any table gains or loses rows, ascending."""

@@ -52,16 +52,19 @@ def moved_rows(lake_session: LakeSession, states: States, days: DayRange) -> tup
 def _moves_of_source(
     lake_session: LakeSession, states: States, source: Source, days: DayRange
 ) -> list[DayMove]:
+    """The days of one landed table, and of the table of versions made of it, that gain, lose or
+    change rows: what the contents near `days` give by today's rules, against what is loaded."""
     raw = states.contracts[source.table]
     records = _records_near(lake_session, source, days)
     if not records or source.loaded_version < 0:
         return []
     session = lake_session.spark()
-    lake_session.expect(2 * sum(record.rows for record in records))
+    lake_session.expect(2 * sum(record.rows for record in records))  # read again, and as loaded
     reread = _read_again(lake_session, records)
     arrived = _loaded_days(source, records)
     published = lake_session.read(raw.name, source.loaded_version, raw.day_column, arrived)
     if lake_session.lake.settings.source.kind == "changes":
+        # A loaded day may hold rows of other contents, too, which were not read again.
         names = [(name,) for record in records for name in record.names]
         known = small_frame(session, names, "source_file string")
         published = published.join(known, "source_file", "left_semi")
@@ -95,15 +98,14 @@ def _read_again(lake_session: LakeSession, records: Sequence[FileRecord]) -> "Da
     from pyspark.sql import functions as F
 
     session, lake = lake_session.spark(), lake_session.lake
-    settings, is_gone = lake.settings, forgotten_condition(lake)
+    settings, forgotten_sql = lake.settings, forgotten_condition(lake)
     if settings.source.kind == "changes":
         files = stored_contents(lake_session, records)
-        return read_deliveries(session, files, settings, is_gone).where("reason IS NULL")
+        return read_deliveries(session, files, settings, forgotten_sql).where("reason IS NULL")
     days = {day for record in records for day in record.days}
     pairs, more = dumps_before(days, read_files(lake.store, lake.source))
-    judged = read_deliveries(
-        session, stored_contents(lake_session, [*records, *more]), settings, is_gone
-    )
+    files = stored_contents(lake_session, [*records, *more])
+    judged = read_deliveries(session, files, settings, forgotten_sql)
     judged = judged.withColumns({"source_file": F.col("sha256"), "due": F.lit(True)})
     columns = ["event_ts", *(c.name for c in settings.source.payload_columns)]
     return dump_changes(session, judged, pairs, columns).where(
@@ -129,8 +131,8 @@ def _records_near(lake_session: LakeSession, source: Source, days: DayRange) -> 
 def _moved_days(
     columns: Sequence[str], table: str, before: "DataFrame", after: "DataFrame", key: str, day: str
 ) -> list[DayMove]:
-    """Per day the keys that only one side has, the keys whose rows differ in `columns`, and sums of
-    their rows."""
+    """Per day the number of keys that only one side has, and of keys whose rows differ in
+    `columns`; days without any are left out. `key` and `day` name columns of both frames."""
     from pyspark.sql import functions as F
 
     def keyed(frame: "DataFrame", name: str) -> "DataFrame":

@@ -178,20 +178,20 @@ def price_of(past: Sequence[Receipt], days: int) -> Price:
     engine; without a write it is a guess."""
     if not past:
         seconds = GUESS_DAY_SECONDS * days
-        return Price(seconds, seconds / GUESS_FACTOR, seconds * GUESS_FACTOR)
+        return Price(seconds, least=seconds / GUESS_FACTOR, most=seconds * GUESS_FACTOR)
     entries = [entry for receipt in past for entry in receipt.days.values()]
-    share = days / len(entries)
+    share = days / len(entries)  # one entry is one day of one write
     seconds = share * sum(receipt.work_seconds for receipt in past)
     cpu = [receipt.cpu_seconds for receipt in past if receipt.cpu_seconds is not None]
     is_cpu_known = len(cpu) == len(past)
     return Price(
-        seconds,
-        seconds / LEARNT_FACTOR,
-        seconds * LEARNT_FACTOR,
-        round(share * sum(entry.rows for entry in entries)),
-        round(share * sum(receipt.bytes or 0 for receipt in past)),
-        len(past),
-        share * sum(cpu) if is_cpu_known else None,
+        seconds=seconds,
+        least=seconds / LEARNT_FACTOR,
+        most=seconds * LEARNT_FACTOR,
+        rows=round(share * sum(entry.rows for entry in entries)),
+        bytes=round(share * sum(receipt.bytes or 0 for receipt in past)),
+        writes=len(past),
+        cpu=share * sum(cpu) if is_cpu_known else None,
     )
 
 
@@ -251,6 +251,7 @@ def _parts_of(ordered: Sequence[date], size: int | str) -> list[list[date]]:
 
 
 def _chunk_size(unit: str) -> int | str:
+    """The number of days of `14`, `14d`, or `week` or `month`; raises BackfillError for others."""
     text = unit.strip().lower()
     if text in ("week", "month"):
         return text
@@ -270,6 +271,8 @@ def _first_of_unit(day: date, unit: str) -> date:
 
 
 def _refuse_unsafe(pipeline: Pipeline, request: PlanRequest, chunks: Sequence[PlanChunk]) -> None:
+    """Raise BackfillError for a request that no plan is made of: an append, a stop or chunks that
+    do not fit the days, expectations that no table has, a merge into tables that cannot take it."""
     if request.policy.write_mode == "append":
         raise append_error()
     refuse_stop(request.days, request.policy)
@@ -325,27 +328,29 @@ def impacts(
 ) -> tuple[TableImpact, ...]:
     """The impact on every table, upstream first; tables that are not planned have only days that
     follow."""
-    reason_of = {table: _reasons_to_write(states, table, days, policy) for table in tables}
+    # By table the days that are to be written, each with its reason.
+    planned = {table: _reasons_to_write(states, table, days, policy) for table in tables}
     following_days = stale_after_rebuild(
-        states, {t: frozenset(why) for t, why in reason_of.items()}
+        states, {table: frozenset(reasons) for table, reasons in planned.items()}
     )
     changed: dict[str, Set[date]] = {}
     result = []
     for name, contract in states.contracts.items():
-        reasons = reason_of.get(name, {})
+        reasons = planned.get(name, {})
         # Days that are stale already and become stale again follow as well, whichever run makes
         # them.
         reached = days_maybe_changed(states, states, contract, changed) - reasons.keys()
         following_days[name] |= {d for d in reached if states.of(name, d) is State.STALE}
         changed[name] = following_days[name] | reasons.keys()
-        if name not in reason_of:
-            impact = _impact(states, contract, {}, following_days[name], ())
+        if name not in planned:
+            impact = _impact(states, contract, reasons={}, follows=following_days[name], held=())
         else:
+            # The plan makes days that follow within its own range itself.
             inside = following_days[name] & {*days}
             held = [d for d in days if states.of(name, d) is State.HELD]
             reasons = reasons | dict.fromkeys(inside, FOLLOWS)
             impact = _impact(states, contract, reasons, following_days[name] - inside, held)
-        if name in reason_of or impact.follows:
+        if name in planned or impact.follows:
             result.append(impact)
     return tuple(result)
 
@@ -369,13 +374,16 @@ def _impact(
     days_of_reason: dict[str, set[date]] = defaultdict(set)
     for day, why in reasons.items():
         days_of_reason[why].add(day)
+    write = dict[str, tuple[DayRange, ...]]()
+    for why, days in sorted(days_of_reason.items()):
+        write[why] = tuple(contiguous_ranges(days))
     return TableImpact(
-        contract.name,
-        contract.key,
-        {why: tuple(contiguous_ranges(days)) for why, days in sorted(days_of_reason.items())},
-        _read_days(states, contract, reasons),
-        tuple(contiguous_ranges(follows)),
-        tuple(contiguous_ranges(held)),
+        table=contract.name,
+        key=contract.key,
+        write=write,
+        reads=_read_days(states, contract, reasons),
+        follows=tuple(contiguous_ranges(follows)),
+        held=tuple(contiguous_ranges(held)),
     )
 
 
@@ -396,10 +404,11 @@ def _reason_to_write(states: States, table: str, day: date, policy: Policy) -> s
 
 def _has_matured(states: States, table: str, day: date) -> bool:
     """Whether a day became mature since it was last written."""
-    ripe, receipt = states.contracts[table].matures_after_days, states.latest(table, day)
-    if ripe is None or receipt is None or is_mature(day, ripe, receipt.frontier):
+    ripe_after, receipt = states.contracts[table].matures_after_days, states.latest(table, day)
+    if ripe_after is None or receipt is None:
         return False
-    return is_mature(day, ripe, states.frontier(table))
+    was_mature = is_mature(day, ripe_after, receipt.frontier)
+    return not was_mature and is_mature(day, ripe_after, states.frontier(table))
 
 
 def _read_days(
@@ -412,7 +421,8 @@ def _read_days(
         if wanted.kind is InputKind.FILES:
             read = set(days)
         elif wanted.kind is InputKind.ARRIVALS:
-            read = {a for d in days for a, _ in view.source(wanted.table).arrivals.get(d, ())}
+            arrivals_of = view.source(wanted.table).arrivals  # per event day, with their numbers
+            read = {arrival for day in days for arrival, _ in arrivals_of.get(day, ())}
         else:
             read = {d for day in days for d in input_days_of(wanted, day, view)}
         days_of_input[wanted.table] |= read
@@ -431,7 +441,7 @@ def plan_look(states: States, moves: Iterable[DayMove]) -> PlanLook:
     for name, contract in states.contracts.items():
         if name in moved:
             continue
-        written = states.view.table(name).latest.keys()
+        written = states.view.table(name).latest.keys()  # a day that was never made cannot change
         changed[name] = days_maybe_changed(states, states, contract, changed) & written
         if changed[name]:
             follows[name] = tuple(contiguous_ranges(changed[name]))

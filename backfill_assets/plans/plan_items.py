@@ -56,13 +56,14 @@ def _strategy_answer(current: Progress) -> Answer:
 
 
 def _chunks_answer(current: Progress) -> Answer:
-    gates, chunks = current.plan.policy.canary, len(current.plan.chunks)
-    evidence = f"{chunks} chunk(s) with a gate after each; {gates} day(s) first, alone"
-    return gates > 0, evidence, f"{PLAN_FIX} --canary 1"
+    """Whether a canary comes first; a gate comes after each chunk of every plan."""
+    canary_days, chunks = current.plan.policy.canary, len(current.plan.chunks)
+    evidence = f"{chunks} chunk(s) with a gate after each; {canary_days} day(s) first, alone"
+    return canary_days > 0, evidence, f"{PLAN_FIX} --canary 1"
 
 
 def _preflight_answer(current: Progress, name: str = "") -> Answer:
-    """Whether these ticks of the preflight hold, or all."""
+    """Whether the check `name` of the preflight passed; without a name, whether all did."""
     ticks = [t for t in current.plan.preflight if name in ("", t.name)]
     failed = [f"{t.name}: {t.told}" for t in ticks if not t.passed]
     if not ticks:
@@ -97,6 +98,7 @@ def _days_left(current: Progress, impact: TableImpact) -> list[date]:
 
 
 def _gates_answer(current: Progress) -> Answer:
+    """Whether the plan is finished and all its chunks still stand."""
     done = sum(chunk.state is ChunkState.DONE for chunk in current.chunks)
     evidence = (
         f"{done} of {len(current.chunks)} chunk(s) passed their gate; the plan is {current.state}"

@@ -206,6 +206,7 @@ def _config_error(culprit: str, fix: str) -> BackfillError:
 
 
 def _chunks_table(current: Progress) -> str:
+    """The chunks as a table in Markdown, with rows and seconds of those that wrote something."""
     lines = ["| chunk | days | kind | state | rows | seconds |", "|---|---|---|---|---|---|"]
     for progress in current.chunks:
         chunk, took = progress.chunk, progress.took
@@ -256,6 +257,9 @@ def plans_tick(instance: dg.DagsterInstance, lake_context: LakeContext) -> Tick:
 def _request_runner(
     tick: Tick, instance: dg.DagsterInstance, lake: Lake, view: LakeView, plan: Plan, naming: Naming
 ) -> None:
+    """Add a request of a run for the plan to `tick`; an alarm instead, once as many runs as the
+    lake allows ended without a write of the plan's tables."""
+    # The key changes with each write of these tables, so that attempts are counted since the last.
     heads = [f"{name} {view.tables[name].version}" for name in plan.tables if name in view.tables]
     base, limit = f"plan {plan.id} heads {digest_of(heads)}", lake.settings.lateness.attempts
     tried = attempts_at(instance, base)
@@ -267,6 +271,7 @@ def _request_runner(
             f"anything: look at these runs, then `backfill-assets run {plan.id}`",
         )
         return
+    # `plan` decides; both days are required fields of the job.
     config = {"start_date": str(plan.days.start), "end_date": str(plan.days.last), "plan": plan.id}
     tick.notes.append(f"plan {plan.id} has no runner: requested")
     run_config = {"ops": {naming.name(RUN_CHUNKS): {"config": config}}}

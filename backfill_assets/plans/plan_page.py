@@ -42,6 +42,7 @@ def show_progress(current: "Progress", outcome: bool = False) -> None:
 
 
 def _plan_document(current: "Progress") -> dict[str, Any]:
+    """The plan and how far it is as JSON values."""
     took = {table: current.took(table) for table in current.plan.tables}
     return plan_dict(current.plan) | {
         "state": current.state,
@@ -55,6 +56,7 @@ def _plan_document(current: "Progress") -> dict[str, Any]:
 
 
 def _draw_plan(current: "Progress", outcome: bool) -> None:
+    """Draw the plan on the screen; of its `outcome` only chunks and costs."""
     for line in _head_lines(current):
         say(line)
     for section in _outcome_sections(current) if outcome else plan_sections(current):
@@ -96,12 +98,14 @@ def plan_sections(current: "Progress") -> Iterator[PageSection]:
 
 
 def _look_section(look: PlanLook, days: DayRange) -> PageSection:
+    """Days with moved rows, within the plan's `days` and beyond."""
     rows = look_rows(look, days)
     tables = [TextTable(LOOK_COLUMNS, rows)] if rows else []
     return PageSection("What moves with today's settings", tables, [*look_lines(look, days)])
 
 
 def _gate_section(plan: Plan) -> PageSection:
+    """The gates, what a refusal does, and what is expected of each chunk."""
     act = "puts the chunk back and stops" if plan.policy.on_failure == "rollback" else "stops"
     gates = ", ".join(gate_descriptions(plan.policy.tolerances))
     expected = [f"expected: {text}" for text in plan.policy.expect]
@@ -115,6 +119,8 @@ def _tick_line(tick: PreflightTick) -> str:
 
 
 def _window_section(current: "Progress") -> PageSection:
+    """The plan's tables with their days, price and cost, the days that follow without being made,
+    and the greatest keys."""
     plan = current.plan
     rows, follows = [], []
     for impact in plan.impacts:
@@ -135,6 +141,7 @@ def _window_section(current: "Progress") -> PageSection:
 
 
 def _steps_section(current: "Progress") -> PageSection:
+    """The chunks with state, price and cost, and where the plan waits."""
     plan = current.plan
     lines = [f"all chunks: {price_text(total_price(plan))}{spent_so_far(current)}"]
     if plan.parallel:
@@ -146,6 +153,7 @@ def _steps_section(current: "Progress") -> PageSection:
 
 
 def _chunk_row(progress: ChunkProgress) -> list[object]:
+    """A row of the table of chunks: `CHUNK_COLUMNS`."""
     chunk = progress.chunk
     expected = price_text(progress.price) if progress.price is not None else "-"
     took = took_text(progress.took)
@@ -177,6 +185,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _method_section(plan: Plan) -> PageSection:
+    """How days are written, in which order, and which command does it."""
     by_key = "rows are upserted by key, then " if plan.policy.mode.keeps_standing_rows else ""
     lines = [
         f"write mode `{plan.policy.write_mode}`: {by_key}each day is replaced as a whole, by one "
@@ -188,6 +197,7 @@ def _method_section(plan: Plan) -> PageSection:
 
 
 def _rollback_section(plan: Plan) -> PageSection:
+    """How a chunk is put back, and how long that is possible."""
     command = f"`backfill-assets rollback --plan {plan.id} --chunk N` (dry; `--yes` acts)"
     retention = f"replaced files are kept {plan.retention_days} days after they were replaced"
     return PageSection(
@@ -196,7 +206,10 @@ def _rollback_section(plan: Plan) -> PageSection:
 
 
 def _pins_section(plan: Plan) -> PageSection:
-    pins, lines = plan.pins, [f"code at {plan.code}"] if plan.code is not None else []
+    """What must not move while the plan runs."""
+    pins, lines = plan.pins, list[str]()
+    if plan.code is not None:
+        lines.append(f"code at {plan.code}")
     for kind, pinned in (
         ("package", pins.packages),
         ("code of", pins.codes),
@@ -208,6 +221,7 @@ def _pins_section(plan: Plan) -> PageSection:
 
 
 def _table_row(impact: TableImpact) -> list[str]:
+    """A row of the table of tables: `TABLE_COLUMNS` without the last."""
     reads = sorted((table, spans) for table, spans in impact.reads.items() if spans)
     return [
         impact.table,
@@ -228,6 +242,7 @@ def _reasons(impact: TableImpact) -> list[str]:
 
 
 def _spans_text(spans: Sequence[DayRange], most: int = SHOWN) -> str:
+    """The first `most` ranges and the number of the others."""
     shown, more = ", ".join(map(str, spans[:most])), len(spans) - most
     if more <= 0:
         return shown
@@ -236,6 +251,7 @@ def _spans_text(spans: Sequence[DayRange], most: int = SHOWN) -> str:
 
 
 def _next_command(current: "Progress") -> str:
+    """What a person does next about the plan in its state."""
     plan = current.plan
     if current.state == "finished" and any(i.follows for i in plan.impacts):
         return (
@@ -288,14 +304,15 @@ def price_text(price: Price | None) -> str:
 def look_rows(look: PlanLook, days: DayRange) -> list[list[str]]:
     """The days that gain or lose keys, at most a month, days beyond the range first."""
     moved = [move for move in look.moves if moves_rows(move)]
-    beyond = [_look_row(move, "no") for move in moved if move.day not in days]
-    within = [_look_row(move, "yes") for move in moved if move.day in days]
-    return [*beyond, *within][:LISTED_DAYS]
+    beyond = [_look_row(move, within="no") for move in moved if move.day not in days]
+    inside = [_look_row(move, within="yes") for move in moved if move.day in days]
+    return [*beyond, *inside][:LISTED_DAYS]
 
 
-def _look_row(move: DayMove, is_within: str) -> list[str]:
+def _look_row(move: DayMove, within: str) -> list[str]:
+    """A row of `LOOK_COLUMNS`; `within`: the word for whether the plan's range has the day."""
     figures = f"+{move.gains}", f"-{move.loses}", str(move.changes)
-    return [move.table, str(move.day), *figures, is_within]
+    return [move.table, str(move.day), *figures, within]
 
 
 def look_lines(look: PlanLook, days: DayRange) -> Iterator[str]:

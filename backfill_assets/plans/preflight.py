@@ -67,12 +67,16 @@ def _check_reads(lake: Lake, pipeline: Pipeline) -> Iterator[PreflightTick]:
 
 
 def _preflight_tick(name: str, wrong: Sequence[str], fix: str, well: str) -> PreflightTick:
-    """A check that passed if nothing is `wrong`."""
-    return PreflightTick(name, not wrong, f"{'; '.join(wrong)}{fix}" if wrong else well)
+    """A check that passed if nothing is `wrong`, and then says `well`; else it says what is wrong,
+    and behind it how to `fix` it."""
+    if wrong:
+        return PreflightTick(name, passed=False, told=f"{'; '.join(wrong)}{fix}")
+    return PreflightTick(name, passed=True, told=well)
 
 
 def _check_inputs(states: States, plan: Plan) -> PreflightTick:
-    """Check that the day itself exists in every input table, or that the plan makes it before."""
+    """Check that the day itself exists in every input table, or that the plan makes it before.
+    Other days of an input's window may be absent: a window at the lake's first day has none."""
     lacking = list[str]()
     for impact in plan.impacts:
         for wanted in states.contracts[impact.table].inputs:
@@ -90,6 +94,7 @@ def _check_inputs(states: States, plan: Plan) -> PreflightTick:
 
 
 def _check_held_days(plan: Plan) -> PreflightTick:
+    """Check that a rollback holds none of the days to write."""
     held = [f"{i.table} {', '.join(map(str, i.held[:3]))}" for i in plan.impacts if i.held]
     wrong = [f"put back by a rollback and held: {'; '.join(held)}"] if held else []
     return _preflight_tick(
@@ -103,7 +108,9 @@ def _check_held_days(plan: Plan) -> PreflightTick:
 def _check_rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     """Check that the files of the days to write exist as the log names them: a rollback needs them.
     Raw has none."""
-    gone, held, never = [], [], ""
+    gone = list[str]()  # files, each with its table
+    held = list[str]()  # numbers of files by table
+    never = ""  # tables that have no rollback
     for impact in plan.impacts:
         contract, days = states.contracts[impact.table], impact.days()
         if not days or states.view.table(impact.table).version < 0:
@@ -198,15 +205,15 @@ def _check_skew(plan: Plan) -> Iterator[PreflightTick]:
 def take_pins(lake: Lake, pipeline: Pipeline, states: States) -> Pins:
     """Pin today's code, settings, packages, engine, table versions and `as_of`."""
     return Pins(
-        {name: c.code_digest for name, c in pipeline.codes.items()},
-        {name: c.settings_digest for name, c in pipeline.codes.items()},
-        {
+        codes={name: c.code_digest for name, c in pipeline.codes.items()},
+        settings={name: c.settings_digest for name, c in pipeline.codes.items()},
+        packages={
             "engine": scrub_secrets(lake.settings.spark.engine),
             "python": platform.python_version(),
             **installed_versions(PACKAGES),
         },
-        {name: table.version for name, table in states.view.tables.items()},
-        states.view.as_of,
+        versions={name: table.version for name, table in states.view.tables.items()},
+        as_of=states.view.as_of,
     )
 
 

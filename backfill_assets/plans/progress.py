@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
@@ -118,21 +118,32 @@ def plan_writes(plan_id: str, log: Iterable[tuple[int, Receipt]]) -> PlanWrites:
 def writes_of_plan(lake: Lake, plan: Plan, table: str) -> PlanWrites:
     """A plan's writes of one table, from the commits since the plan was made; of a table that was
     moved away and made anew since, from all."""
-    commits = [*lake.store.commits(table, max(plan.pins.versions.get(table, -1), 0) - 1)]
+    pinned = max(plan.pins.versions.get(table, -1), 0)
+    commits = [*lake.store.commits(table, after=pinned - 1)]
+    # The pinned version itself is older than the plan, unless it is one of a table made anew.
     if not commits or commits[0].at > plan.created:
         commits = [*lake.store.commits(table)]
     return plan_writes(plan.id, ((c.version, c.receipt) for c in commits if c.receipt))
 
 
-def state_before_plan(
-    lake: Lake, contract: Contract, writes: PlanWrites
-) -> tuple[Lake, int, Mapping[date, DayEntry]]:
-    """What gates compare a plan's writes of a table with, as a lake, a version (-1: there is no
-    table) and partition records: the table before the plan's first write; of a candidate, the table
-    as it stands in the lake beside it."""
-    standing, version = (lake, writes.base) if lake.base_lake is None else (lake.base_lake, None)
-    view = standing.store.view(contract.name, contract.day_column, version)
-    return standing, view.version, {day: receipt.entry for day, receipt in view.latest.items()}
+@dataclass(frozen=True)
+class TableBefore:
+    """A table as gates compare a plan's writes with it."""
+
+    lake: Lake  # of a plan in a candidate: the lake beside the candidate
+    version: int  # -1: there is no table
+    entries: Mapping[date, DayEntry]
+
+
+def table_before_plan(lake: Lake, contract: Contract, writes: PlanWrites) -> TableBefore:
+    """The table before the plan's first write; in a candidate, the newest version of the table in
+    the lake beside it."""
+    before_lake, version = lake, writes.base
+    if lake.base_lake is not None:
+        before_lake, version = lake.base_lake, None
+    view = before_lake.store.view(contract.name, contract.day_column, version)
+    entries = {day: receipt.entry for day, receipt in view.latest.items()}
+    return TableBefore(before_lake, view.version, entries)
 
 
 @dataclass(frozen=True)
@@ -155,11 +166,11 @@ class Took:
         if not receipts:
             return None
         return cls(
-            sum(r.work_seconds for r in receipts),
-            _known_sum(r.cpu_seconds for r in receipts),
-            sum(e.rows for e in entries),
-            _known_sum(r.bytes for r in receipts),
-            sum(e.counts.get(KEPT, 0) for e in entries),
+            seconds=sum(r.work_seconds for r in receipts),
+            cpu=_known_sum(r.cpu_seconds for r in receipts),
+            rows=sum(e.rows for e in entries),
+            bytes=_known_sum(r.bytes for r in receipts),
+            kept=sum(e.counts.get(KEPT, 0) for e in entries),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,7 +275,8 @@ class Progress:
         return self._pace() * expected
 
     def _pace(self) -> float:
-        """Actual by expected seconds of the finished chunks; 1 before any is."""
+        """Actual by expected seconds of the finished chunks; 1 before any is. The first one, which
+        may have waited for an engine to start, counts only if it is alone, less `COLD_SECONDS`."""
         done = list[tuple[float, float]]()
         for one in self.chunks:
             if one.state is not ChunkState.DONE or one.took is None or one.price is None:
@@ -327,8 +339,8 @@ class Progress:
         for own in self.writes.values():
             later = [own.of(c.number).last for wave in waves[own_wave + 1 :] for c in wave]
             newest = max(later, default=-1)
-            # A chunk made again after a rollback has a newer write than they: its gate has not
-            # judged that one yet.
+            # A chunk that was made again after a rollback wrote later than the later waves did: its
+            # gate has not judged that write yet.
             if newest >= 0:
                 proofs.append(newest > own.of(chunk.number).last)
         return bool(proofs) and all(proofs)
@@ -354,10 +366,10 @@ def read_progress(lake: Lake, pipeline: Pipeline, plan: Plan) -> Progress:
     writes = {table: writes_of_plan(lake, plan, table) for table in plan.tables}
     state = plan_state(lake, plan)
     current = Progress(
-        plan,
-        state,
-        pipeline.states(read_view(lake, pipeline.contracts)),
-        writes,
+        plan=plan,
+        state=state,
+        states=pipeline.states(read_view(lake, pipeline.contracts)),
+        writes=writes,
         why=why_waiting(lake, plan, state),
         resumed=past_resumptions(lake, plan),
         accepted=all_acceptances(lake, plan),
@@ -378,11 +390,11 @@ def _chunk_progress(current: Progress, chunk: PlanChunk, waits: bool) -> ChunkPr
     state = _chunk_state(current, chunk, is_made=not todo)
     left = {table: len(days) for table, days in todo.items()}
     return ChunkProgress(
-        chunk,
-        ChunkState.PENDING if waits else state,
-        {} if state is ChunkState.DONE else left,
-        current.plan.prices.get(chunk.number),
-        Took.of(writes.of(chunk.number) for writes in current.writes.values()),
+        chunk=chunk,
+        state=ChunkState.PENDING if waits else state,
+        todo={} if state is ChunkState.DONE else left,
+        price=current.plan.prices.get(chunk.number),
+        took=Took.of(writes.of(chunk.number) for writes in current.writes.values()),
     )
 
 
@@ -400,12 +412,19 @@ def _chunk_state(current: Progress, chunk: PlanChunk, *, is_made: bool) -> Chunk
     return ChunkState.BEGUN if has_begun else ChunkState.PENDING
 
 
-def plan_changes(
-    lake: Lake, plan_id: str, chunk: int | None, table: str
-) -> list[tuple[str, DayRange, int, int]]:
-    """Return what a plan, or its `chunk` alone, changed: per table that it wrote (`table`: of this
-    one) its name, the days, the version before the first write and that of the last. Raises
-    BackfillError for an unknown plan or chunk, and where nothing was written."""
+class PlanChange(NamedTuple):
+    """What a plan, or one chunk of it, changed in a table."""
+
+    table: str
+    days: DayRange  # of the plan or the chunk
+    before: int  # the version before the first write
+    after: int  # the version of the last write
+
+
+def plan_changes(lake: Lake, plan_id: str, chunk: int | None, table: str) -> list[PlanChange]:
+    """Return what a plan, or its `chunk` alone, changed, per table that it wrote; of `table` alone
+    unless that is empty. Raises BackfillError for an unknown plan or chunk, and where nothing was
+    written."""
     plan = find_plan(lake, plan_id)
     days = plan.days if chunk is None else plan.chunk(chunk).days
     found = []
@@ -417,7 +436,7 @@ def plan_changes(
             if chunk in (None, number):
                 own |= written.receipts.keys()
         if own:
-            found.append((name, days, min(own) - 1, max(own)))
+            found.append(PlanChange(name, days, before=min(own) - 1, after=max(own)))
     if not found:
         what = f"chunk {chunk} of it" if chunk else "it"
         where = f" to {table}" if table else ""

@@ -32,7 +32,7 @@ from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Days, RollbackOptions
 
 UNDOING = (ROLLBACK, RELEASE)
-NOTHING = "Nothing was put back"
+NOTHING_PUT_BACK = "Nothing was put back"
 Writes = Sequence[
     tuple[int, Receipt]
 ]  # of a table or a day: versions with their receipts, ascending
@@ -46,6 +46,7 @@ class RollbackRequest(RollbackOptions):
     days: Days | None = None
 
     def __str__(self) -> str:
+        """E.g. `the plan 2024…, chunk 2`, or `the table staging, 2024-03-01..2024-03-04`."""
         if self.plan:
             part = f", chunk {self.chunk}" if self.chunk else ""
             return f"the plan {self.plan}{part}"
@@ -164,9 +165,8 @@ def roll_back(
     done: list[PreparedRestore] = []
     with _switching_tables(lake, pipeline, request, [t.contract.name for t in previewed.tables]):
         for table in reversed(previewed.tables):
-            wanted = RestoreRequest(
-                table.contract, table.targets, {d: s.version for d, s in table.now.items()}
-            )
+            seen = {day: source.version for day, source in table.now.items()}
+            wanted = RestoreRequest(table.contract, table.targets, seen)
             version = restore.restore_partitions(lake, wanted, request.signed(provenance))
             done.insert(0, replace(table, version=version))
     return replace(previewed, tables=tuple(done))
@@ -179,7 +179,7 @@ def _refuse_running(lake: Lake, plan: Plan) -> None:
             f"Stop it first: `backfill-assets plan pause {plan.id}`, and wait until its chunk is "
             "done"
         )
-        raise plan.error("another process is running it", NOTHING, fix)
+        raise plan.error("another process is running it", NOTHING_PUT_BACK, fix)
 
 
 @contextmanager
@@ -255,7 +255,8 @@ def _chosen_restores(
     lake: Lake, pipeline: Pipeline, request: RollbackRequest
 ) -> tuple[list[RestoreRequest], tuple[str, ...]]:
     """The restores, upstream first; and the landed tables that the plan wrote."""
-    chosen, untouched, has_written, part = [], [], False, ChunkPart(lake, request)
+    chosen, untouched = list[RestoreRequest](), list[str]()
+    has_written, part = False, ChunkPart(lake, request)
     for contract in _named_contracts(pipeline, request):
         history = _table_history(lake, contract)
         if request.plan and not any(part.is_written_by(request, r) for _, r in history):
@@ -269,7 +270,10 @@ def _chosen_restores(
             chosen.append(choice)
     if not has_written:
         raise BackfillError(
-            str(request), "no receipt names it", NOTHING, "`backfill-assets audit` lists all writes"
+            str(request),
+            "no receipt names it",
+            NOTHING_PUT_BACK,
+            "`backfill-assets audit` lists all writes",
         )
     return chosen, tuple(untouched)
 
@@ -334,7 +338,8 @@ def _restore_choice(
         if not undone:
             continue
         targets[day] = undone[0] - 1 if request.to_version is None else request.to_version
-        seen[day] = writes[-1][0]
+        newest_version, _ = writes[-1]
+        seen[day] = newest_version  # a write after this one is refused when the day is put back
         for version, receipt in writes:
             if version > undone[-1] and receipt.reason not in UNDOING:
                 newer[day] = version, receipt
@@ -396,6 +401,7 @@ def _versions_after(writes: Writes, version: int) -> list[int]:
 def _written_since_error(
     contract: Contract, newer: Mapping[date, tuple[int, Receipt]]
 ) -> BackfillError:
+    """The error for days that another run wrote since (`newer`: version and receipt per day)."""
     first = min(newer)
     version, receipt = newer[first]
     run = f", run {receipt.run_id[:8]}" if receipt.run_id else ""
@@ -409,4 +415,4 @@ def _written_since_error(
 
 
 def _table_error(contract: Contract, culprit: str, fix: str) -> BackfillError:
-    return BackfillError(f"the table {contract.name}", culprit, NOTHING, fix)
+    return BackfillError(f"the table {contract.name}", culprit, NOTHING_PUT_BACK, fix)

@@ -63,14 +63,17 @@ def rollback(yes: bool, days: DayRange | None, **options: Any) -> None:
             "a plan's days go back to what they held before it: leave out --to-version."
         )
     lake, pipeline = opened_lake()
-    report = (
-        roll_back(lake, pipeline, asked, command_provenance())
-        if yes
-        else preview_rollback(lake, pipeline, asked)
-    )
+    if yes:
+        report = roll_back(lake, pipeline, asked, command_provenance())
+    else:
+        report = preview_rollback(lake, pipeline, asked)
     hold = Hold({asked.table: tuple(days or ())}, asked.plan, asked.chunk)
-    then = [f"Held until: {hold.release}"] if report.is_done else [UNDONE] if report.tables else []
-    write_answer(report, [*report.lines(), *then])
+    lines = [*report.lines()]
+    if report.is_done:
+        lines.append(f"Held until: {hold.release}")
+    elif report.tables:
+        lines.append(UNDONE)
+    write_answer(report, lines)
 
 
 @click.command()
@@ -97,6 +100,7 @@ def release(yes: bool, days: DayRange | None, **options: Any) -> None:
 
 
 def _refuse_contradictions(asked: RollbackRequest) -> None:
+    """Raise click's error unless either a plan or a table is named, and only options of it."""
     if bool(asked.plan) == bool(asked.table):
         what = "`rollback --table NAME --from DAY --to DAY --to-version N`, `release NAME`"
         raise click.UsageError(

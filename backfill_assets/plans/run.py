@@ -68,7 +68,7 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
             return read_progress(lake, pipeline, plan)
         with marking_stops(lake, plan):
             for wave in plan.waves():
-                if not _is_running(lake, plan):
+                if not _may_go_on(lake, plan):
                     break
                 _run_wave(open_lake, plan, wave, worker, accepted)
                 stop_if_requested(lake, plan, wave)
@@ -77,7 +77,9 @@ def run_plan(open_lake: Opener, plan: Plan, worker: Worker, accepted: int = 0) -
     return read_progress(*open_lake(), plan)
 
 
-def _is_running(lake: Lake, plan: Plan) -> bool:
+def _may_go_on(lake: Lake, plan: Plan) -> bool:
+    """Whether nobody paused, stopped or cancelled the plan meanwhile. A finished plan runs again
+    once a chunk of it was rolled back and released."""
     return plan_state(lake, plan) in ("active", FINISHED)
 
 
@@ -94,9 +96,9 @@ def activate_plan(lake: Lake, pipeline: Pipeline, plan: Plan) -> bool:
             return False
         _refuse_unready(lake, pipeline, current)
         broken = judge_all_controls(lake, pipeline) if current.state == "new" else ()
-        set_mark(
-            lake, plan.id, "started", plan.user, **{CONTROLS: {o.name: o.broken for o in broken}}
-        )
+        # Later starts keep the first mark, and with it the controls from before the first write.
+        broken_values = {outcome.name: outcome.broken for outcome in broken}
+        set_mark(lake, plan.id, "started", plan.user, **{CONTROLS: broken_values})
         remove_mark(lake, plan.id, "stopped")
     return True
 
@@ -161,6 +163,7 @@ def _chunks_to_make(current: Progress, wave: Sequence[PlanChunk]) -> list[PlanCh
 
 
 def _report_begin(current: Progress, chunk: PlanChunk, worker: Worker) -> None:
+    """Report that a chunk starts, and the seconds left for it and all later ones."""
     kind = "" if chunk.kind is ChunkKind.CHUNK else f"{chunk.kind.shown} "
     estimate = f"about {current.seconds_left(chunk):.0f} s left"
     chunks = len(current.plan.chunks)
@@ -176,7 +179,7 @@ def _judge_gate(
         worker.report(f"chunk {chunk.number}: {judged}")
         if not judged.holds:
             table = judged.expected.table
-            findings.append(GateFinding(table, None, "expectation", str(judged)))
+            findings.append(GateFinding(table, day=None, rule="expectation", message=str(judged)))
     if not findings:
         return
     put_back, failed = False, ""
@@ -229,14 +232,12 @@ def _make_chunks(
         return
     for table in plan.tables:
         current = read_progress(*open_lake(), plan)
-        days = [
-            d for span in covering_ranges(current.undone(chunks[0]).get(table, []), 1) for d in span
-        ]
+        undone = current.undone(chunks[0]).get(table, [])
+        days = [day for span in covering_ranges(undone, at_most=1) for day in span]
         free = [day for day in days if current.states.of(table, day) is not State.HELD]
         for span in contiguous_ranges(free):
-            _try_works(
-                plan, [ChunkWork(plan, chunks[0], (table,), span, frozenset({table}))], worker
-            )
+            work = ChunkWork(plan, chunks[0], (table,), span, written=frozenset({table}))
+            _try_works(plan, [work], worker)
 
 
 def _try_works(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
@@ -249,7 +250,8 @@ def _try_works(plan: Plan, works: Sequence[ChunkWork], worker: Worker) -> None:
         failed = [(w, cause) for w, cause in zip(works, worker.make(works), strict=True) if cause]
         if not failed:
             return
-        tries -= len(failed) == len(works)
+        if len(failed) == len(works):
+            tries -= 1
     work, cause = failed[0]
     raise BackfillError(
         f"chunk {work.chunk.number} ({work.days}) of the plan {plan.id}",
@@ -274,6 +276,8 @@ def _days_to_make(current: Progress, chunk: PlanChunk) -> dict[str, list[date]]:
 
 
 def _held_error(current: Progress, chunk: PlanChunk) -> BackfillError:
+    """The error for a chunk with days that a rollback holds; tables with the same days are named
+    together."""
     alike: dict[str, list[str]] = {}
     for table, days in current.held_days(chunk).items():
         alike.setdefault(ranges_text(days), []).append(table)

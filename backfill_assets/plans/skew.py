@@ -8,6 +8,7 @@ that spread a key (`pipeline`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 from backfill_assets.engines.confs import EngineSettings, local_cores
 from backfill_assets.engines.lake_session import LakeSession
@@ -45,6 +46,8 @@ class KeyShare:
     beyond: tuple[date, ...] = ()  # the days that exceed `bound`
 
     def __str__(self) -> str:
+        """E.g. `staging by entity (features): 40% of the 100 rows of 2024-03-01 have one key`, and
+        how much longer than others the task with that key takes."""
         greatest = (
             f"{self.most / self.rows:.0%} of the {self.rows:,} rows of {self.day} have one key"
         )
@@ -65,6 +68,7 @@ class KeyShare:
 def key_shares(lake: Lake, states: States, reads: Reads) -> tuple[KeyShare, ...]:
     """Return one share per table that is read, key and choice; none of keys without any known
     day."""
+    # By table, key and choice: the input, its readers in order, and the days that they read.
     groups: dict[tuple[str, str, str], tuple[Input, dict[str, None], set[date]]] = {}
     for reader, spans in reads.items():
         for wanted in states.contracts[reader].inputs:
@@ -93,6 +97,8 @@ def _has_counted_key(states: States, wanted: Input) -> bool:
 def _key_share(
     lake: Lake, states: States, wanted: Input, readers: tuple[str, ...], days: set[date]
 ) -> KeyShare | None:
+    """The share of the key by which `readers` read the input, on that of `days` where it is
+    largest; None where no receipt of these days counted the key's rows."""
     latest, key = states.view.table(wanted.table).latest, key_name(wanted.by)
     written = {d: latest[d].entry for d in sorted(days) if d in latest and latest[d].entry.rows}
     known = {d: e for d, e in written.items() if key in counted_most(e.counts)}
@@ -100,43 +106,53 @@ def _key_share(
         return None
     bounds = lake.settings.gates.tables.get(wanted.table)
     bound = bounds.max_key_share if bounds else None
-    day = max(known, key=lambda d: _key_rows(known[d], wanted)[0])
+    rows_of_key = {d: _key_rows(entry, wanted) for d, entry in known.items()}
+    worst = max(known, key=lambda d: rows_of_key[d].largest_group)
     heavy = {d: _heaviest_task(entry, wanted) for d, entry in known.items()}
     beyond = []
     if bound is not None:
         beyond = [d for d, rows in heavy.items() if is_skewed(rows, known[d].rows, bound)]
-    _, most, nulls = _key_rows(known[day], wanted)
     return KeyShare(
-        wanted.table,
-        wanted.by,
-        readers,
-        wanted.spread,
-        day,
-        known[day].rows,
-        heavy[day],
-        most,
-        nulls,
-        shuffle_tasks(LakeSession(lake).engine),
-        len(written) - len(known),
-        bound,
-        tuple(beyond),
+        table=wanted.table,
+        by=wanted.by,
+        readers=readers,
+        choice=wanted.spread,
+        day=worst,
+        rows=known[worst].rows,
+        group=heavy[worst],
+        most=rows_of_key[worst].of_top_key,
+        nulls=rows_of_key[worst].without_key,
+        tasks=shuffle_tasks(LakeSession(lake).engine),
+        unknown=len(written) - len(known),
+        bound=bound,
+        beyond=tuple(beyond),
     )
 
 
 def _heaviest_task(entry: DayEntry, wanted: Input) -> int:
     """The rows of a day that go to one task, as the reader spreads them."""
-    return 1 if wanted.finer else _key_rows(entry, wanted)[0] // wanted.salt
+    if wanted.finer:
+        return 1  # rows are grouped by more columns first, so a key comes with one row per day
+    return _key_rows(entry, wanted).largest_group // wanted.salt
 
 
-def _key_rows(entry: DayEntry, wanted: Input) -> tuple[int, int, int]:
-    """Rows of the largest group, rows with the most frequent key, and rows without a key. Rows
-    without a key are no group where they are computed apart; of several key columns, the column
-    that is NULL most often counts."""
+class _KeyRows(NamedTuple):
+    """Rows of a day by the columns of a key."""
+
+    largest_group: int  # of one key, or without a key
+    of_top_key: int  # rows with the most frequent key
+    without_key: int
+
+
+def _key_rows(entry: DayEntry, wanted: Input) -> _KeyRows:
+    """The rows of a day by the key of an input, as its receipt counted them. Rows without a key are
+    no group where they are computed apart; of several key columns, the column that is NULL most
+    often counts."""
     nulls = counted_nulls(entry.counts)
     most = counted_most(entry.counts)[key_name(wanted.by)]
     without_key = max((nulls.get(column, 0) for column in wanted.by), default=0)
     largest = most if wanted.isolate_nulls else max(most, without_key)
-    return largest, most, without_key
+    return _KeyRows(largest, most, without_key)
 
 
 def shuffle_tasks(settings: EngineSettings) -> int:

@@ -148,6 +148,7 @@ def failure_causes(
 
 
 def _process_cause(process: "subprocess.Popen[str]") -> str:
+    """Wait for a process; its last line if it failed, else an empty text."""
     printed = process.communicate()[0].strip().splitlines()
     if not process.returncode:
         return ""
@@ -157,6 +158,7 @@ def _process_cause(process: "subprocess.Popen[str]") -> str:
 
 
 def _end_processes(started: Sequence["subprocess.Popen[str]"]) -> None:
+    """End those that still run: by TERM, and by KILL after `END_SECONDS`."""
     alive = [process for process in started if process.poll() is None]
     for process in alive:
         process.terminate()
