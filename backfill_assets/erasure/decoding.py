@@ -72,6 +72,7 @@ def database_rows(path: Path) -> Iterator[bytes]:
 
 
 def _cell_bytes(cell: object) -> bytes:
+    """A cell of SQLite as bytes: of numbers their digits."""
     return cell if isinstance(cell, bytes) else str(cell).encode()
 
 

@@ -112,7 +112,7 @@ def _erase_record(lake: LakeFolder, path: Path, erasure: Erasure) -> None:
 
 def _replaced_files(table: Place, began: int) -> set[str]:
     """Data files that the log has named, in partitions from which a commit after version `began`
-    removed files, and the first names of files that `adopt` gave second ones there."""
+    removed files. Also the first names of files there that `adopt` linked under a second name."""
     named, gone = defaultdict[str, set[str]](set), set[str]()
     for version in commit_versions(table):
         for change in file_changes(table, version):
@@ -126,6 +126,7 @@ def _replaced_files(table: Place, began: int) -> set[str]:
 
 
 def _delete_counted(place: Place, name: str, counted_as: str, erasure: Erasure) -> None:
+    """Delete a file, and count it in the erasure under `counted_as`, its table or folder."""
     place.delete(name)
     erasure.done["deleted"][counted_as] = erasure.done["deleted"].get(counted_as, 0) + 1
 

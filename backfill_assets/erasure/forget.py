@@ -52,7 +52,7 @@ from backfill_assets.reading.kept_files import DAY_IN_NAME, snapshots_pinning
 from backfill_assets.reading.rejected import undeclared_tables
 from backfill_assets.reading.whole import WholeFolders
 
-NOTHING = "Nothing was erased"
+NOTHING_ERASED = "Nothing was erased"
 SERVER = ".server"  # of the lake's engine
 DROPS = {SNAPSHOTS: "drop_snapshot", CANDIDATES: "discard_candidate"}  # as rooms offer them
 LOGS_STAY = "Its rows are gone, old versions and logs are kept"
@@ -84,11 +84,17 @@ class ForgetRequest:
         found = self.search.below(folders)
         found |= self._by_cells(found)
         records = self.lake.root / FORGOTTEN
-        found = {p: f for p, f in found.items() if not p.is_relative_to(records)}
-        holding = [p for p, f in found.items() if f.held]
+        holding, undecoded = list[Path](), list[Path]()
+        for path, result in found.items():
+            if path.is_relative_to(records):
+                continue
+            if result.held:
+                holding.append(path)
+            elif result.unread:
+                undecoded.append(path)
         mentions = self._mentioning_files(holding)
-        unread = self._unsearched([p for p, f in found.items() if f.unread and not f.held])
-        return FoundFiles([p for p in holding if p not in mentions], mentions, unread)
+        held = [path for path in holding if path not in mentions]
+        return FoundFiles(held, mentions, unread=self._unsearched(undecoded))
 
     def _by_cells(self, found: Mapping[Path, SearchResult]) -> dict[Path, SearchResult]:
         """The results for landed files and tables of assets that do not hold the entity yet, where
@@ -115,6 +121,7 @@ class ForgetRequest:
         own = [self.lake.root / name for name in (TABLES, self.lake.stock.name, MACHINE, *DROPS)]
         folders = [*own, *self._landing_roots(), *self.search.copies]
         of_rows = [p for p in found if any(map(p.is_relative_to, folders))]
+        # Searched once more: a value that fills a cell is the entity's own, not a mention.
         whole = replace(self.search, trace=replace(self.trace, is_whole=True, in_cells=True))
         return [p for p in of_rows if not (is_log_file(p) or whole.of(p).held)]
 
@@ -155,10 +162,13 @@ class ForgetRequest:
         return [self.lake.tables / c.name for c in self.pipeline.contracts if c.made_by]
 
     def _place_name(self, path: Path) -> str:
+        """What a report calls the place of a file: `tables/NAME`, another folder of the lake, or a
+        folder elsewhere; of snapshots and candidates each by its name."""
         if not path.is_relative_to(self.lake.root):
             return path_or_address(path).rpartition("/")[0]
-        parts = path.relative_to(self.lake.root).parts
-        return "/".join(parts[: 2 if parts[0] in ("tables", *DROPS) else 1])
+        folder, *below = path.relative_to(self.lake.root).parts
+        has_named_folders = folder in ("tables", *DROPS)
+        return "/".join([folder, *below[:1]]) if has_named_folders else folder
 
 
 @dataclass(frozen=True)
@@ -171,6 +181,7 @@ class FoundFiles:
 
 
 def _is_encoded(source: SourceSettings) -> bool:
+    """Whether the source declares an encoding of its files other than UTF-8."""
     return landed_source(source).dialect.encoding != "utf-8"
 
 
@@ -181,7 +192,7 @@ def entity_trace(lake: Lake, values: Sequence[str]) -> Trace:
     if len(values) != len(columns) or not all(map(_is_printable, values)):
         fix = f"Give one value for each of {', '.join(columns)}, in printable signs"
         raise BackfillError(
-            "the entity", f"it has {len(columns)} column(s) in this lake", NOTHING, fix
+            "the entity", f"it has {len(columns)} column(s) in this lake", NOTHING_ERASED, fix
         )
     named = dict(zip(columns, values, strict=True))
     sources = lake.settings.delivered.values()
@@ -203,7 +214,7 @@ def _refuse_no_number(column: str, value: str) -> None:
     raise BackfillError(
         "the entity",
         f"{column} is a whole number, not {value!r}",
-        NOTHING,
+        NOTHING_ERASED,
         "Give it in digits, as tables show it",
     )
 
@@ -289,7 +300,7 @@ def _unfit_lake_errors(request: ForgetRequest) -> Iterator[BackfillError]:
 
 
 def _obstacle_error(culprit: str, fix: str) -> BackfillError:
-    return BackfillError("the entity", culprit, NOTHING, fix)
+    return BackfillError("the entity", culprit, NOTHING_ERASED, fix)
 
 
 def _copies_with(request: ForgetRequest, folder: str, found: Collection[Path]) -> list[str]:
@@ -341,15 +352,15 @@ def fingerprints_of_others(request: ForgetRequest) -> dict[str, dict[str, str]]:
 
 
 def _fingerprints_of_others(request: ForgetRequest, contract: Contract) -> dict[str, str]:
+    """The fingerprints of one table by day; none of a table without the entity's columns, or that
+    was never made."""
     lake, values = request.lake, request.trace.values
     has_entity = {*values} <= {*contract.column_names}
     if not has_entity or not lake.store.exists(contract.name):
         return {}
     hashed = row_hash(c for c in contract.columns if c.name not in (*LANDED, "seq"))
-    day, rows = (
-        quoted_name(contract.day_column),
-        rows_query(lake.store.data_files(contract), contract),
-    )
+    day = quoted_name(contract.day_column)
+    rows = rows_query(lake.store.data_files(contract), contract)
     is_of_others = f"({entity_condition(values)}) IS NOT TRUE"
     kept = f"SELECT {day}, {hashed} AS hashed FROM ({rows}) WHERE {is_of_others}"
     sums = ", ".join(f"sum({piece})" for piece in hash_pieces("hashed"))

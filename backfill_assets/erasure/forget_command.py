@@ -52,7 +52,8 @@ from backfill_assets.kernel.write.known import KnownStates
 if TYPE_CHECKING:
     import dagster as dg
 
-OTHERS, DIFFERING = "others", "differing"  # of a certificate
+# Keys of a certificate: fingerprints of the rows of others before, and days on which they changed.
+OTHERS, DIFFERING = "others", "differing"
 KINDS = {folder.strip("."): folder for folder in steps.DROPS}
 
 
@@ -234,7 +235,8 @@ def _refused_files(lake: Lake) -> dict[Path, str]:
 
 
 def _erase_in_order(request: steps.ForgetRequest, despite_differences: bool) -> steps.FoundFiles:
-    """Run every step in order; return what the last search found."""
+    """Run every step in order; return what the last search found. An erasure that was interrupted
+    goes on: the fingerprints of the first attempt are kept in its record."""
     from backfill_assets.erasure.landed_files import erase_landed_rows
 
     lake = request.lake
@@ -278,8 +280,8 @@ def _refuse_differing(differing: Mapping[str, Sequence[str]]) -> None:
 
 
 def rebuild_after_forgetting(request: steps.ForgetRequest) -> None:
-    """Rebuild every day that needs it, and `unknown_days`; exits as `catch-up` does where one
-    cannot be rebuilt."""
+    """Rebuild every day that needs it, and `days_of_lost_tables`; exits as `catch-up` does where
+    one cannot be rebuilt."""
     done = rebuild_until_settled(request.lake, request.note, "forget")
     unknown = steps.days_of_lost_tables(request) if done.success else {}
     for table, days in unknown.items():

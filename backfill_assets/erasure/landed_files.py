@@ -58,16 +58,16 @@ def erase_landed_rows(lake_session: Session, trace: Trace, erasure: Erasure) -> 
     user's to write.
     """
     for lake in lake_session.lake.by_source():
-        on = lake_session.of_source(lake.source)
+        session_of_source = lake_session.of_source(lake.source)
         with load_lock(lake.place, lake.source):
-            _follow_rewritten_files(on, erasure)
-            _rewrite_files(on, trace, erasure)
-            _discard_copies(on)
+            _follow_rewritten_files(session_of_source, erasure)
+            _rewrite_files(session_of_source, trace, erasure)
+            _discard_copies(session_of_source)
 
 
 def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
-    """Follow the files that were rewritten before the ledger knew of it; refuse files that somebody
-    else altered."""
+    """Let the ledger follow the files that an interrupted erasure rewrote, and raise LandingError
+    where somebody else altered a file."""
     comparison, _, _ = current_comparison(lake_session)
     rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
     if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
@@ -84,7 +84,8 @@ def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
 
 def _rewrite_files(lake_session: Session, trace: Trace, erasure: Erasure) -> None:
     """Rewrite the landed files of the session's source that hold the entity, and note their
-    spellings of it."""
+    spellings of it. Rows are looked for in the copies of withdrawn contents, too, because they may
+    spell it in another way."""
     listing, records = listing_and_ledger(lake_session)
     read = [r for r in records if r.refused is None]
     live = [r for r in read if not r.withdrawn]
@@ -97,7 +98,7 @@ def _rewrite_files(lake_session: Session, trace: Trace, erasure: Erasure) -> Non
     spelled = replace(trace, spellings=_landed_spellings(lake_session, every, rows, trace))
     erasure.add_spellings(spelled.spellings)
     for file in files:
-        if file.types:
+        if file.types:  # of a text file, which may have unreadable lines
             rows[file.sha256].update(_unreadable_rows(lake_session, file, spelled))
     chosen = [r for r in live if rows[r.sha256]]
     _refuse_declared([r.path for r in chosen if " " in r.counted_by])
@@ -194,6 +195,7 @@ def _landed_rows(file: StoredFile) -> str:
 
 
 def _landed_columns(engine: "DuckDBPyConnection", file: StoredFile) -> set[str]:
+    """The names of a stored content's columns."""
     described = engine.execute(f"DESCRIBE SELECT * FROM {_landed_rows(file)}").fetchall()
     return {name for name, *_ in described}
 
@@ -238,6 +240,7 @@ def rewritten_file(
             else:
                 _write_without_lines(here, source, part, gone)
             part.chmod(here.path.stat().st_mode & 0o777)
+            # Another time than before: whoever compares size and time sees that it changed.
             os.utime(part, ns=(file.mtime_ns, file.mtime_ns + 1000))
             with part.open("rb") as written:
                 after = hashlib.file_digest(written, "sha256").hexdigest()
@@ -284,7 +287,10 @@ def _write_without_lines(
     with (gzip.open if is_packed else open)(file.path, "rb") as lines, part.open("wb") as kept:
         packed = gzip.GzipFile("", "wb", fileobj=kept, mtime=0) if is_packed else kept
         packed.writelines(dialect.kept_lines(cast("BinaryIO", lines), dropped))
-        packed.flush() if packed is kept else packed.close()
+        if packed is kept:
+            packed.flush()
+        else:
+            packed.close()  # writes the end of the gzip stream
 
 
 def _file_blocks(raw: BinaryIO) -> Iterator[bytes]:
@@ -300,15 +306,16 @@ def _write_without_rows(file: LandedFile, part: Path, gone: Collection[int]) -> 
         # A dictionary would keep the values of the rows that go.
         fields = [f.with_type(_type_without_dictionaries(f.type)) for f in source.schema_arrow]
         plain_schema = pa.schema(fields).with_metadata(source.schema_arrow.metadata)
-        number = 1
+        first = 1  # the number of the batch's first row
         with pq.ParquetWriter(part, plain_schema, compression=_compression_codec(source)) as writer:
             for batch in source.iter_batches():
-                kept = [number + i not in lost for i in range(batch.num_rows)]
+                kept = [first + i not in lost for i in range(batch.num_rows)]
                 writer.write_batch(batch.filter(pa.array(kept, pa.bool_())).cast(plain_schema))
-                number += batch.num_rows
+                first += batch.num_rows
 
 
 def _refuse_int96(file: LandedFile, source: pq.ParquetFile) -> None:
+    """Raise LandingError where a column is INT96, which only Spark can write."""
     columns = [source.schema.column(i) for i in range(len(source.schema))]
     if old := [c.path for c in columns if c.physical_type == "INT96"]:
         raise _unwritable_file_error(

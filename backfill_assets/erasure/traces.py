@@ -47,12 +47,13 @@ from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFol
 
 SHORT, SHORT_DIGITS = 4, 6  # characters; digits alone are rows, versions and sizes, too
 NEAR = 256  # bytes on each side of a value that decide whether it stands alone
-# Ends of what stands before a value, and begins of what stands behind it. Every repetition has a
-# bound.
-BEFORE = re.compile(
+# What a text in front of a value ends with, and a text behind it begins with, where the value
+# stands alone. Every repetition has a bound.
+WORD_END_BEFORE = re.compile(
     r"(?:\A|[^\w-]|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})\Z"
 )
-BEHIND = re.compile(r"\Z|[^\w-]")
+WORD_BEGIN_BEHIND = re.compile(r"\Z|[^\w-]")
+# The same where the value fills a cell, between quotes or separators.
 CELL_BEFORE = re.compile(r"(?:\A|[\"'`,;|\t\n\[({=:<>]|\\[nrt]|%[0-9A-Fa-f]{2})\s{0,64}\Z")
 CELL_BEHIND = re.compile(r"\s{0,64}(?:\Z|[\"'`,;|\t\n\])}<>&%]|\\+[nrt\"'])|[\t\r\n]")
 BLOCK, OVERLAP = 1 << 20, 1 << 17  # bytes
@@ -94,20 +95,22 @@ class Trace:
 
     @cached_property
     def _byte_patterns(self) -> "tuple[tuple[re.Pattern[bytes], re.Pattern[str] | None], ...]":
-        """Per value the expression for bytes, and what must stand before it (None: it is not
-        short)."""
+        """Per value the expression for bytes, and for a short value its column's name with a colon
+        or the like, behind which alone it counts (None: the value is not short)."""
         found = []
         for column, value in self.values.items():
             names = "|".join(map(re.escape, sorted({column, *self.landed.get(column, ())})))
-            lead = re.compile(
+            name_before = re.compile(
                 rf"(?:\A|[^\w-]|\\[nrtbf])(?:{names})[\"'\\]{{0,9}}[:=\s]{{1,9}}[\"'\\]{{0,9}}\Z"
             )
             is_short = len(value) < (SHORT_DIGITS if value.isdigit() else SHORT)
             pattern = re.compile(self._value_pattern(column, of_text=False).encode("latin-1"))
-            found.append((pattern, lead if is_short else None))
+            found.append((pattern, name_before if is_short else None))
         return tuple(found)
 
     def _value_pattern(self, column: str, *, of_text: bool) -> str:
+        """A regular expression for the column's value and its spellings, composed and decomposed
+        (NFC, NFD), in every form of `_sign_pattern`."""
         forms = dict[str, None]()
         for text in (self.values[column], *self.spellings.get(column, ())):
             composed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
@@ -123,30 +126,41 @@ class Trace:
         return any(self._holds_value(number, text) for number in range(len(self.values)))
 
     def _holds_value(self, number: int, text: bytes) -> bool:
-        pattern, lead = self._byte_patterns[number]
+        """Whether a text holds the value of this number (in the order of `values`), standing
+        alone."""
+        pattern, name_before = self._byte_patterns[number]
         for found in pattern.finditer(text):
             before = text[max(0, found.start() - NEAR) : found.start()].decode(errors="replace")
             behind = text[found.end() : found.end() + NEAR].decode(errors="replace")
-            if self._stands_alone(before, behind, lead):
+            if self._stands_alone(before, behind, name_before):
                 return True
         return False
 
-    def _stands_alone(self, before: str, behind: str, lead: "re.Pattern[str] | None") -> bool:
-        """Whether what stands between these texts is a value of its own, not a part of a longer
-        one; a short one counts only behind its `lead`, or in a cell where this trace says so."""
+    def _stands_alone(
+        self, before: str, behind: str, name_before: "re.Pattern[str] | None"
+    ) -> bool:
+        """Whether what stands between the texts `before` and `behind` is a value of its own, not a
+        part of a longer one.
+
+        A short value has a `name_before`: it counts only behind its column's name, or, with
+        `in_cells`, where it fills a cell. With `is_whole` every value has to fill its cell.
+        """
         is_cell = bool(CELL_BEFORE.search(before) and CELL_BEHIND.match(behind))
-        if lead is None:
-            is_led = BEFORE.search(before) is not None
+        if name_before is None:
+            begins_here = WORD_END_BEFORE.search(before) is not None
         else:
-            is_led = lead.search(before) is not None or (self.in_cells and is_cell)
-        is_ended = is_cell if self.is_whole else BEHIND.match(behind) is not None
-        return is_led and is_ended
+            is_named = name_before.search(before) is not None
+            begins_here = is_named or (self.in_cells and is_cell)
+        ends_here = is_cell if self.is_whole else WORD_BEGIN_BEHIND.match(behind) is not None
+        return begins_here and ends_here
 
     def is_in_blocks(self, blocks: Iterator[bytes]) -> bool:
-        """Whether a line of a stream holds the entity; the values of a longer line may lie so far
-        apart as a block."""
+        """Whether a line of a stream holds the entity. Of a line that is longer than a block, all
+        values have to lie within one block and the end of the block before it."""
         tail, held = b"", False
-        for block in blocks:  # to the end: what cannot be unpacked shows there
+        for (
+            block
+        ) in blocks:  # to the end, also once it is found: what cannot be unpacked shows there
             if not held:
                 data = tail + block
                 texts = [data, *(utf16_readings(data) if b"\0" in data else ())]
@@ -208,6 +222,7 @@ def _html_forms(sign: str) -> list[str]:
 
 
 def _quoted_pattern(text: str) -> str:
+    """A regular expression for the text itself."""
     return re.escape(text).replace("\\ ", " ")  # DuckDB's expressions know no escaped blank
 
 
@@ -264,6 +279,8 @@ class Search:
             return self._search_file(path, here.local("object"))
 
     def _search_file(self, named: Path, path: Path) -> SearchResult:
+        """What the file at `path` holds, in its bytes or decoded; `named`: what this machine calls
+        it, if `path` is a copy of an object. Nothing if it is gone."""
         try:
             head, tail = Folder(str(path.parent)).ends(path.name, len(SQLITE))
             in_bytes = self.trace.is_in_blocks(_file_blocks(path))
@@ -277,7 +294,8 @@ class Search:
             return SearchResult(in_bytes, unread=True)
 
     def _is_in_decoded(self, named: Path, path: Path, head: bytes, tail: bytes) -> bool:
-        """Whether what the file decodes to holds the entity; raises where it cannot be decoded."""
+        """Whether what the file decodes to holds the entity; raises where it cannot be decoded.
+        `head`, `tail`: its first and last bytes."""
         if head.startswith(PARQUET) and tail.endswith(PARQUET):
             return self._is_in_parquet(path) or any(map(self.trace.has_any, unused_values(path)))
         budget = Budget.of(path.stat().st_size)
@@ -293,6 +311,9 @@ class Search:
             return self._is_in_stream(opened, budget)
 
     def _is_in_parquet(self, path: Path) -> bool:
+        """Whether a row of a Parquet file holds the entity. DuckDB finds rows with all patterns;
+        whether the values stand alone in these is looked at here."""
+        # In DuckDB's paths `*`, `?` and `[` are wildcards.
         named = sql_literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
         rows = (
             f"SELECT to_json(t)::VARCHAR AS row FROM read_parquet({named}, hive_partitioning = "
@@ -309,6 +330,8 @@ class Search:
         return False
 
     def _is_in_zip(self, path: Path, budget: "Budget") -> bool:
+        """Whether a member of a zip file holds the entity. Raises Unsearched where none does, and
+        one could not be searched."""
         held, unread = False, False
         with zipfile.ZipFile(path) as packed:
             for member in packed.infolist():
@@ -317,7 +340,8 @@ class Search:
                     break
                 try:
                     with packed.open(member) as opened:
-                        held = self._is_in_stream(cast("BinaryIO", opened), budget, 1) or held
+                        stream = cast("BinaryIO", opened)
+                        held = self._is_in_stream(stream, budget, depth=1) or held
                 except Exception:  # noqa: BLE001  # the other members are searched
                     unread = True
         if unread and not held:
@@ -325,11 +349,13 @@ class Search:
         return held
 
     def _is_in_stream(self, raw: BinaryIO, budget: "Budget", depth: int = 0) -> bool:
+        """Whether a stream holds the entity, or what it unpacks to; `depth`: how many packings it
+        was taken out of. Raises Unsearched for what is no text, unless it holds the entity."""
         opened = io.BufferedReader(_BudgetedStream(raw, budget), BLOCK)
         head = opened.peek(BLOCK)
-        unpack = next((u for magic, u in PACKED.items() if head.startswith(magic)), None)
+        unpack = next((opener for magic, opener in PACKED.items() if head.startswith(magic)), None)
         if unpack is not None and depth < DEEPEST:
-            return self._is_in_stream(unpack(opened), budget, depth + 1)
+            return self._is_in_stream(unpack(opened), budget, depth=depth + 1)
         is_held = self.trace.is_in_blocks(_stream_blocks(opened, self.trace))
         if not is_held and not is_text(head):
             raise Unsearched
@@ -370,6 +396,7 @@ class _BudgetedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read into the buffer, as `io.RawIOBase` wants it."""
         block = self._raw.read(len(buffer))
         self._budget.spend(len(block))
         buffer[: len(block)] = block
@@ -395,8 +422,9 @@ def _file_blocks(path: Path) -> Iterator[bytes]:
 def _stream_blocks(opened: BinaryIO, trace: Trace) -> Iterator[bytes]:
     """The blocks of a stream. Raises UnicodeDecodeError where its encoding is unknown and could
     hold the entity in other bytes."""
-    is_any, decoder = trace.is_single_byte, getincrementaldecoder("utf-8")()
+    # UTF-16 has zero bytes, and all texts that single bytes may encode are looked for.
+    needs_check, decoder = not trace.is_single_byte, getincrementaldecoder("utf-8")()
     while block := opened.read(BLOCK):
-        if not is_any and b"\0" not in block:
+        if needs_check and b"\0" not in block:
             decoder.decode(block)
         yield block

@@ -13,7 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.erasure.traces import BEFORE, BEHIND, CELL_BEFORE, CELL_BEHIND
+from backfill_assets.erasure.traces import (
+    CELL_BEFORE,
+    CELL_BEHIND,
+    WORD_BEGIN_BEHIND,
+    WORD_END_BEFORE,
+)
 from backfill_assets.intake.batches import BadRecord
 from backfill_assets.intake.casting import FRACTION
 from backfill_assets.intake.csv_records import _Grammar
@@ -37,8 +42,8 @@ PATTERNS = {
     "names of JSON": UNPLAIN_NAME.pattern,
     "times without a day": NO_DAY,
     "what varies in a reason": VARYING.pattern,
-    "what stands before a value": BEFORE.pattern,
-    "what stands behind a value": BEHIND.pattern,
+    "what stands before a value": WORD_END_BEFORE.pattern,
+    "what stands behind a value": WORD_BEGIN_BEHIND.pattern,
     "what stands before a cell": CELL_BEFORE.pattern,
     "what stands behind a cell": CELL_BEHIND.pattern,
     **{f"a JSON {kind.__name__}": value.pattern for kind, value in PLAIN.items()},
