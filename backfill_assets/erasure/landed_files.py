@@ -33,7 +33,7 @@ from backfill_assets.intake.files import (
 from backfill_assets.intake.forgotten import REASON, Erasure, forgotten_condition
 from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
-from backfill_assets.intake.landed_changes import current_comparison, listing_and_ledger
+from backfill_assets.intake.landed_changes import listing_and_ledger, look_at_landing
 from backfill_assets.intake.scan import follow_rewritten_files
 from backfill_assets.intake.select import columns_by_name
 from backfill_assets.intake.settings import LandedSource, landed_source
@@ -68,7 +68,7 @@ def erase_landed_rows(lake_session: Session, trace: Trace, erasure: Erasure) -> 
 def _follow_rewritten_files(lake_session: Session, erasure: Erasure) -> None:
     """Let the ledger follow the files that an interrupted erasure rewrote, and raise LandingError
     where somebody else altered a file."""
-    comparison, _, _ = current_comparison(lake_session)
+    comparison = look_at_landing(lake_session).comparison
     rewritten = {(f["path"], f["before"]) for f in erasure.done["landed"]}
     if others := [r.path for r in comparison.disputed if (r.path, r.sha256) not in rewritten]:
         raise LandingError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_assets.engines.loss import is_disk_full, is_engine_loss
 from backfill_assets.engines.server import SERVERS, engine_named
@@ -22,7 +22,7 @@ from backfill_assets.intake.forgotten import REASON as FORGOTTEN
 from backfill_assets.intake.heirs import erased_origins
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded_content
 from backfill_assets.intake.landed_changes import landed_by_content
-from backfill_assets.intake.ledger import FileRecord
+from backfill_assets.intake.ledger import NO_ROWS, REFUSED_WHOLE, DayCount, FileRecord
 from backfill_assets.intake.mapping import is_data_fault
 from backfill_assets.intake.parquet_files import odd_encodings
 from backfill_assets.intake.select import uses_path
@@ -46,7 +46,6 @@ from backfill_assets.kernel.write.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Days = dict[date | None, tuple[int, int, int]]
 REASON_CHARS = 300
 # Queries over a file that a machine elsewhere could not read, before the file is judged by it.
 TRIED_AGAIN = 2
@@ -56,26 +55,44 @@ OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, 
 
 @dataclass
 class Counted:
-    """A content's rows, bad rows and usable rows per arrival day (None: no usable arrival time)."""
+    """A content's rows per arrival day (None: no usable arrival time)."""
 
-    days: Days = field(default_factory=dict)
+    days: dict[date | None, DayCount] = field(default_factory=dict)
     refused: str | None = None  # why no row of it can be judged; it then counts as one bad row
     example: str = ""  # why one of its rows is bad
 
     @property
     def usable_rows(self) -> int:
         """Its usable rows of all days."""
-        return sum(usable for _, _, usable in self.days.values())
+        return sum(count.usable for count in self.days.values())
+
+    @property
+    def bad_rows(self) -> int:
+        """Its bad rows of all days."""
+        return sum(count.bad for count in self.days.values())
+
+    @property
+    def rows(self) -> int:
+        """All its rows."""
+        return sum(count.rows for count in self.days.values())
+
+
+class _Judged(NamedTuple):
+    """Contents by their digests: the counts of those that could be judged, the errors of others."""
+
+    counts: dict[str, Counted]
+    errors: dict[str, Exception]
 
 
 def count_days(
     engine: "Callable[[], SparkSession]",
     files: Sequence[StoredFile],
     settings: LakeSettings,
-    is_gone: str = "",
+    forgotten_sql: str = "",
 ) -> dict[str, Counted]:
     """Count every content, by one query where all can be judged; else halving finds contents to be
-    refused. `engine` gives a session on a living engine, a new one if need be.
+    refused. `engine` gives a session on a living engine, a new one if need be. `forgotten_sql`: as
+    `intake.forgotten.forgotten_condition` gives it.
 
     An error of a living engine over one content alone is its fault. So is the end of an engine over
     one content alone whose pages nobody decoded before, if another ended over it just before.
@@ -84,93 +101,115 @@ def count_days(
     """
     if not files:
         return {}
-    found, failed = _judged_by_halves(engine, files, settings, is_gone)
-    are_faulty = any(is_data_fault(e) or isinstance(e, Unreadable) for e in failed.values())
-    if len(failed) > 1 and not found and not are_faulty:
-        raise next(iter(failed.values()))
+    counts, errors = _Judge(engine, settings, forgotten_sql).judged_by_halves(files)
+    are_faulty = any(is_data_fault(e) or isinstance(e, Unreadable) for e in errors.values())
+    if len(errors) > 1 and not counts and not are_faulty:
+        raise next(iter(errors.values()))
     for file in files:
-        if file.sha256 in failed:
-            found[file.sha256] = _refused_count(failed[file.sha256], file)
-        elif file.is_undecoded and file.sha256 in found:
-            found[file.sha256] = _checked_against_footer(found[file.sha256], file)
-    return found
+        if file.sha256 in errors:
+            counts[file.sha256] = _refused_count(errors[file.sha256], file)
+        elif file.is_undecoded and file.sha256 in counts:
+            counts[file.sha256] = _checked_against_footer(counts[file.sha256], file)
+    return counts
 
 
 def _checked_against_footer(counted: Counted, file: StoredFile) -> Counted:
     """`counted`, or one refused row in its place where it is not as many rows as the file's footer
     promises."""
-    rows = sum(total for total, _, _ in counted.days.values())
-    if counted.refused or rows == file.rows:
+    if counted.refused or counted.rows == file.rows:
         return counted
-    why = f"its footer promises {file.rows} rows, its pages hold {rows}"
-    return Counted({None: (1, 1, 0)}, why)
+    why = f"its footer promises {file.rows} rows, its pages hold {counted.rows}"
+    return Counted({None: REFUSED_WHOLE}, why)
 
 
-def _judged_by_halves(
-    engine: "Callable[[], SparkSession]",
-    files: Sequence[StoredFile],
-    settings: LakeSettings,
-    is_gone: str,
-    has_ended_one: bool = False,
-) -> tuple[dict[str, Counted], dict[str, Exception]]:
-    """The counts of contents that can be judged, and the errors of the others, by content.
-    `has_ended_one`: an engine ended over them, perhaps with others, just before."""
-    session, ends = engine(), False
-    try:
-        return _count_files(session, files, settings, is_gone), {}
-    except Exception as error:
-        ends = is_engine_loss(error) and any(f.is_undecoded for f in files)
-        if ends:
-            explained_error(error)  # an engine that answers and yet fails for ever ends here
-        elif _is_machine_error(error):
-            raise
-        refuse_replaced(files)
-        _refuse_unseen(files, error)
-        if len(files) == 1 and (has_ended_one or not ends):
-            if is_data_fault(error):
-                return {}, {files[0].sha256: error}
-            if not _is_alive(engine() if ends else session):
+@dataclass(frozen=True)
+class _Judge:
+    """Counts contents by queries of an engine, and finds those over which a query fails."""
+
+    engine: "Callable[[], SparkSession]"  # gives a session on a living engine
+    settings: LakeSettings
+    forgotten_sql: str
+
+    def judged_by_halves(self, files: Sequence[StoredFile], has_ended_one: bool = False) -> _Judged:
+        """Count the contents by one query; where that fails, each half by queries of its own, and a
+        single content as `_judged_alone` says. Raises errors of the machine.
+
+        `has_ended_one`: an engine ended over these contents, perhaps with others, just before. A
+        single content is judged once more in that case, because the engine may have ended for
+        another reason.
+        """
+        session = self.engine()
+        try:
+            return _Judged(self._counts(session, files), {})
+        except Exception as error:
+            has_ended = _has_ended_over_pages(error, files)
+            if has_ended:
+                # Called for what it does: it ends an engine that answers and yet fails for ever.
+                explained_error(error)
+            elif _is_machine_error(error):
                 raise
-            if ends or is_of_this_machine(session):
-                return {}, {files[0].sha256: error}
-            return _judged_by_retries(session, files[0], settings, is_gone, error)
-    ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
-    middle = len(ordered) // 2
-    counts, errors = dict[str, Counted](), dict[str, Exception]()
-    for half in (ordered[:middle], ordered[middle:]):
-        if half:
-            found, failed = _judged_by_halves(engine, half, settings, is_gone, ends)
-            counts |= found
-            errors |= failed
-    return counts, errors
+            refuse_replaced(files)
+            _refuse_unseen(files, error)
+            may_be_chance = has_ended and not has_ended_one
+            if len(files) == 1 and not may_be_chance:
+                return self._judged_alone(files[0], error, None if has_ended else session)
+        ordered = sorted(files, key=lambda f: (f.kind, f.sha256))  # files of one kind fail together
+        middle = len(ordered) // 2
+        whole = _Judged({}, {})
+        for half in (ordered[:middle], ordered[middle:]):
+            if half:
+                judged = self.judged_by_halves(half, has_ended)
+                whole.counts.update(judged.counts)
+                whole.errors.update(judged.errors)
+        return whole
+
+    def _judged_alone(
+        self, file: StoredFile, error: Exception, session: "SparkSession | None"
+    ) -> _Judged:
+        """The verdict on a content over which alone a query failed with `error`: it is the
+        content's fault if the engine still answers, else the error is raised. `session`: of the
+        query; None if its engine ended."""
+        is_refused = _Judged({}, {file.sha256: error})
+        if is_data_fault(error):
+            return is_refused
+        if not _is_alive(session or self.engine()):
+            raise error
+        if session is None or is_of_this_machine(session):
+            return is_refused
+        return self._judged_by_retries(session, file, error)
+
+    def _judged_by_retries(
+        self, session: "SparkSession", file: StoredFile, error: Exception
+    ) -> _Judged:
+        """The count of a content over which machines of an engine elsewhere failed, by whichever of
+        them can read it; else its `error`. Spark may have given all attempts of a task to one
+        machine, and chooses anew for each query."""
+        for _ in range(TRIED_AGAIN):
+            try:
+                return _Judged(self._counts(session, [file]), {})
+            except Exception as again:
+                if _is_machine_error(again) or NOT_SEEN.search(str(again)):
+                    raise
+        return _Judged({}, {file.sha256: error})
+
+    def _counts(self, session: "SparkSession", files: Sequence[StoredFile]) -> dict[str, Counted]:
+        """The counts by one query, which fails if one of the files cannot be judged."""
+        return _count_files(session, files, self.settings, self.forgotten_sql)
+
+
+def _has_ended_over_pages(error: Exception, files: Sequence[StoredFile]) -> bool:
+    """Whether an engine ended over contents of which some have pages that nobody decoded before."""
+    return is_engine_loss(error) and any(file.is_undecoded for file in files)
 
 
 def _refuse_unseen(files: Sequence[StoredFile], error: Exception) -> None:
-    """Raise LandingError where the engine says that a file lacks which lies here."""
+    """Raise LandingError if `error` of an engine says that it found no file, and the file lies
+    here: then the engine's machines do not see this place."""
     if not NOT_SEEN.search(str(error)):
         return
     for file in files:
         if file.store.exists(file.name):
             raise _unseen_file_error(file, failed_worker(error)) from None
-
-
-def _judged_by_retries(
-    session: "SparkSession",
-    file: StoredFile,
-    settings: LakeSettings,
-    is_gone: str,
-    error: Exception,
-) -> tuple[dict[str, Counted], dict[str, Exception]]:
-    """The counts of a content over which machines of an engine elsewhere failed, by whichever of
-    them can read it; else its error. Spark may have given all attempts of a task to one machine,
-    and chooses anew for each query."""
-    for _ in range(TRIED_AGAIN):
-        try:
-            return _count_files(session, [file], settings, is_gone), {}
-        except Exception as again:
-            if _is_machine_error(again) or NOT_SEEN.search(str(again)):
-                raise
-    return {}, {file.sha256: error}
 
 
 def _unseen_file_error(file: StoredFile, worker: str) -> LandingError:
@@ -215,17 +254,19 @@ def _is_alive(session: "SparkSession") -> bool:
 
 
 def _count_files(
-    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str
+    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, forgotten_sql: str
 ) -> dict[str, Counted]:
+    """Count the rows of the files per content and arrival day, by one query."""
     from pyspark.sql import functions as F
 
     counts = (
-        read_deliveries(session, files, settings, is_gone)
+        read_deliveries(session, files, settings, forgotten_sql)
         .groupBy("sha256", "arrival_date")
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.count("reason").alias("bad_rows"),
             F.count("text"),  # what a load will keep of a bad row: that must not fail there either
+            # Row 0 stands for a content as a whole.
             F.max(F.when(F.col("row_number") == 0, F.col("reason"))).alias("whole"),
             F.max("reason").alias("example"),
         )
@@ -233,11 +274,8 @@ def _count_files(
     found: dict[str, Counted] = {}
     for row in counts.collect():
         counted = found.setdefault(row["sha256"], Counted())
-        counted.days[row["arrival_date"]] = (
-            row["rows"],
-            row["bad_rows"],
-            row["rows"] - row["bad_rows"],
-        )
+        rows, bad = row["rows"], row["bad_rows"]
+        counted.days[row["arrival_date"]] = DayCount(rows, bad, usable=rows - bad)
         counted.refused = counted.refused or row["whole"]
         counted.example = counted.example or row["example"] or ""
     return found
@@ -266,8 +304,10 @@ def refuse_rules_that_leave_nothing(
     """Raise SettingsError where contents had usable rows, and none has any by the rules of today: a
     mistyped column would empty every day that is loaded again. An entity that was forgotten counts
     as usable."""
-    usable = {r.sha256: r.usable_rows for r in again if r.usable_rows}
-    before = {sha256: rows for sha256, rows in usable.items() if sha256 in counted}
+    before = dict[str, int]()
+    for record in again:
+        if record.usable_rows and record.sha256 in counted:
+            before[record.sha256] = record.usable_rows
     now = [counted[sha256] for sha256 in before]
     if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
         reasons = [c.refused or c.example for c in now]
@@ -281,9 +321,10 @@ def refuse_rules_that_leave_nothing(
         )
 
 
-def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, int, int]]) -> None:
-    """Raise LandingError unless the days of a landed file hold as many rows as it has."""
-    if (counted := sum(r for r, _, _ in days.values())) != expected:
+def refuse_lost_rows(path: str, expected: int, days: Mapping[date, DayCount]) -> None:
+    """Raise LandingError unless the `days` of the landed file at `path` hold the `expected` number
+    of rows."""
+    if (counted := sum(count.rows for count in days.values())) != expected:
         raise LandingError(
             f"the landed file {printable_text(path)}",
             f"it has {expected} rows, Spark's reader gave {counted}",
@@ -295,31 +336,38 @@ def refuse_lost_rows(path: str, expected: int, days: Mapping[date, tuple[int, in
 def refused_if_flooded(counted: Counted, size: int) -> Counted:
     """`counted`, or one refused row in its place where a content of `size` bytes holds too many
     unusable rows."""
-    why = DEFAULT_LIMITS.flood(sum(bad for _, bad, _ in counted.days.values()), size)
-    return Counted({None: (1, 1, 0)}, why) if why else counted
+    why = DEFAULT_LIMITS.flood(counted.bad_rows, size)
+    return Counted({None: REFUSED_WHOLE}, why) if why else counted
 
 
 def _refused_count(error: Exception, file: StoredFile) -> Counted:
+    """One refused row for a content over which a query failed, with the reason in words: the
+    encodings that this engine cannot decode, and which engine can, else the error's first line."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     why = odd_encodings(file.parquet) if "FAILED_READ_FILE" in line else ""
     if why:
+        # Engines that do not judge pages by themselves get them decoded in advance.
         decoding = [name for name, engine in SERVERS.items() if not engine.has_row_metadata]
         settings = " or ".join(f'engine = "{name}"' for name in decoding)
         line = f"{why}, or set {settings}"
     if is_engine_loss(error):
         line = DEADLY
-    return Counted({None: (1, 1, 0)}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
+    return Counted({None: REFUSED_WHOLE}, f"its rows cannot be judged: {line[:REASON_CHARS]}")
 
 
-def assign_home_day(counted: Days, start: date) -> tuple[dict[date, tuple[int, int, int]], date]:
-    """Rows without a usable arrival time go to the file's earliest usable day, else to `start`."""
-    days = {d: c for d, c in counted.items() if d is not None}
+def assign_home_day(
+    counted: Mapping[date | None, DayCount], start: date
+) -> tuple[dict[date, DayCount], date]:
+    """Give rows without a usable arrival time (None) to the file's earliest usable day, else to
+    `start`: the counts per day, and that home day."""
+    days = {day: count for day, count in counted.items() if day is not None}
     home = min(days, default=start)
     homeless = counted.get(None)
-    if homeless:
-        before = days.get(home, (0, 0, 0))
-        days[home] = (before[0] + homeless[0], before[1] + homeless[1], before[2])
-    return days or {home: (0, 0, 0)}, home
+    if homeless is not None:
+        own = days.get(home, NO_ROWS)
+        # Rows without an arrival time are never usable.
+        days[home] = own._replace(rows=own.rows + homeless.rows, bad=own.bad + homeless.bad)
+    return days or {home: NO_ROWS}, home
 
 
 def stored_contents(lake_session: Session, records: Sequence[FileRecord]) -> list[StoredFile]:
@@ -337,14 +385,13 @@ def stored_contents(lake_session: Session, records: Sequence[FileRecord]) -> lis
 
 
 def _refused_file(lake: LakeFolder, record: FileRecord) -> StoredFile:
+    """A refused content, of which nothing is read."""
     return StoredFile(
         record.sha256,
         lake.stock,
-        "",
-        {},
-        "",
-        record.first_scan,
-        record.home_day,
+        name="",
+        first_scan=record.first_scan,
+        home_day=record.home_day,
         refused=record.refused,
     )
 
@@ -356,16 +403,17 @@ def recorded_contents(lake_session: Session, records: Sequence[FileRecord]) -> l
     exists nowhere.
     """
     lake = lake_session.lake
+    source = lake.settings.source
     found = _found_in_stock(lake_session, records)
     lost = [record for record, file in zip(records, found, strict=True) if file is None]
     if lost:
         _ingest_again(lake_session, lost)
     files, origins_of = list[StoredFile](), erased_origins(lake)
-    by_path, is_table = uses_path(lake.settings.source.select), bool(lake.settings.source.table)
+    by_path, is_table = uses_path(source.select), bool(source.table)
     for record, known in zip(records, found, strict=True):
         file = known or _stored_content(lake_session, record)
         if file is None:
-            raise lost_content_error(lake.settings.source.table, record)
+            raise lost_content_error(source.table, record)
         file = _readable_content(lake_session, file)
         path, day = (record.path, record.path_day) if by_path else ("", None)
         origin = origins_of.of(record.sha256, record.names, path)
@@ -404,6 +452,7 @@ def _ingest_again(lake_session: Session, lost: Sequence[FileRecord]) -> None:
         for file in landed[record.sha256]:
             if file.size != record.size or is_content_lost(file):
                 continue
+            # Another name than that of its bytes is one by its path.
             by_path = not file.sha256 and hashes.sha256(file) != record.sha256
             if ingest_into_lake(lake_session, file, by_path).sha256 == record.sha256:
                 break
@@ -434,6 +483,10 @@ def ingest_into_lake(
 def source_intake(lake_session: Session, by_path: bool | None = None) -> Intake:
     """How files of the lake's source are taken in; `by_path` as `ingest_into_lake` says."""
     source = landed_source(lake_session.lake.settings.source)
-    by_path = uses_path(source.select) if by_path is None else by_path
-    is_undecoded = bool(source.in_place) and lake_session.reads_undecoded()
-    return Intake(source.format, source.dialect, by_path, source.in_place, is_undecoded)
+    return Intake(
+        format=source.format,
+        dialect=source.dialect,
+        by_path=uses_path(source.select) if by_path is None else by_path,
+        in_place=source.in_place,
+        is_undecoded=bool(source.in_place) and lake_session.reads_undecoded(),
+    )

@@ -79,11 +79,14 @@ CALENDAR = (
 
 
 def read_deliveries(
-    session: "SparkSession", files: Sequence[StoredFile], settings: LakeSettings, is_gone: str = ""
+    session: "SparkSession",
+    files: Sequence[StoredFile],
+    settings: LakeSettings,
+    forgotten_sql: str = "",
 ) -> "DataFrame":
     """Read every row of the files as a delivery with its reason; a file that `select` does not fit
-    is one unusable row. Of rows for which `is_gone` holds (SQL, see `intake.forgotten`) only their
-    number and reason are kept.
+    is one unusable row. Of rows for which `forgotten_sql` holds (`intake.forgotten`; empty: none)
+    only their number and reason are kept.
 
     Raises SettingsError where `select` can fit no file at all.
     """
@@ -112,7 +115,7 @@ def read_deliveries(
     scanned = small_frame(session, scans, "sha256 string, first_scan timestamp, home_day date")
     rows = union_of_frames(session, frames).join(F.broadcast(scanned), "sha256")
     judged = _with_reasons(rows, settings)
-    return _without_forgotten(judged, is_gone) if is_gone else judged
+    return _without_forgotten(judged, forgotten_sql) if forgotten_sql else judged
 
 
 def _refused_rows(
@@ -133,14 +136,15 @@ def _refused_rows(
     return rows.withColumns({**empty, RAISED: F.lit("")})
 
 
-def _without_forgotten(judged: "DataFrame", is_gone: str) -> "DataFrame":
-    """The rows, with nothing but the reason of those for which `is_gone` holds."""
+def _without_forgotten(judged: "DataFrame", forgotten_sql: str) -> "DataFrame":
+    """The rows, with nothing but the reason of those for which `forgotten_sql` holds."""
     from pyspark.sql import functions as F
 
-    kept = {"reason": REASON, "text": ""}  # not NULL: a row without a text is written out
-    return judged.withColumns(
-        {name: F.when(F.expr(is_gone), F.lit(v)).otherwise(F.col(name)) for name, v in kept.items()}
-    )
+    is_forgotten = F.expr(forgotten_sql)
+    reason = F.when(is_forgotten, F.lit(REASON)).otherwise(F.col("reason"))
+    # Not NULL: a row without a text is written out.
+    text = F.when(is_forgotten, F.lit("")).otherwise(F.col("text"))
+    return judged.withColumns({"reason": reason, "text": text})
 
 
 def _log_columns(source: SourceSettings) -> dict[str, str]:

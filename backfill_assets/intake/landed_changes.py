@@ -63,7 +63,7 @@ from backfill_assets.kernel.write.session import Session
 
 Intakes = Sequence[tuple[LandedFile, StoredFile]]
 # Of `deliveries`; a change that refuses other rows raises it, and every file is counted again.
-RULES = 1
+RULES_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,26 @@ class Comparison:
         return not (self.counts_rows or self.disputed or self.lapsed)
 
 
+@dataclass(frozen=True)
+class LandingLook:
+    """A look at what a source delivers, beside its ledger."""
+
+    comparison: Comparison
+    listing: Listing
+    # Of the ledger those that decided the comparison: at least all that are not plainly as they
+    # were recorded (`unsettled`).
+    records: list[FileRecord]
+
+
+@dataclass(frozen=True)
+class ListingPart:
+    """A listing, and what of it has to be compared file by file."""
+
+    listing: Listing
+    unsettled: Listing  # the same with these files only
+    records: list[FileRecord]  # of the ledger beside these files
+
+
 def compare_sources(lake_session: Session) -> Comparison:
     """Compare the landing folders of all sources with their ledgers now. A file that is still
     written counts as new.
@@ -181,7 +201,8 @@ def compare_each_source(lake_session: Session) -> tuple[dict[str, Comparison], l
     for lake in lake_session.lake.by_source():
         try:
             with failing_alone(deliveries_name(lake)), errors_of_source(lake.source):
-                found[lake.source], _, _ = current_comparison(lake_session.of_source(lake.source))
+                look = look_at_landing(lake_session.of_source(lake.source))
+                found[lake.source] = look.comparison
         except TransientError:
             raise
         except BackfillError as error:
@@ -252,43 +273,35 @@ def landed_by_content(
     return found
 
 
-def current_comparison(
-    lake_session: Session, to_scan: bool = False
-) -> tuple[Comparison, Listing, list[FileRecord]]:
-    """The comparison now, with its listing and the records that decided it: at least all that are
-    not plainly as they were recorded (`unsettled`). Keeps the hashes for the next one. `to_scan`:
-    also the renamed contents, for which files are hashed that were counted under other settings."""
-    return comparison_beside(lake_session, _looked_at(lake_session), to_scan)
+def look_at_landing(lake_session: Session, to_scan: bool = False) -> LandingLook:
+    """Compare what the lake's source delivers with its ledger now. Keeps the hashes for the next
+    look. `to_scan`: also finds the renamed contents, for which files are hashed that were counted
+    under other settings, and raises SettingsError for a table whose columns do not fit."""
+    return look_beside(lake_session, _part_to_compare(lake_session), to_scan)
 
 
-def comparison_beside(
-    lake_session: Session,
-    looked: tuple[Listing, Listing, list[FileRecord]],
-    to_scan: bool = False,
-) -> tuple[Comparison, Listing, list[FileRecord]]:
-    """As `current_comparison`, of a listing, the part of it that is looked at file by file, and the
-    records beside that."""
-    lake, (listing, looked_at, records) = lake_session.lake, looked
-    hashes = Hashes(lake.stock)
-    others = renamed_records(lake.settings, looked_at, records, hashes) if to_scan else []
-    comparison = compare_listing(looked_at, records, hashes, others)
+def look_beside(lake_session: Session, part: ListingPart, to_scan: bool = False) -> LandingLook:
+    """As `look_at_landing`, of a listing that was taken already."""
+    lake, records, hashes = lake_session.lake, part.records, Hashes(lake_session.lake.stock)
+    renamed = list[FileRecord]()
+    if to_scan:
+        renamed = renamed_records(lake.settings, part.unsettled, records, hashes)
+    comparison = compare_listing(part.unsettled, records, hashes, renamed)
     hashes.keep()
-    listing = _with_missing_table(lake, listing, comparison)
+    listing = _with_missing_table(lake, part.listing, comparison)
     if isinstance(listing, TableListing):
-        comparison = _compared_table(lake, listing, records, comparison)
-        if to_scan and not comparison.held:
-            refuse_unknown_columns(listing, lake.settings.source)
-            refuse_without_day(lake.settings.source.select, comparison.missing)
-    comparison = _with_uncounted(lake, listing, records, comparison, others)
+        comparison = _with_gone_contents(lake, listing, records, comparison)
+    comparison = _with_uncounted(lake, listing, records, comparison)
+    # Of another table than the one that was read nothing is taken, so that its columns may differ.
     if to_scan and isinstance(listing, TableListing) and not comparison.held:
-        _refuse_altered_columns(lake_session, listing, comparison)
-    return replace(comparison, refused=[*listing.refused]), listing, records
+        _refuse_unfit_columns(lake_session, listing, comparison)
+    return LandingLook(replace(comparison, refused=[*listing.refused]), listing, records)
 
 
-def _compared_table(
+def _with_gone_contents(
     lake: Lake, listing: TableListing, records: Sequence[FileRecord], found: Comparison
 ) -> Comparison:
-    """The comparison of a table, with the contents that vacuum took; notes how far its log was
+    """The comparison of a table, with the contents that vacuum took. Also notes how far its log was
     read."""
     note_read(listing, records, lake.stock)
     live = [r for r in records if not r.withdrawn]
@@ -302,12 +315,10 @@ def _with_uncounted(
     listing: Listing,
     records: Sequence[FileRecord],
     found: Comparison,
-    others: Sequence[FileRecord],
 ) -> Comparison:
     """The comparison, with the records that a scan would count again, and those that manifests
-    contradict; none of them is of a path that is altered, gone, or of a renamed content
-    (`others`)."""
-    apart = (*found.altered, *found.missing, *found.lapsed, *found.vanished, *others)
+    contradict; none of them is of a path that is altered, gone, or of a renamed content."""
+    apart = (*found.altered, *found.missing, *found.lapsed, *found.vanished, *found.renamed)
     blocked, now = {r.path for r in apart}, utc_now()
     live = [r for r in records if not r.withdrawn and r.path not in blocked]
     declared = declared_by_content(listing.declared, [(r.path, r.sha256) for r in live])
@@ -322,22 +333,27 @@ def _with_uncounted(
     return replace(found, uncounted=uncounted, contradicted=contradicted)
 
 
-def _refuse_altered_columns(
-    lake_session: Session, listing: TableListing, found: Comparison
-) -> None:
-    """As `refuse_altered_columns`, for the contents that a scan would count."""
+def _refuse_unfit_columns(lake_session: Session, listing: TableListing, found: Comparison) -> None:
+    """Raise SettingsError where `select` reads columns that the table lacks, gives no day of lost
+    contents, or reads columns that changed their type in contents that a scan would count."""
+    source = lake_session.lake.settings.source
+    refuse_unknown_columns(listing, source)
+    refuse_without_day(source.select, found.missing)
     again = {record.path for record, _ in found.uncounted}
-    whole = listing_and_ledger(lake_session, whole=True)[0] if again else listing
+    whole = listing
+    if again:  # they may lie in front of where this listing begins
+        whole, _ = listing_and_ledger(lake_session, whole=True)
     names = again.union(file.name for file in found.fresh)
-    refuse_altered_columns(whole, names, lake_session.lake.settings.source)
+    refuse_altered_columns(whole, names, source)
 
 
-def _looked_at(lake_session: Session) -> tuple[Listing, Listing, list[FileRecord]]:
-    """The listing, its part that is looked at file by file, and the records beside it."""
+def _part_to_compare(lake_session: Session) -> ListingPart:
+    """The listing of the lake's source now, and what of it has to be compared file by file: of a
+    table and of dumps everything."""
     lake, settings = lake_session.lake, lake_session.lake.settings
     if settings.source.table or settings.source.kind == "snapshot":
         listing, records = listing_and_ledger(lake_session)
-        return listing, listing, records
+        return ListingPart(listing, listing, records)
     listing = listing_beside(lake_session, ())
     files, records = unsettled(
         lake,
@@ -346,7 +362,7 @@ def _looked_at(lake_session: Session) -> tuple[Listing, Listing, list[FileRecord
         utc_now(),
         by_path=uses_path(settings.source.select),
     )
-    return listing, replace(listing, files=tuple(files)), records
+    return ListingPart(listing, replace(listing, files=tuple(files)), records)
 
 
 def _with_missing_table(lake: Lake, listing: Listing, found: Comparison) -> Listing:
@@ -400,10 +416,10 @@ def compare_listing(
     listing: Listing,
     records: Sequence[FileRecord],
     hashes: Hashes,
-    others: Sequence[FileRecord] = (),
+    renamed: Sequence[FileRecord] = (),
 ) -> Comparison:
-    """Sort files and records; `others` are the renamed ones. Hashes only files of equal size whose
-    time changed, each once.
+    """Sort files and records; `renamed` are of `renamed_records`. Hashes only files of equal size
+    whose time changed, each once.
 
     The file of a record that never had a usable row may change or vanish freely: raw holds no row
     of it. Today's settings do not matter here, because raw holds rows made under earlier ones. A
@@ -425,13 +441,13 @@ def compare_listing(
     present = {r.sha256 for r in same}
     missing = [r for r in gone if r.may_be_in_raw and r.sha256 not in present]
     kept = {(r.path, r.sha256) for r in (*disputed, *missing)}
-    taken = {r.path for r in (*same, *disputed)} - {r.path for r in others}
+    taken = {r.path for r in (*same, *disputed)} - {r.path for r in renamed}
     return Comparison(
         fresh=[f for f in listing.files if f.name not in taken],
         altered=disputed,
         missing=missing,
         lapsed=[r for r in (*altered, *gone) if (r.path, r.sha256) not in kept],
-        renamed=[*others],
+        renamed=[*renamed],
     )
 
 
@@ -451,6 +467,7 @@ def unneeded_copies(lake_session: Session, before: date) -> dict[str, int]:
 
 
 def _is_as_recorded(file: LandedFile, record: FileRecord, hashes: Hashes) -> bool:
+    """Whether a file still has the recorded content: by its size and time, else by its hash."""
     if file.sha256:
         return file.sha256 == record.sha256
     if file.size != record.size or file.mtime_ns == record.mtime_ns:
@@ -496,8 +513,11 @@ def scanned_too_early(records: Sequence[FileRecord], intakes: Intakes, now: date
     they land again."""
     live = [r for r in records if not r.withdrawn]
     names = {r.sha256 for r in live}
-    ended = {r.sha256: r for r in records if r.sha256 not in names}
-    again = [replace(ended[i.sha256], mtime_ns=f.mtime_ns) for f, i in intakes if i.sha256 in ended]
+    withdrawn = {r.sha256: r for r in records if r.sha256 not in names}
+    again = list[FileRecord]()
+    for file, intake in intakes:
+        if intake.sha256 in withdrawn:
+            again.append(replace(withdrawn[intake.sha256], mtime_ns=file.mtime_ns))
     return {r.sha256 for r in (*live, *again) if _is_scanned_too_early(r, now)}
 
 
@@ -505,14 +525,17 @@ def _is_scanned_too_early(record: FileRecord, now: datetime) -> bool:
     """Whether the first scan lies before the file's own time, which is over: the clock of that scan
     was behind."""
     latest = (record.first_scan + timedelta(days=FIRST_SCAN_SLACK_DAYS)).timestamp()
-    return latest < record.mtime_ns / 1e9 <= now.timestamp()
+    written = record.mtime_ns / 1e9
+    return latest < written <= now.timestamp()
 
 
 def counting_digest(settings: LakeSettings) -> str:
     """Digest of the settings, engine and ingest rules that decide a row's arrival day and whether
     it is usable."""
     source, tolerance = landed_source(settings.source), settings.lateness.early_tolerance_days
-    own, engine = list[object](), engine_named(settings.spark.engine)
+    engine = engine_named(settings.spark.engine)
+    # Only what differs from the default: settings that came later change no earlier digest.
+    own = list[object]()
     if source.payload is not None:
         own.append(payload_values(source.payload_columns))
     if source.dialect.declared:
@@ -523,6 +546,5 @@ def counting_digest(settings: LakeSettings) -> str:
         own += [source.kind, source.max_vanished_share]
     if not engine.reads_all_landed:
         own.append(engine.name.lower())
-    return digest_of(
-        [source.format, source.select, str(settings.start_date), tolerance, VERSION, RULES, *own]
-    )
+    every = [source.format, source.select, str(settings.start_date), tolerance]
+    return digest_of([*every, VERSION, RULES_VERSION, *own])

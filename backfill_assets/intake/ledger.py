@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.paths import day_of_path
@@ -132,6 +132,18 @@ def ledger_of_source(ledger: Contract, source: str) -> Contract:
     return replace(ledger, name=ledgers.source_table_name(ledger.name, source), inputs=inputs)
 
 
+class DayCount(NamedTuple):
+    """How many rows of a content belong to an arrival day."""
+
+    rows: int  # all: bad and usable ones
+    bad: int  # they cannot become a delivery by themselves
+    usable: int
+
+
+NO_ROWS = DayCount(rows=0, bad=0, usable=0)
+REFUSED_WHOLE = DayCount(rows=1, bad=1, usable=0)  # what a file counts as that cannot be judged
+
+
 @dataclass(frozen=True)
 class FileRecord:
     """One content at one path, as the ledger knows it now."""
@@ -142,7 +154,7 @@ class FileRecord:
     mtime_ns: int
     first_scan: datetime
     home_day: date
-    days: Mapping[date, tuple[int, int, int]]  # (rows, bad rows, usable rows) per arrival day
+    days: Mapping[date, DayCount]  # per arrival day
     withdrawn: bool = False
     counted_by: str = ""
     refused: str | None = None  # why no row of it can be judged; it counts as one unusable row
@@ -174,8 +186,11 @@ class FileRecord:
         change. Another name without copies changes nothing here: another `select` makes days
         outdated, never stale."""
         name = self.first_name or self.sha256
-        name = f"{name} refused for its totals" if self.is_refused_for_totals else name
-        return f"{name} first scanned {self.first_scan.isoformat()}" if self.rescanned else name
+        if self.is_refused_for_totals:
+            name += " refused for its totals"
+        if self.rescanned:
+            name += f" first scanned {self.first_scan.isoformat()}"
+        return name
 
     @property
     def is_refused_for_totals(self) -> bool:
@@ -202,12 +217,17 @@ class FileRecord:
     @property
     def rows(self) -> int:
         """All rows of the file."""
-        return sum(r for r, _, _ in self.days.values())
+        return sum(count.rows for count in self.days.values())
+
+    @property
+    def bad_rows(self) -> int:
+        """The rows of the file that cannot become deliveries by themselves."""
+        return sum(count.bad for count in self.days.values())
 
     @property
     def usable_rows(self) -> int:
         """The rows of the file that can become deliveries by themselves."""
-        return sum(u for _, _, u in self.days.values())
+        return sum(count.usable for count in self.days.values())
 
 
 def read_files(store: TableStore, source: str = "") -> list[FileRecord]:
@@ -234,19 +254,25 @@ def records_of(ledger: Iterable[Event]) -> list[FileRecord]:
         scans[row["sha256"]].add(row["first_scan"])
         if row["event"] == LANDED and row["usable_rows"]:
             used[row["sha256"]].add(row["arrival_date"])
-    landed = {
-        key: rows for key, rows in events.items() if any(r["event"] == LANDED for r in rows)
-    }  # not lost
+    landed = dict[tuple[str, str], list[Event]]()  # a withdrawal alone says nothing of rows
+    for key, rows in events.items():
+        if any(row["event"] == LANDED for row in rows):
+            landed[key] = rows
     names, found = _names_of_contents(landed), list[FileRecord]()
-    paths = Counter(sha for _, sha in landed)
+    times_landed = Counter(sha256 for _, sha256 in landed)
     for key, rows in landed.items():
-        record, known = _newest_record(rows), names[key]
-        own_names = known if max(paths[n] for n in known) == 1 else (record.sha256,)
-        days = frozenset[date]().union(*(used[n] for n in known))
-        rescanned = record.first_scan > min(min(scans[n]) for n in own_names)
+        record, all_names = _newest_record(rows), names[key]
+        # A name that another path has, too, does not tell this content from that one.
+        is_only_here = max(times_landed[name] for name in all_names) == 1
+        own_names = all_names if is_only_here else (record.sha256,)
+        first_scan = min(min(scans[name]) for name in own_names)
         found.append(
             replace(
-                record, used_days=days, rescanned=rescanned, names=known, first_name=own_names[0]
+                record,
+                used_days=frozenset[date]().union(*(used[name] for name in all_names)),
+                rescanned=record.first_scan > first_scan,
+                names=all_names,
+                first_name=own_names[0],
             )
         )
     return sorted(found, key=lambda r: (r.path, r.first_scan, r.sha256))
@@ -274,18 +300,24 @@ def _names_of_contents(
 
 
 def _newest_record(rows: list[Event]) -> FileRecord:
+    """The record of a content at a path by its events: size, days and rules are those of its newest
+    landing, whether it is withdrawn says its newest event."""
     event = max(rows, key=lambda r: r["recorded_at"])
     landings = [r for r in rows if r["event"] == LANDED]
     newest = max(r["recorded_at"] for r in landings)
     counted = [r for r in landings if r["recorded_at"] == newest]
-    last = counted[0]
-    days = {r["arrival_date"]: (r["rows"], r["bad_rows"], r["usable_rows"]) for r in counted}
+    last = counted[0]  # the days of one landing differ in their counts alone
+    days = dict[date, DayCount]()
+    for row in counted:
+        days[row["arrival_date"]] = DayCount(row["rows"], row["bad_rows"], row["usable_rows"])
     is_loaded = (last["note"] or "").startswith(LOADED_BEFORE)
     return FileRecord(
-        **{
-            key: last[key]
-            for key in ("path", "sha256", "size", "mtime_ns", "first_scan", "home_day")
-        },
+        path=last["path"],
+        sha256=last["sha256"],
+        size=last["size"],
+        mtime_ns=last["mtime_ns"],
+        first_scan=last["first_scan"],
+        home_day=last["home_day"],
         days=days,
         withdrawn=event["event"] == WITHDRAWN,
         counted_by=last["counted_by"].replace(KEYED, ""),
@@ -300,12 +332,8 @@ def contents_of_dumps(records: Iterable[FileRecord]) -> dict[date, frozenset[str
     found: dict[date, set[str]] = defaultdict(set)
     for record in records:
         day = record.path_day
-        if (
-            not record.withdrawn
-            and record.refused is None
-            and day is not None
-            and day in record.days
-        ):
+        is_loaded = not record.withdrawn and record.refused is None
+        if is_loaded and day is not None and day in record.days:
             found[day].add(record.sha256)
     return {day: frozenset(contents) for day, contents in found.items()}
 
@@ -319,27 +347,25 @@ def landed_days(records: Sequence[FileRecord], are_dumps: bool = False) -> dict[
     """Per arrival day the contents that name it and their usable rows; a content at two paths
     counts once. Of dumps (`are_dumps`) those of the dump before it, too: what vanished follows from
     both."""
-    shas: dict[date, set[str]] = defaultdict(set)
+    inputs: dict[date, set[str]] = defaultdict(set)
     usable: dict[date, int] = defaultdict(int)
     for record in records:
-        for day, (_, _, good) in record.days.items():
-            if not record.withdrawn and record.as_input not in shas[day]:
-                shas[day].add(record.as_input)
-                usable[day] += good
-    names, dumps = (
-        {r.sha256: r.as_input for r in records},
-        contents_of_dumps(records) if are_dumps else {},
-    )
+        for day, count in record.days.items():
+            if not record.withdrawn and record.as_input not in inputs[day]:
+                inputs[day].add(record.as_input)
+                usable[day] += count.usable
+    names = {record.sha256: record.as_input for record in records}
+    dumps = contents_of_dumps(records) if are_dumps else {}
     for day in dumps:
         earlier = dump_before(day, dumps)
-        shas[day] |= (
-            {f"{names[sha]} before" for sha in dumps[earlier]} if earlier is not None else set()
-        )
-    return {
-        day: LandedDay(len(s), digest_of(sorted(s)), usable[day], frozenset(s))
-        for day, s in shas.items()
-        if s
-    }
+        if earlier is not None:
+            inputs[day] |= {f"{names[sha256]} before" for sha256 in dumps[earlier]}
+    days = dict[date, LandedDay]()
+    for day, found in inputs.items():
+        if found:
+            digest = digest_of(sorted(found))
+            days[day] = LandedDay(len(found), digest, usable[day], frozenset(found))
+    return days
 
 
 def read_arrivals(

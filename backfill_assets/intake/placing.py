@@ -38,13 +38,11 @@ from backfill_assets.kernel.write.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-LATE = "__late"
-Accounts = dict[
-    date, dict[str, dict[str, int]]
-]  # rows per arrival day, path of a file, and outcome
-Counts = Mapping[
-    tuple[date, str], Mapping[str, int]
-]  # of an arrival day and content: rows per outcome
+LATE_COLUMN = "__late"  # whether a row is too late
+# Rows per arrival day, path of a file, and outcome.
+Accounts = dict[date, dict[str, dict[str, int]]]
+# Of an arrival day and a content: rows per outcome.
+Counts = Mapping[tuple[date, str], Mapping[str, int]]
 
 READ_OTHERWISE = (
     "Run `backfill-assets scan`. If an earlier release counted the file, this one may refuse what "
@@ -146,11 +144,9 @@ class _Reading:
         lake_session, as_of = self.request.lake_session, self.states.view.as_of
         fresh = [r for r in records if r.sha256 not in self.files]
         self.files.update((f.sha256, f) for f in stored_contents(lake_session, fresh))
-        files, is_gone = (
-            [self.files[r.sha256] for r in records],
-            forgotten_condition(lake_session.lake),
-        )
-        judged = read_deliveries(lake_session.spark(), files, lake_session.lake.settings, is_gone)
+        files = [self.files[r.sha256] for r in records]
+        lake, forgotten_sql = lake_session.lake, forgotten_condition(lake_session.lake)
+        judged = read_deliveries(lake_session.spark(), files, lake.settings, forgotten_sql)
         due = F.lit(True)
         if as_of is not None:
             due = ~F.col("usable_arrival") | (
@@ -159,7 +155,7 @@ class _Reading:
         first, last = min(days), max(days)
         near = judged.where(F.col("arrival_date").between(F.lit(first), F.lit(last)))
         near = near.withColumns({"source_file": F.col("sha256"), "due": due})
-        has_gaps = len(days) <= (last - first).days
+        has_gaps = len(days) <= (last - first).days  # the engine filters a range at less cost
         return near.where(F.col("arrival_date").isin(sorted(days))) if has_gaps else near
 
 
@@ -196,7 +192,7 @@ def _placed_as_read(
 
 def _has_unusable_rows(record: FileRecord, days: Collection[date]) -> bool:
     """Whether the scan counted unusable rows of these days."""
-    return any(unusable for day, (_, unusable, _) in record.days.items() if day in days)
+    return any(count.bad for day, count in record.days.items() if day in days)
 
 
 def _placed_by_window(
@@ -239,10 +235,10 @@ def _rows_with_outcome(
     is_dump = settings.source.kind == "snapshot"
     judged = _dump_rows(read, days, records) if is_dump else read.judged(days, records)
     released = read.states.view.source(contract.name).releases
-    judged = judged.withColumn(LATE, is_too_late(settings.lateness, released))
+    judged = judged.withColumn(LATE_COLUMN, is_too_late(settings.lateness, released))
     if settings.source.table:
         judged = _with_late_replaced(judged)
-    rows = split_day_rows(judged, F.col(LATE), contract.name, delivered).drop(LATE)
+    rows = split_day_rows(judged, F.col(LATE_COLUMN), contract.name, delivered).drop(LATE_COLUMN)
     return unchanged_as_duplicates(rows, contract.name) if is_dump else rows
 
 
@@ -257,17 +253,20 @@ def _vanished_rows(records: Sequence[FileRecord], counts: Counts) -> dict[date, 
 
 
 def _with_late_replaced(judged: "DataFrame") -> "DataFrame":
-    """The rows of a table, where the row that a commit took away is too late with one of its key
-    that the commit put there: kept back are both, so that the key stays as it was."""
+    """The rows of a table's log. Where a row that a commit put there is too late, so is the row of
+    the same key that the commit took away: both are kept back, and the key stays as it was."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    is_gone = F.col("log_change") == TAKEN_AWAY
+    was_taken_away = F.col("log_change") == TAKEN_AWAY
     of_commit = Window.partitionBy("source_file", "event_key")
-    replaced = F.max(F.when(F.col(LATE), 1)).over(of_commit).isNotNull()
+    replaced = F.max(F.when(F.col(LATE_COLUMN), 1)).over(of_commit).isNotNull()
     return (
         judged.withColumn("__replaced", replaced)
-        .withColumn(LATE, F.col(LATE) | F.coalesce(is_gone & F.col("__replaced"), F.lit(False)))
+        .withColumn(
+            LATE_COLUMN,
+            F.col(LATE_COLUMN) | F.coalesce(was_taken_away & F.col("__replaced"), F.lit(False)),
+        )
         .drop("__replaced")
     )
 
@@ -323,6 +322,7 @@ def _rows_by_file(lake_session: Session, part: PlacedPart) -> list[tuple[Any, ..
 
 
 def _audited_part(lake_session: Session, part: PlacedPart) -> PlacedPart:
+    """The part with the profiles of its staged files; as it is where nothing is staged."""
     staged, contract = part.staged, part.contract
     if staged is None:
         return part
@@ -344,12 +344,12 @@ def account_of_rows(
     accounts: Accounts = {d: {} for d in days}
     for record in records:
         for day in set(record.days) & set(accounts):
-            outcomes, (rows, _, _) = counts.get((day, record.sha256), {}), record.days[day]
-            found = sum(outcomes.values())
-            if found != rows:
+            outcomes = counts.get((day, record.sha256), {})
+            recorded, found = record.days[day].rows, sum(outcomes.values())
+            if found != recorded:
                 raise LandingError(
                     f"the landed file {printable_text(record.path)}",
-                    f"it has {rows} rows of {day}, Spark gave {found}: {outcomes}",
+                    f"it has {recorded} rows of {day}, Spark gave {found}: {outcomes}",
                     "Nothing was written",
                     READ_OTHERWISE,
                 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from backfill_assets.engines.loss import failing_alone
 from backfill_assets.intake.column_kinds import note_kinds
-from backfill_assets.intake.content_store import refuse_replaced
+from backfill_assets.intake.content_store import StoredFile, refuse_replaced
 from backfill_assets.intake.counting import (
     Counted,
     assign_home_day,
@@ -37,14 +37,14 @@ from backfill_assets.intake.files import (
 from backfill_assets.intake.forgotten import REASON as FORGOTTEN
 from backfill_assets.intake.forgotten import forgotten_condition
 from backfill_assets.intake.landed_changes import (
-    Comparison,
     Intakes,
+    LandingLook,
     ScanReport,
     copied_paths,
     counting_digest,
     counting_rules,
-    current_comparison,
     deliveries_name,
+    look_at_landing,
     records_by_new_names,
     scanned_too_early,
 )
@@ -53,7 +53,10 @@ from backfill_assets.intake.ledger import (
     FILES,
     LANDED,
     LOADED_BEFORE,
+    NO_ROWS,
+    REFUSED_WHOLE,
     WITHDRAWN,
+    DayCount,
     FileRecord,
     ledger_of_source,
 )
@@ -76,10 +79,12 @@ from backfill_assets.kernel.core.errors import (
 )
 from backfill_assets.kernel.core.ledgers import path_with_source
 from backfill_assets.kernel.place.port import StoreRefused, load_lock
+from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.session import Session
 
-PATHS = ("altered", "missing", "lapsed")  # fields of a report: paths, and values by path
-BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
+# Fields of a report: those with paths, and those with values by path.
+PATH_FIELDS = ("altered", "missing", "lapsed")
+FIELDS_BY_PATH = ("new", "refused", "waiting", "unreadable", "contradicted", "vanished", "ahead")
 STILL_WRITTEN = "still being written; the next scan reads it"
 
 
@@ -98,9 +103,8 @@ def scan_each(lake_session: Session) -> tuple[ScanReport, list[BackfillError]]:
     for lake in lake_session.lake.by_source():
         lake.refuse_shared(ledger_of_source(FILES, lake.source).name)
         try:
-            alone = failing_alone(
-                deliveries_name(lake)
-            )  # not the lock: its folder is the lake's own
+            alone = failing_alone(deliveries_name(lake))
+            # The lock is outside of `alone`: its folder is the lake's own.
             with load_lock(lake.place, lake.source), alone, errors_of_source(lake.source):
                 reports[lake.source] = scan_source(lake_session.of_source(lake.source))
         except BackfillError as error:
@@ -120,108 +124,133 @@ def accept_all(lake_session: Session, note: str, paths: Sequence[str] = ()) -> l
         chosen = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
         if chosen or not paths:
             with load_lock(lake.place, lake.source), errors_of_source(lake.source):
-                followed += [
-                    path_with_source(p, lake.source)
-                    for p in withdraw_disputed(lake_session.of_source(lake.source), note, chosen)
-                ]
+                withdrawn = withdraw_disputed(lake_session.of_source(lake.source), note, chosen)
+            followed += [path_with_source(path, lake.source) for path in withdrawn]
     return followed
 
 
 def scan_source(lake_session: Session, now: datetime | None = None) -> ScanReport:
     """Append new files to the ledger and report. Raises LandingError when counts do not add up."""
-    comparison, listing, records = current_comparison(lake_session, to_scan=True)
-    if any(
-        not is_complete(m, utc_now().timestamp()) and wait_until_quiet(m) for m in listing.manifests
-    ):
-        comparison, listing, records = current_comparison(
-            lake_session, to_scan=True
-        )  # it may have read half of a manifest
+    look = look_at_landing(lake_session, to_scan=True)
+    if _has_waited_for_manifest(look.listing):
+        look = look_at_landing(lake_session, to_scan=True)  # it may have read half of a manifest
     moment = now or utc_now()
-    intakes, waits = _ingested_or_waiting(lake_session, comparison.fresh)
-    records = with_contents(lake_session.lake, records, {i.sha256 for _, i in intakes})
+    intakes, waits = _ingested_or_waiting(lake_session, look.comparison.fresh)
+    landed = {intake.sha256 for _, intake in intakes}
+    look = replace(look, records=with_contents(lake_session.lake, look.records, landed))
     while True:
         try:
-            return _record_scan(
-                lake_session, (comparison, listing, records), intakes, waits, moment
-            )
+            return _record_scan(lake_session, look, intakes, waits, moment)
         except StillChanging as error:  # the other files do not wait
             changed = {f.name for f, i in intakes if i.sha256 in error.contents}
-            changed |= {r.path for r in records if r.sha256 in error.contents and not r.withdrawn}
+            live = [record for record in look.records if not record.withdrawn]
+            changed |= {record.path for record in live if record.sha256 in error.contents}
             if changed <= waits.keys():
                 raise
             waits |= dict.fromkeys(changed, STILL_WRITTEN)
             intakes = [(f, i) for f, i in intakes if f.name not in changed]
 
 
+def _has_waited_for_manifest(listing: Listing) -> bool:
+    """Wait for a manifest that is still being written; whether there was one, and it is written
+    now."""
+    for manifest in listing.manifests:
+        is_still_written = not is_complete(manifest, utc_now().timestamp())
+        if is_still_written and wait_until_quiet(manifest):
+            return True
+    return False
+
+
 def _record_scan(
     lake_session: Session,
-    looked: tuple[Comparison, Listing, list[FileRecord]],
+    look: LandingLook,
     intakes: Intakes,
     waits: Mapping[str, str],
     moment: datetime,
 ) -> ScanReport:
     """Count and record the intakes and the records whose rules changed, without the paths of
-    `waits`, and report. Raises StillChanging, having recorded nothing, if a file that is read where
-    it lies changes meanwhile."""
-    comparison, listing, records = looked
-    known = count_records(lake_session.lake)
-    refuse_replaced(
-        {i.sha256: i for _, i in intakes}.values()
-    )  # of equal files the last one is read
+    `waits` (path -> why), and report. Raises StillChanging, having recorded nothing, if a file that
+    is read where it lies changes meanwhile."""
+    lake, comparison, records = lake_session.lake, look.comparison, look.records
+    known = count_records(lake)
+    by_content = {intake.sha256: intake for _, intake in intakes}
+    refuse_replaced(by_content.values())  # of equal files the last one is read
     known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
-    note_kinds(lake_session.lake.stock, [(f.name, i) for f, i in intakes], known_before)
-    lapsed, landed_again = [*comparison.lapsed, *comparison.renamed], {i.sha256 for _, i in intakes}
-    altered, missing = (
-        comparison.altered,
-        [m for m in comparison.missing if m.sha256 not in landed_again],
-    )
-    blocked = {r.path for r in (*altered, *missing, *lapsed, *comparison.vanished)} | {
-        f.name for f, _ in intakes
-    }
-    blocked |= waits.keys()
-    live = [r for r in records if not r.withdrawn and r.path not in blocked]
-    contents = [*((r.path, r.sha256) for r in live), *((f.name, i.sha256) for f, i in intakes)]
-    rules = _CountingRules(
-        counting_digest(lake_session.lake.settings),
-        declared_by_content(listing.declared, contents),
-        scanned_too_early(records, intakes, moment),
-        records_by_new_names(comparison.renamed, intakes, records),
-    )
+    note_kinds(lake.stock, [(file.name, intake) for file, intake in intakes], known_before)
+    missing = [m for m in comparison.missing if m.sha256 not in by_content]
+    live = _undisputed_records(look, missing, {*waits, *(file.name for file, _ in intakes)})
+    rules = _rules_of_scan(lake.settings, look, intakes, live, moment)
     recount = [r for r in live if r.counted_by != rules.of(r) or rules.may_differ(r, bool(intakes))]
     recorded, example = _records_to_append(lake_session, intakes, records, moment, recount, rules)
-    ended, renamed_paths = (
-        [r for r in lapsed if r.path not in waits],
-        {r.path for r in comparison.renamed},
-    )
+    ended = [r for r in (*comparison.lapsed, *comparison.renamed) if r.path not in waits]
     withdrawals = _withdrawal_events(
         ended, _moment_after(records, moment), "not used, or named otherwise by select now"
     )
-    append_events(lake_session.lake, [*withdrawals, *_landing_events(recorded)], "scan", "")
-    note_scanned(lake_session.lake, listing)
+    append_events(lake, [*withdrawals, *_landing_events(recorded)], "scan", "")
+    note_scanned(lake, look.listing)
+    report = _report_of(look, intakes, recorded, missing)
+    return replace(report, waiting={**waits, **report.waiting}, known=known, example=example)
+
+
+def _undisputed_records(
+    look: LandingLook, missing: Sequence[FileRecord], other_paths: Collection[str]
+) -> list[FileRecord]:
+    """The records whose files lie there as recorded, and so may be counted again; without those at
+    `other_paths`, which are new or wait. `missing`: of the look, without contents that landed at
+    another path."""
+    found = look.comparison
+    apart = (*found.altered, *missing, *found.lapsed, *found.renamed, *found.vanished)
+    blocked = {record.path for record in apart}.union(other_paths)
+    return [r for r in look.records if not r.withdrawn and r.path not in blocked]
+
+
+def _rules_of_scan(
+    settings: LakeSettings,
+    look: LandingLook,
+    intakes: Intakes,
+    live: Sequence[FileRecord],
+    moment: datetime,
+) -> "_CountingRules":
+    """The rules by which a scan at a `moment` counts the intakes and the `live` records."""
+    contents = [(record.path, record.sha256) for record in live]
+    contents += [(file.name, intake.sha256) for file, intake in intakes]
+    return _CountingRules(
+        today=counting_digest(settings),
+        declared=declared_by_content(look.listing.declared, contents),
+        early=scanned_too_early(look.records, intakes, moment),
+        before=records_by_new_names(look.comparison.renamed, intakes, look.records),
+    )
+
+
+def _report_of(
+    look: LandingLook,
+    intakes: Intakes,
+    recorded: Sequence[FileRecord],
+    missing: Sequence[FileRecord],
+) -> ScanReport:
+    """The report of a scan that recorded these records, those of the intakes first. It names
+    neither the files that wait because they change, nor how many were known before."""
+    comparison, listing = look.comparison, look.listing
+    renamed_paths = {r.path for r in comparison.renamed}
     new = [r for r in recorded[: len(intakes)] if r.path not in renamed_paths]
-    copies = copied_paths(new, recorded, records)
+    copies = copied_paths(new, recorded, look.records)
     disputed = [r for r in (*comparison.contradicted, *recorded) if r.contradicted]
+    blocked = set[date]()
+    for record in (*comparison.altered, *missing, *disputed):
+        blocked |= {*record.days, *record.used_days}
     return ScanReport(
-        new={
-            r.path: (r.rows, sum(bad for _, bad, _ in r.days.values()))
-            for r in new
-            if r.path not in copies
-        },
+        new={r.path: (r.rows, r.bad_rows) for r in new if r.path not in copies},
         copies=copies,
         refused={r.name: r.reason for r in listing.refused},
-        waiting={**waits} | waiting_reasons(comparison.held, listing.declared.absent),
+        waiting=waiting_reasons(comparison.held, listing.declared.absent),
         unreadable={r.path: r.refused for r in recorded if r.refused},
         contradicted={r.path: r.contradicted for r in disputed},
-        ahead=future_commits([f for f, _ in intakes]),
-        altered=tuple(sorted(r.path for r in altered)),
+        ahead=future_commits([file for file, _ in intakes]),
+        altered=tuple(sorted(r.path for r in comparison.altered)),
         missing=tuple(sorted(r.path for r in missing)),
-        blocked=frozenset(
-            d for r in (*altered, *missing, *disputed) for d in {*r.days, *r.used_days}
-        ),
+        blocked=frozenset(blocked),
         vanished={r.path: frozenset(r.days) for r in comparison.vanished if r.refused is None},
         lapsed=tuple(sorted(r.path for r in comparison.lapsed if not r.may_be_in_raw)),
-        known=known,
-        example=example,
     )
 
 
@@ -231,9 +260,8 @@ class _CountingRules:
 
     today: str  # the digest of today's settings
     declared: Mapping[str, Sequence[DeclaredTotals]]  # per path the totals that manifests declare
-    early: Collection[
-        str
-    ]  # contents scanned before their file's own time: their first scan becomes now
+    # contents scanned before their file's own time: their first scan becomes now
+    early: Collection[str]
     before: Sequence[FileRecord] = ()  # the records of renamed contents, by their new names
 
     def of(self, record: FileRecord) -> str:
@@ -254,15 +282,13 @@ def _ingested_or_waiting(
     lake_session: Session, fresh: Sequence[LandedFile]
 ) -> tuple[Intakes, dict[str, str]]:
     """The new files, taken into the content store, and the files that have to wait: path -> why."""
-    taken, waits, by_engine = [], {}, taken_by_engine(lake_session, fresh)
+    taken, waits = list[tuple[LandedFile, StoredFile]](), dict[str, str]()
+    by_engine = taken_by_engine(lake_session, fresh)
     for file in fresh:
         try:
-            taken.append(
-                (
-                    found := settled_file(file),
-                    by_engine.get(file.name) or ingest_into_lake(lake_session, found),
-                )
-            )
+            settled = settled_file(file)
+            content = by_engine.get(file.name) or ingest_into_lake(lake_session, settled)
+            taken.append((settled, content))
         except (StillChanging, FileNotFoundError):
             waits[file.name] = STILL_WRITTEN
         except StoreRefused as error:  # of this object: it was listed
@@ -279,86 +305,116 @@ def _records_to_append(
     rules: _CountingRules,
 ) -> tuple[list[FileRecord], str]:
     """Records to append, of new files and then of files to `recount`; and why one of their rows is
-    unusable."""
-    settings, before = lake_session.lake.settings, rules.before
-    recorded_at = _moment_after(records, moment) + timedelta(
-        microseconds=1
-    )  # after withdrawals of the same scan
-    believed = sorted(
-        (r for r in (*before, *records) if r.sha256 not in rules.early), key=lambda r: r.first_scan
-    )
+    unusable. `records`: of the ledger at the same paths and of the same contents."""
+    settings, earlier = lake_session.lake.settings, (*rules.before, *records)
+    believed = [r for r in earlier if r.sha256 not in rules.early]
+    believed.sort(key=lambda record: record.first_scan)
     known = {r.sha256: r for r in believed if rules.has_counted(r)}
-    seen = {r.sha256: r.first_scan for r in believed}
-    new = [
-        FileRecord(
-            f.name,
-            i.sha256,
-            f.size,
-            f.mtime_ns,
-            seen.get(i.sha256, moment),
-            settings.start_date,
-            {},
-        )
-        for f, i in intakes
-    ]
-    again = [replace(r, first_scan=seen.get(r.sha256, moment)) for r in recount]
-    uncounted = [r for r in (*again, *new) if r.sha256 not in known]
-    files = {
-        f.sha256: replace(f, home_day=None) for f in recorded_contents(lake_session, uncounted)
-    }
-    if files:
-        lake_session.expect(sum(f.rows for f in files.values()))
-    is_gone = forgotten_condition(lake_session.lake)
-    counted = (
-        count_days(lake_session.spark, list(files.values()), settings, is_gone) if files else {}
-    )
+    first_scans = {r.sha256: r.first_scan for r in believed}
+    new = _new_records(intakes, first_scans, moment, settings.start_date)
+    again = [replace(r, first_scan=first_scans.get(r.sha256, moment)) for r in recount]
+    to_count = [r for r in (*again, *new) if r.sha256 not in known]
+    files, counted = _counted_contents(lake_session, to_count)
     refuse_rules_that_fit_nothing(list(files.values()), counted, known)
-    refuse_rules_that_leave_nothing(
-        counted, [r for r in (*again, *before) if r.sha256 not in known]
-    )
-    files |= {
-        s: replace(files[s], refused=c.refused) for s, c in counted.items() if files[s].is_undecoded
-    }
-    disagreeing = content_faults(lake_session, [*new, *again], records, files, rules.declared)
+    counted_before = [r for r in (*again, *rules.before) if r.sha256 not in known]
+    refuse_rules_that_leave_nothing(counted, counted_before)
+    for sha256, found in counted.items():
+        if files[sha256].is_undecoded:  # whether it can be read is known only now
+            files[sha256] = replace(files[sha256], refused=found.refused)
+    faults = content_faults(lake_session, [*new, *again], records, files, rules.declared)
     refuse_replaced(files.values())
-    loaded, recorded = (
-        {r.sha256 for r in (*before, *records) if not r.withdrawn and r.usable_rows},
-        [],
+    loaded = {r.sha256 for r in earlier if not r.withdrawn and r.usable_rows}
+    verdicts = _Verdicts(
+        settings, known=known, counted=counted, files=files, faults=faults, loaded=loaded
     )
+    # After withdrawals of the same scan.
+    recorded_at = _moment_after(records, moment) + timedelta(microseconds=1)
+    recorded = list[FileRecord]()
     for record in (*new, *again):
-        old, fresh = (
-            known.get(record.sha256),
-            refused_if_flooded(counted.get(record.sha256, Counted()), record.size),
-        )
-        days, home = (
-            (old.days, old.home_day)
-            if old
-            else assign_home_day(fresh.days, first_home_day(record, settings))
-        )
-        refused = (old or fresh).refused
-        if old is None:
-            refuse_lost_rows(record.path, 1 if refused else files[record.sha256].rows, days)
-        why = "" if refused else disagreeing.get(record.sha256, "")
-        if why and record.sha256 not in loaded:
-            days, refused, why = {home: (1, 1, 0)}, why, ""
-        judged = replace(record, days=days, home_day=home, refused=refused, contradicted=why)
+        judged = verdicts.judged(record)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
     lake_session.lake.stock.sync_new([intake.name for _, intake in intakes if not intake.is_local])
-    return recorded, next(
-        (c.example for c in counted.values() if c.example not in ("", FORGOTTEN)), ""
-    )
+    examples = (c.example for c in counted.values() if c.example not in ("", FORGOTTEN))
+    return recorded, next(examples, "")
+
+
+def _new_records(
+    intakes: Intakes, first_scans: Mapping[str, datetime], moment: datetime, start: date
+) -> list[FileRecord]:
+    """The records of new files before their rows are counted; of a content without a first scan
+    that is `moment`."""
+    return [
+        FileRecord(
+            path=file.name,
+            sha256=intake.sha256,
+            size=file.size,
+            mtime_ns=file.mtime_ns,
+            first_scan=first_scans.get(intake.sha256, moment),
+            home_day=start,
+            days={},
+        )
+        for file, intake in intakes
+    ]
+
+
+def _counted_contents(
+    lake_session: Session, records: Sequence[FileRecord]
+) -> tuple[dict[str, StoredFile], dict[str, Counted]]:
+    """The contents of these records in the content store, and their counts; both by content."""
+    lake, files = lake_session.lake, dict[str, StoredFile]()
+    for file in recorded_contents(lake_session, records):
+        files[file.sha256] = replace(file, home_day=None)  # it follows from the counts
+    if files:
+        lake_session.expect(sum(file.rows for file in files.values()))
+    forgotten_sql = forgotten_condition(lake)  # raises also where nothing is to be counted
+    if not files:
+        return {}, {}
+    counted = count_days(lake_session.spark, list(files.values()), lake.settings, forgotten_sql)
+    return files, counted
+
+
+@dataclass(frozen=True)
+class _Verdicts:
+    """What a scan and earlier ones found out about contents, by content."""
+
+    settings: LakeSettings
+    known: Mapping[str, FileRecord]  # records that today's rules have counted already
+    counted: Mapping[str, Counted]  # by this scan
+    files: Mapping[str, StoredFile]  # the contents that this scan counted
+    faults: Mapping[str, str]  # why a manifest, or the dump before it, refuses a content
+    loaded: Collection[str]  # contents with usable rows, which raw may have
+
+    def judged(self, record: FileRecord) -> FileRecord:
+        """The record with its days, and why it is refused or contradicted. A content with a fault
+        is refused whole, unless raw may have its rows: then it is contradicted. Raises LandingError
+        where a reader lost rows."""
+        days: Mapping[date, DayCount]
+        known = self.known.get(record.sha256)
+        if known is not None:
+            days, home, refused = known.days, known.home_day, known.refused
+        else:
+            counted = refused_if_flooded(self.counted.get(record.sha256, Counted()), record.size)
+            days, home = assign_home_day(counted.days, first_home_day(record, self.settings))
+            refused = counted.refused
+            rows = 1 if refused else self.files[record.sha256].rows
+            refuse_lost_rows(record.path, rows, days)
+        fault = "" if refused else self.faults.get(record.sha256, "")
+        if fault and record.sha256 not in self.loaded:
+            days, refused, fault = {home: REFUSED_WHOLE}, fault, ""
+        return replace(record, days=days, home_day=home, refused=refused, contradicted=fault)
 
 
 def _landing_events(recorded: Iterable[FileRecord]) -> list[tuple[object, ...]]:
-    named = (
-        (r, r.refused or (LOADED_BEFORE + r.contradicted if r.contradicted else None))
-        for r in recorded
-    )
-    return [
-        _ledger_event(LANDED, r, d, counts, note)
-        for r, note in named
-        for d, counts in sorted(r.days.items())
-    ]
+    """The rows of the ledger for records, one per arrival day, with the note why a file is refused
+    or contradicted."""
+    events = list[tuple[object, ...]]()
+    for record in recorded:
+        note = record.refused
+        if not note and record.contradicted:
+            note = LOADED_BEFORE + record.contradicted
+        for day, count in sorted(record.days.items()):
+            events.append(_ledger_event(LANDED, record, day, count, note or None))
+    return events
 
 
 def _moment_after(records: Sequence[FileRecord], now: datetime) -> datetime:
@@ -374,12 +430,12 @@ def withdraw_disputed(lake_session: Session, note: str, paths: Iterable[str] = (
     `paths` restricts it; returns the paths withdrawn. The next scan reads the new content of an
     altered file.
     """
-    (comparison, _, records), wanted = current_comparison(lake_session), set(paths)
-    chosen = [r for r in comparison.disputed if not wanted or r.path in wanted]
-    chosen += [
-        r for r in comparison.vanished if r.path in wanted
-    ]  # never all at once: raw has their rows
-    moment, (lost, others) = _moment_after(records, utc_now()), given_up_records(chosen, records)
+    look, wanted = look_at_landing(lake_session), set(paths)
+    chosen = [r for r in look.comparison.disputed if not wanted or r.path in wanted]
+    # Vanished ones only by name, never all at once: raw has their rows.
+    chosen += [r for r in look.comparison.vanished if r.path in wanted]
+    moment = _moment_after(look.records, utc_now())
+    lost, others = given_up_records(chosen, look.records)
     landings = _landing_events(replace(r, recorded_at=moment) for r in lost)
     events = [*_withdrawal_events(others, moment, note), *landings]
     append_events(lake_session.lake, events, "landing accept", note)
@@ -393,17 +449,16 @@ def follow_rewritten_files(lake_session: Session, records: Sequence[FileRecord],
     It keeps their first scan, so that the remaining rows are judged as before. Safe to repeat after
     an interruption.
     """
-    replaced, (_, listing, known) = {r.path: r for r in records}, current_comparison(lake_session)
-    intakes, _ = _ingested_or_waiting(
-        lake_session, [f for f in listing.files if f.name in replaced]
-    )
+    lake, now = lake_session.lake, utc_now()
+    replaced, look = {r.path: r for r in records}, look_at_landing(lake_session)
+    files = [file for file in look.listing.files if file.name in replaced]
+    intakes, _ = _ingested_or_waiting(lake_session, files)
+    # The records of today's contents, with the first scans of those that they replace.
     heirs = [replace(replaced[f.name], sha256=i.sha256, counted_by="") for f, i in intakes]
-    contents = declared_by_content(listing.declared, [(f.name, i.sha256) for f, i in intakes])
-    rules, now = (
-        _CountingRules(counting_digest(lake_session.lake.settings), contents, ()),
-        utc_now(),
-    )
-    known = with_contents(lake_session.lake, known, {i.sha256 for _, i in intakes})
+    contents = [(file.name, intake.sha256) for file, intake in intakes]
+    declared = declared_by_content(look.listing.declared, contents)
+    rules = _CountingRules(counting_digest(lake.settings), declared, early=())
+    known = with_contents(lake, look.records, {sha256 for _, sha256 in contents})
     recorded, _ = _records_to_append(lake_session, intakes, [*known, *heirs], now, [], rules)
     ended = _withdrawal_events(records, _moment_after([*known, *recorded], now), note)
     append_events(lake_session.lake, [*_landing_events(recorded), *ended], "forget", note)
@@ -412,22 +467,25 @@ def follow_rewritten_files(lake_session: Session, records: Sequence[FileRecord],
 def _withdrawal_events(
     records: Sequence[FileRecord], moment: datetime, note: str
 ) -> list[tuple[object, ...]]:
+    """The rows of the ledger that withdraw these records."""
     return [
-        _ledger_event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, (0, 0, 0), note)
+        _ledger_event(WITHDRAWN, replace(r, recorded_at=moment), r.home_day, NO_ROWS, note)
         for r in records
     ]
 
 
 def _ledger_event(
-    event: str, record: FileRecord, day: date, counts: tuple[int, int, int], note: str | None
+    event: str, record: FileRecord, day: date, count: DayCount, note: str | None
 ) -> tuple[object, ...]:
-    """A row of the ledger."""
+    """A row of the ledger, in the order of the columns of `FILES`."""
     return (
         event,
         record.path,
         record.sha256,
         day,
-        *counts,
+        count.rows,
+        count.bad,
+        count.usable,
         record.size,
         record.mtime_ns,
         record.first_scan,
@@ -441,14 +499,14 @@ def _ledger_event(
 def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
     """The scans of a lake's sources, by name, as one report; each path after the name of its
     source."""
-    fields: dict[str, Any] = {name: {} for name in BY_PATH}
-    fields |= dict.fromkeys(PATHS, ())
+    fields: dict[str, Any] = {name: {} for name in FIELDS_BY_PATH}
+    fields |= dict.fromkeys(PATH_FIELDS, ())
     copies, blocked, known, example = dict[str, str](), frozenset[date](), 0, ""
     for source, report in reports.items():
-        for name in BY_PATH:
+        for name in FIELDS_BY_PATH:
             for path, value in getattr(report, name).items():
                 fields[name][path_with_source(path, source)] = value
-        for name in PATHS:
+        for name in PATH_FIELDS:
             fields[name] += tuple(path_with_source(path, source) for path in getattr(report, name))
         for path, original in report.copies.items():
             copies[path_with_source(path, source)] = path_with_source(original, source)

@@ -26,7 +26,7 @@ from backfill_assets.intake.content_store import (
 )
 from backfill_assets.intake.files import LandedFile, landed_object, local_file
 from backfill_assets.intake.ingest import link_data_file, table_rules
-from backfill_assets.intake.ledger import FileRecord, read_files
+from backfill_assets.intake.ledger import REFUSED_WHOLE, DayCount, FileRecord, read_files
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.select import (
     CHANGE,
@@ -214,7 +214,13 @@ def unloaded_record(file: LandedFile) -> FileRecord:
     back."""
     day = commit_time(file.mtime_ns).date()
     return FileRecord(
-        file.name, file.sha256, file.size, file.mtime_ns, utc_now(), day, {day: (1, 0, 1)}
+        path=file.name,
+        sha256=file.sha256,
+        size=file.size,
+        mtime_ns=file.mtime_ns,
+        first_scan=utc_now(),
+        home_day=day,
+        days={day: DayCount(rows=1, bad=0, usable=1)},  # as if raw had a row of it
     )
 
 
@@ -237,7 +243,7 @@ def given_up_records(
     other chosen ones."""
     known = {(r.path, r.sha256) for r in records}
     lost = [r for r in chosen if (r.path, r.sha256) not in known]
-    refused = [replace(r, days={r.home_day: (1, 1, 0)}, refused=VACUUMED) for r in lost]
+    refused = [replace(r, days={r.home_day: REFUSED_WHOLE}, refused=VACUUMED) for r in lost]
     return refused, [r for r in chosen if r not in lost]
 
 

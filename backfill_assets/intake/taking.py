@@ -18,7 +18,13 @@ from backfill_assets.engines.loss import is_engine_loss
 from backfill_assets.intake.content_store import StoredFile, described_content
 from backfill_assets.intake.counting import source_intake
 from backfill_assets.intake.files import SECOND, LandedFile
-from backfill_assets.intake.tasks import REASON_CHARS, TAKEN, Probe, Tasks, code_digest
+from backfill_assets.intake.tasks import (
+    REASON_CHARS,
+    TAKEN_COLUMNS,
+    Probe,
+    Tasks,
+    code_digest,
+)
 from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.settings import FILE_NAME
@@ -41,16 +47,11 @@ def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[
     session = lake_session.spark()
     if _engine_fault(session, lake.place):
         return {}
-    tasks, found, probe = (
-        _grouped_in_tasks(objects),
-        dict[str, StoredFile](),
-        _store_probe(lake.place),
-    )
+    tasks, found = _grouped_in_tasks(objects), dict[str, StoredFile]()
+    intake, probe = source_intake(lake_session), _store_probe(lake.place)
     try:
         for first in range(0, len(tasks), AT_ONCE):
-            part = Tasks(
-                source_intake(lake_session), lake.stock, tasks[first : first + AT_ONCE], probe
-            )
+            part = Tasks(intake, lake.stock, tasks[first : first + AT_ONCE], probe)
             for row in _run_tasks(session, part):
                 body = json.loads(row["described"])
                 found[row["name"]] = described_content(lake.stock, row["sha256"], body)
@@ -62,8 +63,8 @@ def taken_by_engine(lake_session: Session, files: Sequence[LandedFile]) -> dict[
 
 
 def _grouped_in_tasks(objects: Sequence[LandedFile]) -> list[list[LandedFile]]:
-    """The largest first. Objects that may be equal are one task, whose later ones find what the
-    first one left."""
+    """The objects in tasks, the largest first. Objects that may have equal bytes are one task: the
+    later ones find the content that the first one left in the store."""
 
     def likeness(file: LandedFile) -> tuple[int, int]:
         return -file.size, file.mtime_ns % SECOND  # a digest of the ETag (`landed_object`)
@@ -76,7 +77,7 @@ def _run_tasks(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
     which a process ends keeps no other one back; raises the loss of the engine."""
     many = len(tasks.files)
     try:
-        rows = session.range(0, many, 1, many).mapInArrow(tasks.run, TAKEN).collect()
+        rows = session.range(0, many, 1, many).mapInArrow(tasks.run, TAKEN_COLUMNS).collect()
     except Exception as error:
         if is_engine_loss(error):
             raise
@@ -94,6 +95,7 @@ def _run_tasks(session: "SparkSession", tasks: Tasks) -> Iterator[Any]:
 
 
 def _store_probe(place: Place) -> Probe:
+    """Whether another process has this code and reaches the lake: by its settings file."""
     return Probe(code_digest(), place, FILE_NAME, place.token(FILE_NAME))
 
 
@@ -116,6 +118,7 @@ def _engine_fault(session: "SparkSession", place: Place) -> str:
 
 
 def _log_left_files(names: Sequence[str], why: str) -> None:
+    """Log files that no task took in, by the first of their `names` and the number of others."""
     named = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
     log.warning(
         "%s: no task of the engine took it in (%s): it passes this process",

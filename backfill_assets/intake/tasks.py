@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -21,8 +22,18 @@ from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.ingest import ingest, ingest_in_place
 from backfill_assets.kernel.place.port import Place, Token
 
-TAKEN = "name string, sha256 string, described string, failed string"
+# The columns of a task's rows: a file's name, and `TakenFile`.
+TAKEN_COLUMNS = "name string, sha256 string, described string, failed string"
 REASON_CHARS = 300
+
+
+class TakenFile(NamedTuple):
+    """The outcome of a file that a task was to take in: a content and its description, or why there
+    is none. Either `sha256` and `described` are set, or `failed`."""
+
+    sha256: str | None = None
+    described: str | None = None  # the content's description, as JSON
+    failed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,9 @@ class Intake:
         """Put the content of a landed file into a store; of Parquet that stays perhaps for this
         machine alone (`is_local`). Raises as `ingest` does."""
         if self.in_place and (self.in_place is True or file.size >= self.in_place):
-            like = StoredFile("", store, "", is_undecoded=self.is_undecoded, is_local=is_local)
+            like = StoredFile(
+                sha256="", store=store, name="", is_undecoded=self.is_undecoded, is_local=is_local
+            )
             return ingest_in_place(file, like, self.by_path)
         return ingest(file, self.format, store, by_path=self.by_path, dialect=self.dialect)
 
@@ -83,21 +96,20 @@ class Tasks:
     probe: Probe
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN` for each file, with
-        the content's description or why there is none."""
+        """Take in the files of the tasks whose numbers arrive; a row of `TAKEN_COLUMNS` for each
+        file."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 why_not = self.probe.why_not()
                 rows = [
                     (file.name, *self._taken_file(file, why_not)) for file in self.files[number]
                 ]
-                yield _text_rows(rows, TAKEN)
+                yield _text_rows(rows, TAKEN_COLUMNS)
 
-    def _taken_file(
-        self, file: LandedFile, why_not: str
-    ) -> tuple[str | None, str | None, str | None]:
+    def _taken_file(self, file: LandedFile, why_not: str) -> TakenFile:
+        """Take in a file, unless tasks cannot run in this process (`why_not`)."""
         if why_not:
-            return None, None, why_not
+            return TakenFile(failed=why_not)
         # This machine's own folder of copies may be another user's.
         with tempfile.TemporaryDirectory(prefix="intake-") as folder:
             try:
@@ -105,9 +117,9 @@ class Tasks:
                 if file.place is not None:
                     here = replace(file, place=file.place.keeping_copies(folder))
                 content = self.intake.stored(here, self.store.keeping_copies(folder))
-                return content.sha256, json.dumps(note_mark(content)), None
+                return TakenFile(content.sha256, json.dumps(note_mark(content)))
             except Exception as error:  # noqa: BLE001 - the process that started the task meets it again
-                return None, None, f"{type(error).__name__}: {error}"[:REASON_CHARS]
+                return TakenFile(failed=f"{type(error).__name__}: {error}"[:REASON_CHARS])
 
 
 def code_digest() -> str:
@@ -117,6 +129,7 @@ def code_digest() -> str:
 
 
 def _text_rows(rows: Sequence[Sequence[str | None]], schema: str) -> pa.RecordBatch:
+    """Rows of texts as a batch; `schema` as Spark writes it: `name string, …`."""
     names = [column.split()[0] for column in schema.split(", ")]
     columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=names)

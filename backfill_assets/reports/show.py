@@ -335,10 +335,14 @@ def _landed_parts(lake: Lake, contract: Contract, day: date) -> Iterator[LandedP
     """Yield the rows of an arrival day in each landed file that has some."""
     for record in read_files(lake.store, contract.source):
         if day in record.days:
-            rows, bad_rows, *_ = record.days[day]
-            is_declared = record.is_as_declared
+            counted, is_declared = record.days[day], record.is_as_declared
             yield LandedPart(
-                record.path, record.sha256, rows, bad_rows, record.withdrawn, is_declared
+                record.path,
+                record.sha256,
+                counted.rows,
+                counted.bad,
+                record.withdrawn,
+                is_declared,
             )
 
 

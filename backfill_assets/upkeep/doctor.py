@@ -32,7 +32,7 @@ from backfill_assets.engines.loss import failing_alone
 from backfill_assets.engines.processes import program_environments
 from backfill_assets.engines.server import engine_named, server_status
 from backfill_assets.intake.forgotten import erasure_doubts
-from backfill_assets.intake.landed_changes import Comparison, current_comparison, deliveries_name
+from backfill_assets.intake.landed_changes import Comparison, deliveries_name, look_at_landing
 from backfill_assets.intake.landings import is_in_bucket
 from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord
 from backfill_assets.intake.listing import Listing
@@ -263,13 +263,14 @@ def _examine_landing(lake: Lake) -> Iterator[Diagnosis]:
     """The landing folder of a lake's source: is it there, and does it still hold what was
     loaded?"""
     with failing_alone(deliveries_name(lake)), errors_of_source(lake.source):
-        comparison, listing, records = current_comparison(LakeSession(lake))
+        look = look_at_landing(LakeSession(lake))
     name = f"the landing {lake.settings.source.files}"
+    comparison, listing = look.comparison, look.listing
     if listing.root_missing:
         yield _absent_landing(lake, name)
         return
     yield from _changed_files(name, comparison, listing)
-    yield from _disputed_files(name, records)
+    yield from _disputed_files(name, look.records)
     if listing.refused:
         paths = first_names(f"{r.name} ({r.reason})" for r in listing.refused)
         what = f"{len(listing.refused)} file(s) are not read: {paths}"

@@ -18,7 +18,7 @@ import pytest
 
 from backfill_assets.buckets import objects
 from backfill_assets.intake.counting import stored_contents
-from backfill_assets.intake.landed_changes import ScanReport, current_comparison
+from backfill_assets.intake.landed_changes import ScanReport, look_at_landing
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import accept_all, scan_all
 from backfill_assets.kernel.core.addresses import local_root
@@ -164,9 +164,9 @@ def test_an_object_of_the_same_size_and_second_is_another_and_a_lost_copy_return
     assert stored_contents(lake_session, [record])[0].parquet.exists()
     twins.of_bucket.backfill(SPAN, "raw")
     twins.prefix.write("a.jsonl", first)
-    assert current_comparison(lake_session)[0].is_scanned, "the same bytes were put again"
+    assert look_at_landing(lake_session).comparison.is_scanned, "the same bytes were put again"
     twins.prefix.write("a.jsonl", second)
-    assert [r.path for r in current_comparison(lake_session)[0].altered] == ["a.jsonl"]
+    assert [r.path for r in look_at_landing(lake_session).comparison.altered] == ["a.jsonl"]
 
 
 def test_init_describes_what_lies_in_a_bucket(tmp_path: Path, address: str) -> None:
@@ -222,7 +222,7 @@ def test_requests_are_few_for_each_new_object_and_one_where_nothing_is_new(
         "a listing; each object is fetched, and looked at again"
     )
     with requests_of() as counted:
-        assert current_comparison(lake_session)[0].is_scanned
+        assert look_at_landing(lake_session).comparison.is_scanned
     assert counted == {"tokens": 1}, "a tick with nothing to do"
 
 
@@ -243,6 +243,6 @@ def test_a_lake_in_a_bucket_reads_what_landed_below_it_and_needs_no_folder(
     found, wanted = (world.fingerprints()["raw"] for world in (far, twins.of_folder))
     assert found == wanted
     assert found
-    assert not current_comparison(far.open()[0])[0].fresh
+    assert not look_at_landing(far.open()[0]).comparison.fresh
     copies = [n for n in place.at(".stock").names() if n.endswith(".parquet")]
     assert len(copies) == 2, "the content store lies in the bucket"

@@ -20,7 +20,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.intake.counting import ingest_into_lake
-from backfill_assets.intake.landed_changes import current_comparison
+from backfill_assets.intake.landed_changes import look_at_landing
 from backfill_assets.intake.ledger import read_files
 from backfill_assets.intake.scan import scan_all
 from backfill_assets.intake.source_log import TableListing
@@ -275,7 +275,7 @@ def test_a_late_commit_makes_days_stale_and_a_compaction_none(apart: Apart) -> N
 
 
 def read_again(world: World) -> range:
-    listing = current_comparison(world.open()[0])[1]
+    listing = look_at_landing(world.open()[0]).listing
     assert isinstance(listing, TableListing)
     return listing.read
 
@@ -286,7 +286,7 @@ def test_a_scan_that_was_killed_goes_on_and_a_lost_store_is_filled_again(apart: 
     world, whole = apart.world(), apart.world("whole")
     whole.backfill(DAYS)
     session = world.open()[0]
-    for file in current_comparison(session)[0].fresh[:4]:
+    for file in look_at_landing(session).comparison.fresh[:4]:
         ingest_into_lake(session, file)
     world.backfill(DAYS)
     assert world.contents() == whole.contents()

@@ -23,7 +23,7 @@ from backfill_assets.intake.landed_changes import (
     unneeded_copies,
 )
 from backfill_assets.intake.landed_changes import compare_sources as look
-from backfill_assets.intake.ledger import FILES, FileRecord
+from backfill_assets.intake.ledger import FILES, DayCount, FileRecord
 from backfill_assets.intake.listing import list_landing
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
@@ -46,7 +46,14 @@ def recorded(
     file = land(folder, name, content)
     digest = sha256(content).hexdigest()
     return FileRecord(
-        name, digest, file.size, file.mtime_ns, SEEN, DAY, {DAY: (1, 1 - usable, usable)}, withdrawn
+        name,
+        digest,
+        file.size,
+        file.mtime_ns,
+        SEEN,
+        DAY,
+        {DAY: DayCount(1, 1 - usable, usable)},
+        withdrawn,
     )
 
 

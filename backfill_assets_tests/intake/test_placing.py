@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from backfill_assets.intake.ledger import FileRecord
+from backfill_assets.intake.ledger import DayCount, FileRecord
 from backfill_assets.intake.placing import Counts, account_of_rows, is_day_cut
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.builders import day
@@ -16,7 +16,13 @@ NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
 def record(name: str, days: Mapping[int, tuple[int, int, int]]) -> FileRecord:
     return FileRecord(
-        f"{name}.jsonl", name, 9, 0, NOW, day(0), {day(n): rows for n, rows in days.items()}
+        f"{name}.jsonl",
+        name,
+        9,
+        0,
+        NOW,
+        day(0),
+        {day(n): DayCount(*counts) for n, counts in days.items()},
     )
 
 

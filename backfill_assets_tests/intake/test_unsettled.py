@@ -18,14 +18,14 @@ from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.landed_changes import (
     Comparison,
-    comparison_beside,
+    ListingPart,
     counting_digest,
-    current_comparison,
     listing_and_ledger,
+    look_at_landing,
+    look_beside,
 )
 from backfill_assets.intake.landed_days import append_events
-from backfill_assets.intake.ledger import LOADED_BEFORE, WITHDRAWN, FileRecord, read_files
-from backfill_assets.intake.listing import Listing
+from backfill_assets.intake.ledger import LOADED_BEFORE, WITHDRAWN, read_files
 from backfill_assets.intake.unsettled import count_records, unsettled, with_contents
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
@@ -91,10 +91,10 @@ def in_order(found: Comparison) -> dict[str, list[str]]:
     return {name: sorted(map(str, values)) for name, values in vars(found).items()}
 
 
-def whole(lake_session: Session) -> tuple[Listing, Listing, list[FileRecord]]:
+def whole(lake_session: Session) -> ListingPart:
     """All files, all records."""
     listing, records = listing_and_ledger(lake_session)
-    return listing, listing, records
+    return ListingPart(listing, listing, records)
 
 
 @given(histories(), st.sampled_from(("*", "at AS arrival_ts")))
@@ -111,10 +111,10 @@ def test_what_is_plainly_as_recorded_changes_no_comparison(
         by, at = facts["counted_by"].replace("today", today), SEEN + timedelta(seconds=number)
         append_events(lake, cells([facts | {"recorded_at": at, "counted_by": by}]), "scan", "")
     for to_scan in (False, True):
-        found, _, records = current_comparison(LakeSession(lake), to_scan)
-        on = LakeSession(lake)
-        expected, _, every = comparison_beside(on, whole(on), to_scan)
-        assert in_order(found) == in_order(expected)
+        look, on = look_at_landing(LakeSession(lake), to_scan), LakeSession(lake)
+        expected, records = look_beside(on, whole(on), to_scan), look.records
+        every = expected.records
+        assert in_order(look.comparison) == in_order(expected.comparison)
         assert {*map(str, records)} <= {*map(str, every)}
     assert count_records(lake) == len(every)
     contents = {*[*SHAS][:1]}
