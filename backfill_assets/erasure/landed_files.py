@@ -30,7 +30,7 @@ from backfill_assets.intake.files import (
     landed_object,
     local_file,
 )
-from backfill_assets.intake.forgotten import REASON, Erasure, forgotten_condition
+from backfill_assets.intake.forgotten import FORGOTTEN_REASON, Erasure, forgotten_condition
 from backfill_assets.intake.heirs import BYTES_AFTER, BYTES_BEFORE
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, PARSERS
 from backfill_assets.intake.landed_changes import listing_and_ledger, look_at_landing
@@ -157,7 +157,7 @@ def _forgotten_rows(lake_session: Session, files: Sequence[StoredFile]) -> dict[
         return found
     lake = lake_session.lake
     judged = read_deliveries(lake_session.spark(), files, lake.settings, forgotten_condition(lake))
-    gone = judged.where(judged.reason == REASON).select("sha256", "row_number").collect()
+    gone = judged.where(judged.reason == FORGOTTEN_REASON).select("sha256", "row_number").collect()
     for row in gone:
         found[row["sha256"]].add(row["row_number"])
     return found

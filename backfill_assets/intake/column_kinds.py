@@ -17,7 +17,7 @@ from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.place.port import Place
 
 AT_FIRST = 20  # contents are looked at in a lake in which no kinds were noted
-FILE = "kinds.json"  # column in small letters -> kind -> path of the latest file that has it
+KINDS_FILE = "kinds.json"  # column in small letters -> kind -> path of the latest file that has it
 
 
 def note_kinds(
@@ -28,21 +28,21 @@ def note_kinds(
     where nothing was ever noted."""
     if not contents:
         return
-    if not store.exists(FILE):
+    if not store.exists(KINDS_FILE):
         found = ((path, find_content(store, name)) for path, name in [*before][-AT_FIRST:])
         contents = [*((path, content) for path, content in found if content is not None), *contents]
-    known = store.read_json(FILE)
+    known = store.read_json(KINDS_FILE)
     for path, content in contents:
         for name, kind in _column_kinds(content).items():
             known.setdefault(name, {})[kind] = path
-    store.write(FILE, json.dumps(known, sort_keys=True).encode())
+    store.write(KINDS_FILE, json.dumps(known, sort_keys=True).encode())
 
 
 def changed_kinds(store: Place, paths: Collection[str]) -> dict[str, dict[str, str]]:
     """The columns, in small letters, that have several kinds in files of these landed paths: kind
     -> one of them."""
     several = dict[str, dict[str, str]]()
-    for name, kinds in sorted(store.read_json(FILE).items()):
+    for name, kinds in sorted(store.read_json(KINDS_FILE).items()):
         found = {kind: path for kind, path in kinds.items() if path in paths}
         if len(found) > 1:
             several[name] = found

@@ -39,9 +39,9 @@ KEPT = (
     "is_undecoded",
     "rows_before",
 )
-DIGEST_CHARS, MARK = 64, "mark"
+DIGEST_CHARS, MARK_KEY = 64, "mark"
 # In a description: what is not as in plain text files.
-DIALECT = "dialect"
+DIALECT_KEY = "dialect"
 ABSENT_IS_NULL = {
     "jsonl",
     "delta",
@@ -121,7 +121,12 @@ def content_name_by_path(sha256: str, path: str) -> str:
 def ingest_rules(format: str, limits: Sequence[int], dialect: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of an ingest as its description names them; an entry of other rules is ingested
     again."""
-    return {"version": VERSION, "format": format, "limits": list(limits), DIALECT: dict(dialect)}
+    return {
+        "version": VERSION,
+        "format": format,
+        "limits": list(limits),
+        DIALECT_KEY: dict(dialect),
+    }
 
 
 @contextmanager
@@ -146,7 +151,7 @@ def put_content(
     content = ingested.content or ingested.sha256
     proof: dict[str, Any] = {"content": content}
     if ingested.mark:
-        proof |= {"sha256": content, MARK: ingested.mark}
+        proof |= {"sha256": content, MARK_KEY: ingested.mark}
     else:
         proof["sha256"] = _parquet_sha256(ingested)
     body = {
@@ -180,8 +185,8 @@ def find_content(
 def described_content(store: Place, sha256: str, body: Mapping[str, Any]) -> StoredFile:
     """A content as its description has it; proves nothing."""
     kept = {name: body[name] for name in KEPT if name in body}
-    if body.get(MARK):
-        kept |= {"content": body["content"], MARK: tuple(body[MARK])}
+    if body.get(MARK_KEY):
+        kept |= {"content": body["content"], MARK_KEY: tuple(body[MARK_KEY])}
     return StoredFile(sha256, store, body["parquet"], **kept)
 
 
@@ -193,7 +198,7 @@ def note_mark(file: StoredFile) -> dict[str, Any]:
     body, token = file.store.read_json(name), file.store.token(file.name)
     if not body or token is None:
         raise StillChanging(file.store.uri(file.name))
-    body[MARK] = [*token.mark]
+    body[MARK_KEY] = [*token.mark]
     file.store.write(name, json.dumps(body, sort_keys=True).encode())
     return body
 
@@ -289,7 +294,7 @@ def _proven_description(store: Place, sha256: str) -> dict[str, Any] | None:
     body = store.read_json(f"{sha256}.json")
     if body.get("version") != VERSION:
         return None
-    name, mark = str(body["parquet"]), body.get(MARK)
+    name, mark = str(body["parquet"]), body.get(MARK_KEY)
     token = store.token(name) if mark else None
     if token is not None and [*token.mark] == mark:
         return body
@@ -299,7 +304,7 @@ def _proven_description(store: Place, sha256: str) -> dict[str, Any] | None:
     if body["sha256"] != _parquet_sha256(StoredFile(sha256, store, name)):
         return None
     if token is not None:  # taken before the bytes were read
-        body[MARK] = [*token.mark]
+        body[MARK_KEY] = [*token.mark]
         store.write(f"{sha256}.json", json.dumps(body, sort_keys=True).encode())
     return body
 

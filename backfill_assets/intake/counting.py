@@ -15,10 +15,15 @@ from backfill_assets.engines.server import SERVERS, engine_named
 from backfill_assets.engines.session import explained_error, is_of_this_machine
 from backfill_assets.engines.workers import GIVE_FOLDER, failed_worker
 from backfill_assets.intake.casting import UNFIT
-from backfill_assets.intake.content_store import DIALECT, StoredFile, find_content, refuse_replaced
+from backfill_assets.intake.content_store import (
+    DIALECT_KEY,
+    StoredFile,
+    find_content,
+    refuse_replaced,
+)
 from backfill_assets.intake.deliveries import NOT_SEEN, read_deliveries
 from backfill_assets.intake.files import Hashes, LandedFile
-from backfill_assets.intake.forgotten import REASON as FORGOTTEN
+from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.heirs import erased_origins
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded_content
 from backfill_assets.intake.landed_changes import landed_by_content
@@ -309,7 +314,7 @@ def refuse_rules_that_leave_nothing(
         if record.usable_rows and record.sha256 in counted:
             before[record.sha256] = record.usable_rows
     now = [counted[sha256] for sha256 in before]
-    if now and not any(c.usable_rows or c.example == FORGOTTEN for c in now):
+    if now and not any(c.usable_rows or c.example == FORGOTTEN_REASON for c in now):
         reasons = [c.refused or c.example for c in now]
         why = next(filter(None, reasons), "nothing says why")
         raise SettingsError(
@@ -429,7 +434,7 @@ def _stored_content(lake_session: Session, record: FileRecord) -> StoredFile | N
     """The content of a record in the content store; None where it lacks, or was parsed in another
     dialect."""
     lake = lake_session.lake
-    rules = {DIALECT: landed_source(lake.settings.source).dialect.declared}
+    rules = {DIALECT_KEY: landed_source(lake.settings.source).dialect.declared}
     return find_content(lake.stock, record.sha256, record.first_scan, record.home_day, rules)
 
 

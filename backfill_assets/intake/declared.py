@@ -20,7 +20,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import TransientError
 from backfill_assets.kernel.core.texts import printable_text
 
-TOTALS_SUFFIX, FOLDER = ".totals.json", "_manifest.csv"
+TOTALS_SUFFIX, FOLDER_MANIFEST = ".totals.json", "_manifest.csv"
 SUM = "sum_"  # before a column's name in the header of a `_manifest.csv`
 # Before or behind the point: beyond a double's; to add 1E+999999999 would take a gigabyte.
 MOST_DIGITS = 400

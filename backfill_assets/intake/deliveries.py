@@ -18,7 +18,7 @@ from backfill_assets.engines.session import session_engine, set_confs
 from backfill_assets.intake.batches import FRACTIONAL, folded_name
 from backfill_assets.intake.casting import NO_TEXT, UnfitSelect
 from backfill_assets.intake.content_store import StoredFile
-from backfill_assets.intake.forgotten import REASON
+from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.key_texts import refuse_varying_keys
 from backfill_assets.intake.landed_rows import (
     FileGroup,
@@ -39,7 +39,7 @@ from backfill_assets.intake.paths import key_day_text
 from backfill_assets.intake.select import (
     FILE,
     ORIGIN,
-    OURS,
+    OWN_COLUMNS,
     PATH_DAY,
     ROW,
     columns_by_name,
@@ -141,7 +141,7 @@ def _without_forgotten(judged: "DataFrame", forgotten_sql: str) -> "DataFrame":
     from pyspark.sql import functions as F
 
     is_forgotten = F.expr(forgotten_sql)
-    reason = F.when(is_forgotten, F.lit(REASON)).otherwise(F.col("reason"))
+    reason = F.when(is_forgotten, F.lit(FORGOTTEN_REASON)).otherwise(F.col("reason"))
     # Not NULL: a row without a text is written out.
     text = F.when(is_forgotten, F.lit("")).otherwise(F.col("text"))
     return judged.withColumns({"reason": reason, "text": text})
@@ -160,7 +160,7 @@ def _refuse_unlisted_numbers(source: SourceSettings) -> None:
         return
     types = delivery_types(source.payload_columns)
     numbers = {name.lower() for name, kind in types.items() if kind.kind in NUMBERS}
-    listed = {*map(folded_name, dialect.numbers), *OURS}
+    listed = {*map(folded_name, dialect.numbers), *OWN_COLUMNS}
     for name, read in columns_by_name(source.select).items():
         is_of_one_column = len({*read}) == 1
         if name in numbers and is_of_one_column and folded_name(read[0]) not in listed:

@@ -26,7 +26,7 @@ from backfill_assets.kernel.place.port import Changed, Gone, Place, Token
 
 # A file whose size and time did not change for so long is taken as complete.
 COMPLETE_AFTER_SECONDS = 2.0
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 READ_BYTES = (
     1 << 20
 )  # large enough that Python costs nothing beside SHA-256, small enough to forget about
@@ -265,10 +265,13 @@ def _open_descriptor(file: LandedFile) -> int:
     """Open the path part by part below the fixed root: a folder may have become a link since the
     listing."""
     *folders, last = file.name.split("/")
-    inside = os.open(file.path.parents[len(folders)], FOLDER)
+    inside = os.open(file.path.parents[len(folders)], OPEN_FOLDER_FLAGS)
     try:
         for folder in folders:
-            outside, inside = inside, os.open(folder, FOLDER | os.O_NOFOLLOW, dir_fd=inside)
+            outside, inside = (
+                inside,
+                os.open(folder, OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=inside),
+            )
             os.close(outside)
         return os.open(
             last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside

@@ -30,8 +30,8 @@ from backfill_assets.kernel.tables.folder import (
 )
 from backfill_assets.kernel.tables.sections import SourceSettings
 
-KEY = f"{FORGOTTEN}/key"
-REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
+KEY_FILE = f"{FORGOTTEN}/key"
+FORGOTTEN_REASON = "[forgotten]"  # of a row in quarantine, which keeps nothing else of it
 BETWEEN = "\x1f"  # the values of one entity
 BLOCK_BYTES, INNER, OUTER = 64, 0x36, 0x5C  # of HMAC-SHA256 (RFC 2104)
 
@@ -104,7 +104,7 @@ def forgotten_condition(lake: LakeFolder) -> str:
     for erasure in all_erasures(lake):
         for columns in erasure.namings:
             if columns and {*columns} <= payload:
-                key = lake.shared_place.read(KEY).ljust(BLOCK_BYTES, b"\0")
+                key = lake.shared_place.read(KEY_FILE).ljust(BLOCK_BYTES, b"\0")
                 found.add(_has_hash(key, columns, erasure.done["hash"]))
     return " OR ".join(sorted(found))
 
@@ -220,8 +220,12 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     finished. From now on no load takes a row of it."""
     place = lake.shared_place
     with contextlib.suppress(AlreadyThere):
-        place.write(KEY, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True)
-    hashed = hmac.new(place.read(KEY), BETWEEN.join(values.values()).encode(), "sha256").hexdigest()
+        place.write(
+            KEY_FILE, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True
+        )
+    hashed = hmac.new(
+        place.read(KEY_FILE), BETWEEN.join(values.values()).encode(), "sha256"
+    ).hexdigest()
     known = all_erasures(lake)
     for erasure in known:
         if erasure.done["hash"] == hashed and "finished_at" not in erasure.done:
@@ -249,7 +253,9 @@ def keeps_versions(lake: LakeFolder) -> bool:
     """Whether the lake's bucket keeps what its objects held before (Google names versions, kept or
     not), by the newest record of an erasure: it may keep them since a while only."""
     records = lake.place.tokens(FORGOTTEN)
-    token = lake.place.token(max(records, key=lambda name: records[name].changed_at, default=KEY))
+    token = lake.place.token(
+        max(records, key=lambda name: records[name].changed_at, default=KEY_FILE)
+    )
     return token is not None and token.version not in ("", "null")
 
 

@@ -18,7 +18,7 @@ from backfill_assets.intake.casting import UnfitSelect
 from backfill_assets.intake.expression_types import is_floating, typed_tree
 from backfill_assets.intake.select import function_name, select_expressions, selected_name
 
-KEY = "event_key"
+KEY_COLUMN = "event_key"
 NUMBER, MOMENT = "number", "moment"
 # What passes a value on, perhaps changed, in a type that follows that of the value.
 PASSING = (
@@ -83,7 +83,9 @@ def refuse_varying_keys(select: str, types: Mapping[str, str], numbers: Collecti
     known = {name.lower(): kind for name, kind in types.items()}
     known |= {name.lower(): "double" for name in types.keys() & {*numbers}}
     for expression in select_expressions(select):
-        why = key_fault(expression, known, numbers) if selected_name(expression) == KEY else ""
+        why = (
+            key_fault(expression, known, numbers) if selected_name(expression) == KEY_COLUMN else ""
+        )
         if why:
             raise UnfitSelect(why)
 
@@ -106,7 +108,7 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
             several = f"a {kind} has several texts then ({EXAMPLES[kind]})"
             fixed = f"CAST({name} AS double)" if name in texts else name
             return (
-                f"{KEY} takes {name}, which is {what}, as it comes, and {several}: "
+                f"{KEY_COLUMN} takes {name}, which is {what}, as it comes, and {several}: "
                 f"{FIXES[kind].format(fixed)}"
             )
     return ""

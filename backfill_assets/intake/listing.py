@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX, Declarations
+from backfill_assets.intake.declared import FOLDER_MANIFEST, TOTALS_SUFFIX, Declarations
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.text_lines import Limits
 from backfill_assets.kernel.core.errors import SettingsError
@@ -137,7 +137,7 @@ def is_manifest(name: str) -> bool:
     any format."""
     if name.endswith(TOTALS_SUFFIX):
         return name.removesuffix(TOTALS_SUFFIX).lower().endswith(sum(EXTENSIONS.values(), ()))
-    return name == FOLDER or name.endswith("/" + FOLDER)
+    return name == FOLDER_MANIFEST or name.endswith("/" + FOLDER_MANIFEST)
 
 
 def parse_pattern(pattern: str, base: Path) -> Glob:
@@ -227,12 +227,16 @@ def _folder_entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedF
             if glob.names_file and entry.name not in (
                 glob.segments[0],
                 glob.segments[0] + TOTALS_SUFFIX,
-                FOLDER,
+                FOLDER_MANIFEST,
             ):
                 continue
             if not entry.is_dir(follow_symlinks=False):
                 yield from _judged_file(
-                    name, entry.path, None if entry.name == FOLDER else why, glob, extensions
+                    name,
+                    entry.path,
+                    None if entry.name == FOLDER_MANIFEST else why,
+                    glob,
+                    extensions,
                 )
             elif why:
                 yield RefusedFile(printable_text(name) + "/", why)

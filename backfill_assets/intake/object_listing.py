@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
 
-from backfill_assets.intake.declared import FOLDER, TOTALS_SUFFIX
+from backfill_assets.intake.declared import FOLDER_MANIFEST, TOTALS_SUFFIX
 from backfill_assets.intake.files import LandedFile, landed_object
 from backfill_assets.intake.listing import (
     EXTENSIONS,
@@ -116,7 +116,7 @@ def _last_of_old_days(names: Sequence[str]) -> str:
 
 def _named_tokens(glob: Glob, root: Place) -> dict[str, Token]:
     (name,) = glob.segments
-    found = {n: root.token(n) for n in (name, name + TOTALS_SUFFIX, FOLDER)}
+    found = {n: root.token(n) for n in (name, name + TOTALS_SUFFIX, FOLDER_MANIFEST)}
     return {n: token for n, token in found.items() if token is not None}
 
 
@@ -134,5 +134,5 @@ def _unentered_folder(name: str, glob: Glob) -> tuple[str, str] | None:
 
 def _object_fault(name: str, token: Token, glob: Glob, format: str) -> str | None:
     last = name.rpartition("/")[2]
-    why = None if last == FOLDER else bad_name(last)
+    why = None if last == FOLDER_MANIFEST else bad_name(last)
     return why or name_or_size_fault(name, token.size, glob, EXTENSIONS[format])

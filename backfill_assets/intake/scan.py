@@ -34,8 +34,7 @@ from backfill_assets.intake.files import (
     settled_file,
     wait_until_quiet,
 )
-from backfill_assets.intake.forgotten import REASON as FORGOTTEN
-from backfill_assets.intake.forgotten import forgotten_condition
+from backfill_assets.intake.forgotten import FORGOTTEN_REASON, forgotten_condition
 from backfill_assets.intake.landed_changes import (
     Intakes,
     LandingLook,
@@ -334,7 +333,7 @@ def _records_to_append(
         judged = verdicts.judged(record)
         recorded.append(replace(judged, counted_by=rules.of(record), recorded_at=recorded_at))
     lake_session.lake.stock.sync_new([intake.name for _, intake in intakes if not intake.is_local])
-    examples = (c.example for c in counted.values() if c.example not in ("", FORGOTTEN))
+    examples = (c.example for c in counted.values() if c.example not in ("", FORGOTTEN_REASON))
     return recorded, next(examples, "")
 
 

@@ -40,7 +40,7 @@ COMMIT_BITS, PLACE_BITS = (
     24,
     39,
 )  # of the number of a row in the log of a table: 16 million commits, each of 5e11 rows
-OURS = frozenset(
+OWN_COLUMNS = frozenset(
     {
         FILE,
         ROW,
@@ -209,7 +209,7 @@ def with_stars_expanded(expression: str, columns: Collection[str]) -> str:
         if before is None:
             raise select_error("* gives no delivery column a name")
         last, left_out = _left_out(tokens, place)
-        kept = [c for c in sorted({*columns} - OURS) if c.lower() not in left_out]
+        kept = [c for c in sorted({*columns} - OWN_COLUMNS) if c.lower() not in left_out]
         names = ", ".join("`" + c.replace("`", "``") + "`" for c in kept)
         behind = expression[tokens[last].end + 1 :]
         expression = expression[: tokens[place].start] + names + behind

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 CHANGES = "changes"  # the name of the content that holds the changed rows of a version
-NOTHING = "Nothing of it was read"
+NOTHING_READ = "Nothing of it was read"
 RESTORE = "Wait for its writer, or have its owner restore the log"
 OWN_FILES = "Name the table that holds the file itself, or deliver files"
 # What a reader must know (Delta's protocol) and that this one does, or that changes no row of a
@@ -149,7 +149,7 @@ def list_source(
         if not is_found:
             return Listing(root_missing=True)
         culprit, fix = why_not_delta(table)
-        raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING, fix)
+        raise SettingsError(f"[source] table = {source.table!r}", culprit, NOTHING_READ, fix)
     commits, first = log_versions(table), landed_source(source).first_version
     if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
@@ -222,7 +222,7 @@ def missing_versions_error(table: Place, first: int, last: int) -> LandingError:
     return LandingError(
         f"the Delta table {printable_text(str(table))}",
         f"its log lacks {named} not read yet",
-        NOTHING,
+        NOTHING_READ,
         "Put the commits back from a copy, and read the table more often than its log is cleaned "
         f"(delta.logRetentionDuration); or begin with what it holds: first_version = {last + 1} "
         "beside table",
@@ -336,7 +336,7 @@ def _log_error(table: Place, version: int, culprit: str, advice: str) -> Landing
     return LandingError(
         f"the Delta table {printable_text(str(table))}",
         f"version {version} {culprit}",
-        NOTHING,
+        NOTHING_READ,
         advice,
     )
 

@@ -373,7 +373,7 @@ def _type_family(kind: str) -> str:
 
 
 # Rows of a change feed that the table no longer has.
-GONE = f"{CHANGE} IN ('delete', 'update_preimage')"
+GONE_ROWS_SQL = f"{CHANGE} IN ('delete', 'update_preimage')"
 READ_OPTIONS = (
     "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
 )
@@ -440,7 +440,7 @@ def _changed_rows(lake: LakeFolder, file: TableFile, new: StoredFile) -> StoredF
         if file.feed:
             rows_of_feed = _rows_query(file.feed, {**types, CHANGE: "VARCHAR"})
             feed = f"SELECT * EXCLUDE ({CHANGE}) FROM ({rows_of_feed})"
-            gone, news = f"{feed} WHERE {GONE}", f"{feed} WHERE NOT {GONE}"
+            gone, news = f"{feed} WHERE {GONE_ROWS_SQL}", f"{feed} WHERE NOT {GONE_ROWS_SQL}"
         else:
             gone, news = _rows_query(file.removed, types), _rows_query(file.added, types)
         places = {str(data.path): number for number, data in enumerate(file.files)}

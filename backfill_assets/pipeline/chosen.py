@@ -48,7 +48,7 @@ from backfill_assets.pipeline.own_files import (
 from backfill_assets.pipeline.tables import recorded_tables, tables
 
 TablesOf = Callable[[LakeSettings], Sequence[Table]]
-NOTHING = "Nothing was done"
+NOTHING_DONE = "Nothing was done"
 
 
 def tables_at(root: Path) -> TablesOf:
@@ -223,7 +223,7 @@ def _errors_with_line(place: Path | str) -> Iterator[None]:
         raise SettingsError(
             where,
             f"{type(error).__name__}: {reason}",
-            NOTHING,
+            NOTHING_DONE,
             "Correct the file, or [pipeline] tables in lake.toml",
         ) from error
 
@@ -337,7 +337,7 @@ def _input_names(table: Table) -> set[str]:
 
 
 def _pipeline_error(named: str, culprit: str, fix: str) -> SettingsError:
-    return SettingsError(f"the pipeline {named}", culprit, NOTHING, fix)
+    return SettingsError(f"the pipeline {named}", culprit, NOTHING_DONE, fix)
 
 
 # Of a module: its package's files with the bytes at the first look.

@@ -25,7 +25,7 @@ AGGREGATION = "aggregation"  # the tag of a column that a lake declares, and of 
 TRANSFORMS = "backfill_assets.pipeline.transforms."
 MADE_BY = tuple(TRANSFORMS + name for name in ("declared", "intervals", "measures", "aggregation"))
 ENTITY = ("entity",)
-KEY = {"role": "key"}
+KEY_TAG = {"role": "key"}
 DAYS = {"unit": "days"}
 MEASURE = {"role": "measure"}
 SEQUENCE = {"role": "sequence"}  # it changes by itself as time passes: no drift
@@ -202,7 +202,9 @@ class Aggregates:
         for name in self.entity:
             others = ", ".join(n for n in self.entity if n != name)
             description = f"{meaning}, together with {others}" if others else meaning
-            yield Column(name, types[name], description, tags=KEY, made_from=(f"{table}.{name}",))
+            yield Column(
+                name, types[name], description, tags=KEY_TAG, made_from=(f"{table}.{name}",)
+            )
 
     def expressions(self, column: DeclaredColumn, where: str) -> Iterator[DeclaredExpression]:
         """The expressions of a column that `lake.toml` declares at `where`."""

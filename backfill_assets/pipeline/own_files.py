@@ -31,7 +31,7 @@ Parts = tuple[
 Sources = tuple[tuple[Parts, Path, bytes], ...]
 Find = Callable[[Parts], tuple[Path, bytes] | None]
 INIT = "__init__.py"
-OURS = __name__.split(".")[
+OWN_PACKAGE = __name__.split(".")[
     0
 ]  # never taken from beside: a lake may lie in a checkout of this product
 PREFIX = "lake_pipeline_"
@@ -53,7 +53,7 @@ def reached_files(module: ModuleType) -> tuple[SourceFile, ...] | None:
     """
     parts = tuple(module.__name__.split("."))
     path = Path(module.__file__ or "")
-    if path.suffix != ".py" or parts[0] == OURS:
+    if path.suffix != ".py" or parts[0] == OWN_PACKAGE:
         return None
     if parts[0].startswith(PREFIX):
         kept = {parts: (file, content) for parts, file, content in vars(modules[parts[0]])[KEPT]}
@@ -246,7 +246,7 @@ def _module_parts(path: Path, folder: Path) -> Parts:
 
 def _module_file(folder: Path, parts: Parts) -> Path | None:
     """The file of a module, or None; a package comes before a plain module, as in Python."""
-    if not parts or parts[0] == OURS:
+    if not parts or parts[0] == OWN_PACKAGE:
         return None
     named = folder.joinpath(*parts)
     for file in (named / INIT, named.with_name(f"{named.name}.py")):

@@ -29,7 +29,7 @@ from backfill_assets.intake.counting import (
     stored_contents,
 )
 from backfill_assets.intake.files import file_sha256
-from backfill_assets.intake.forgotten import REASON as FORGOTTEN
+from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.ingest import ingest_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
 from backfill_assets.intake.ledger import DayCount, FileRecord
@@ -303,6 +303,6 @@ def test_rules_by_which_nothing_is_usable_any_more_are_refused_unless_an_entity_
     refuse_rules_that_leave_nothing(
         {"a": Counted({SEEN.date(): DayCount(3, 2, 1)}, example="total is NULL")}, [before]
     )
-    refuse_rules_that_leave_nothing({"a": replace(nothing, example=FORGOTTEN)}, [before])
+    refuse_rules_that_leave_nothing({"a": replace(nothing, example=FORGOTTEN_REASON)}, [before])
     with pytest.raises(SettingsError, match=r"none of 3 row.*: total is NULL"):
         refuse_rules_that_leave_nothing({"a": nothing}, [before])

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.intake.select import (
     FORGIVING,
-    OURS,
+    OWN_COLUMNS,
     can_raise,
     refuse_beyond_the_row,
     select_expressions,
@@ -147,7 +147,7 @@ def test_other_ways_of_writing_a_cast_or_the_clock_do_not_pass_as_written(text: 
     ],
 )
 def test_a_star_means_the_columns_of_the_file_and_nothing_of_ours(text: str, given: str) -> None:
-    assert with_stars_expanded(text, ["user", *OURS, "a", "B`c"]) == given
+    assert with_stars_expanded(text, ["user", *OWN_COLUMNS, "a", "B`c"]) == given
 
 
 def test_a_star_alone_is_refused() -> None:

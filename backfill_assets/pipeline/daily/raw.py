@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.payload import (
 from backfill_assets.kernel.tables.sections import SourceSettings
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import LOADER_VERSION, Table
-from backfill_assets.pipeline.columns import CARRIED, KEY, payload_tags
+from backfill_assets.pipeline.columns import CARRIED, KEY_TAG, payload_tags
 from backfill_assets.pipeline.transforms.queries import lateness_of_deliveries
 
 # Of the undeclared payload the meaning is known, of any other column only its type.
@@ -38,13 +38,13 @@ LOG_MEANING = {
     "log_commit_ts": "when the row's commit was made (UTC)",
 }
 DELIVERY_COLUMNS = (
-    Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY),
+    Column("seq", "BIGINT", "the delivery's number, unique within its arrival day", tags=KEY_TAG),
     Column("arrival_ts", "TIMESTAMP", "when we received it (UTC); decides the day"),
     Column("version_ts", "TIMESTAMP", "which version of the event it is: the greatest is current"),
     Column(
         "event_ts", "TIMESTAMP", "when the event happened (UTC); NULL on deletes", nullable=True
     ),
-    Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY),
+    Column("event_key", "STRING", "the event that the delivery speaks of", tags=KEY_TAG),
     Column("op", "STRING", "upsert or delete"),
 )
 LANDED_COLUMNS = (
@@ -52,13 +52,13 @@ LANDED_COLUMNS = (
         "source_file",
         "STRING",
         "sha256 of the landed file; its path is in the ledger `files`",
-        tags=KEY,
+        tags=KEY_TAG,
     ),
     Column("arrival_date", "DATE", "the day of arrival (UTC)"),
 )
 # Beside `LOADER_VERSION`: raised when the log can give other rows of raw.
 OF_TABLE = "raw of a table 1"
-OWN = "{} of the row itself, also where the commit took it away"
+OWN_MEANING = "{} of the row itself, also where the commit took it away"
 
 
 def _log_columns(source: SourceSettings) -> tuple[Column, ...]:
@@ -71,7 +71,7 @@ def _log_columns(source: SourceSettings) -> tuple[Column, ...]:
 
     columns = list[Column]()
     for name, kind in log_columns(selected_clocks(source.select)).items():
-        meaning = LOG_MEANING.get(name) or OWN.format(name.removeprefix("row_"))
+        meaning = LOG_MEANING.get(name) or OWN_MEANING.format(name.removeprefix("row_"))
         columns.append(Column(name, kind, meaning, nullable=True, tags=LATER))
     return tuple(columns)
 

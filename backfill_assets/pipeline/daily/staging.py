@@ -14,7 +14,7 @@ from backfill_assets.kernel.core.ledgers import source_table_name
 from backfill_assets.kernel.core.payload import DEFAULT_PAYLOAD, PayloadColumn
 from backfill_assets.kernel.tables.settings import LakeSettings
 from backfill_assets.kernel.write.model import Chunk, Frames, Table
-from backfill_assets.pipeline.columns import CARRIED, KEY, SEQUENCE, TRANSFORMS, payload_tags
+from backfill_assets.pipeline.columns import CARRIED, KEY_TAG, SEQUENCE, TRANSFORMS, payload_tags
 from backfill_assets.pipeline.transforms.queries import account_query, lateness_of_versions
 
 if TYPE_CHECKING:
@@ -34,14 +34,17 @@ MEANING = dict(
 
 
 EVENT_COLUMNS = (
-    Column("event_key", "STRING", "the event", tags=KEY),
+    Column("event_key", "STRING", "the event", tags=KEY_TAG),
     Column("event_ts", "TIMESTAMP", "when it happened (UTC); decides the day"),
 )
 VERSION_COLUMNS = (
     Column("version_ts", "TIMESTAMP", "which version this is"),
     Column("seq", "BIGINT", "the delivery that brought it", tags=SEQUENCE),
     Column(
-        "known_from", "TIMESTAMP", "its arrival: from then on it was the current version", tags=KEY
+        "known_from",
+        "TIMESTAMP",
+        "its arrival: from then on it was the current version",
+        tags=KEY_TAG,
     ),
     Column(
         "known_until",
