@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.intake.arrival_rows import (
+    RawDeliveries,
     days_of_moved_keys,
     keys_with_days,
     ledger_rows,
@@ -165,9 +166,11 @@ def _staged_rows_by_key(
     days = moved | (loaded - trusted)
     read = loaded & days
     lacking = _lacking_days(source, raw, read)
-    by = raw_deliveries(lake_session, raw, parts, head, read, _day_of_key(lake_session.lake))
-    with by.rows(head, read, lambda rows: ledger_rows(rows, None, parts, lacking)) as rows:
-        return days, by.stage(ledger_of_source(ARRIVALS, raw.source), rows)
+    deliveries = raw_deliveries(
+        lake_session, raw, parts, head, read, _day_of_key(lake_session.lake)
+    )
+    with deliveries.rows(head, read, lambda rows: ledger_rows(rows, None, parts, lacking)) as rows:
+        return days, deliveries.stage(ledger_of_source(ARRIVALS, raw.source), rows)
 
 
 def _loaded_days(source: Source) -> set[date]:
@@ -207,41 +210,56 @@ def _staged_rows(
 ) -> tuple[set[date], Staged]:
     """The arrival days whose rows a load may change, and their rows, staged: `moved`, and all days
     of keys whose event days changed. Rows of days that were not loaded are the same before and
-    after; keys of other days that have other event days now are looked for again.
+    after; keys of other days that have other event days now are looked for again. `parts`: the sets
+    of columns that have a fingerprint of their own.
     """
     loaded, by_key = _loaded_days(source), _days_computed_by_key(source)
     ledger, head = ledger_of_source(ARRIVALS, raw.source), source.loaded.version
-    by = raw_deliveries(lake_session, raw, parts, head, loaded)
+    deliveries = raw_deliveries(lake_session, raw, parts, head, loaded)
     lacking = _lacking_days(source, raw, loaded)
     are_most = len(moved & loaded) > WHOLE_SHARE * len(loaded)
     is_untrusted = source.loaded_version < 0 or by_key or source.doubted_arrivals()
     if are_most or is_untrusted:
-        with by.rows(head, loaded) as arrived:
-            staged = by.stage(ledger, ledger_rows(arrived, None, parts, lacking))
+        with deliveries.rows(head, loaded) as arrived:
+            staged = deliveries.stage(ledger, ledger_rows(arrived, None, parts, lacking))
             return moved | loaded | by_key, staged
+    return _staged_touched_rows(deliveries, source, moved, lacking)
+
+
+def _staged_touched_rows(
+    deliveries: RawDeliveries, source: Source, moved: set[date], lacking: Collection[date]
+) -> tuple[set[date], Staged]:
+    """As `_staged_rows`, for a load of few days: keys of the `moved` days are looked for in all
+    others. `lacking`: the days whose files lack a column of raw's."""
+    parts, loaded, head = deliveries.parts, _loaded_days(source), source.loaded.version
+    ledger = ledger_of_source(ARRIVALS, deliveries.raw.source)
     # Where the ledger has nothing of these days, no key had an event day because of them.
     known = moved if _has_rows_of(source, moved) else set[date]()
     with (
-        by.rows(source.loaded_version, known, keys_with_days, altered=True) as before,
-        by.rows(head, moved, keys_with_days) as after,
-        by.rows(
+        deliveries.rows(source.loaded_version, known, keys_with_days, altered=True) as before,
+        deliveries.rows(head, moved, keys_with_days) as after,
+        deliveries.rows(
             head,
             loaded - moved,
             lambda rows: rows_of_keys(keys_with_days(rows), before, after),
             kept=True,
         ) as near,
     ):
-        touched = {day for (day,) in by.fetched(days_of_moved_keys(before, after, near))} - moved
+        moved_keys = deliveries.fetched(days_of_moved_keys(before, after, near))
+        touched = {day for (day,) in moved_keys} - moved
         if not touched:
             placed = f"SELECT * FROM ({after}) UNION ALL SELECT * FROM ({near})"
-            with by.rows(head, moved & loaded) as arrived:
-                return moved, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
+            with deliveries.rows(head, moved & loaded) as arrived:
+                rows = ledger_rows(arrived, placed, parts, lacking)
+                return moved, deliveries.stage(ledger, rows)
     days = moved | touched
     with (
-        by.rows(head, days & loaded) as arrived,
-        by.rows(head, None, lambda rows: rows_of_keys(keys_with_days(rows), arrived)) as placed,
+        deliveries.rows(head, days & loaded) as arrived,
+        deliveries.rows(
+            head, None, lambda rows: rows_of_keys(keys_with_days(rows), arrived)
+        ) as placed,
     ):
-        return days, by.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
+        return days, deliveries.stage(ledger, ledger_rows(arrived, placed, parts, lacking))
 
 
 def _has_rows_of(source: Source, arrival_days: Collection[date]) -> bool:

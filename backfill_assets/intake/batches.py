@@ -94,6 +94,7 @@ class TextParser(ABC, Generic[Row]):
         Unreadable."""
         judged, done = self.judged(lines), object()
         while True:
+            # Where `judged` has read ahead, the next lines are its own.
             plain = None if self._lines_ahead else self._plain
             stretch = lines.ahead(plain.pattern) if plain else b""
             columns = self._plain_columns(stretch)
@@ -105,6 +106,7 @@ class TextParser(ABC, Generic[Row]):
                 self._first += size
                 lines.skip(stretch)
                 continue
+            # The library cannot read this stretch: each record is judged alone until its end.
             behind = lines.number + stretch.count(b"\n")
             while lines.number <= behind:
                 if next(judged, done) is done:
@@ -140,6 +142,7 @@ class TextParser(ABC, Generic[Row]):
         return self._plain.read(stretch)
 
     def _is_full(self) -> bool:
+        """Whether the records that wait are as many rows, bytes or cells as a batch may have."""
         rows, limits = len(self._rows), self._limits
         if rows >= limits.batch_rows or self._bytes >= limits.batch_bytes:
             return True

@@ -44,7 +44,7 @@ def exact_cast(value: "Column", found: str, kind: ColumnType) -> "Column":
     """The value (of the type `found`) as `kind`; NULL where it is not exactly one."""
     from pyspark.sql import functions as F
 
-    target, source = kind.spark, found.partition("(")[0]
+    target, source = kind.spark, found.partition("(")[0]  # `decimal(18,2)` is a `decimal`
     if kind.kind == ARRAY:
         return _as_array(value, found, target)
     if kind.kind in ("BIGINT", "INT") and source in FRACTIONS:
@@ -169,6 +169,7 @@ def refuse_texts_of_fractions(expressions: Iterable[str], types: Mapping[str, st
 
 
 def _fraction_text_error(name: str) -> UnfitSelect:
+    """The refusal of a floating-point number, `name`, that becomes a text."""
     fix = "cast it to BIGINT or DECIMAL(p,s) before, or declare it a number in [source.payload]"
     return UnfitSelect(
         f"{name} is double, and a number has several texts then (1 and 1.0, 3.0E7): {fix}"

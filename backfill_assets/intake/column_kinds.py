@@ -30,7 +30,8 @@ def note_kinds(
         return
     if not store.exists(KINDS_FILE):
         found = ((path, find_content(store, name)) for path, name in [*before][-AT_FIRST:])
-        contents = [*((path, content) for path, content in found if content is not None), *contents]
+        earlier = [(path, content) for path, content in found if content is not None]
+        contents = [*earlier, *contents]
     known = store.read_json(KINDS_FILE)
     for path, content in contents:
         for name, kind in _column_kinds(content).items():
@@ -76,6 +77,8 @@ def columns_made_text(select: str, types: Mapping[str, ColumnType]) -> set[str]:
 
 
 def _column_kinds(content: StoredFile) -> dict[str, str]:
+    """The kinds of a content's columns that have a value, by small letters; none of a content that
+    is refused or not in the store. Reads only the footer."""
     import pyarrow.parquet as pq
 
     if content.refused is not None or not content.store.exists(content.name):
@@ -107,7 +110,9 @@ def _is_empty(chunk: Any) -> bool:
 
 
 def _kind_of_type(found: Any) -> str:
-    """The kind of a type, without what changes no text of a value."""
+    """The kind of an Arrow type in words: what does not change the text of a value (the width of
+    whole numbers, the encoding of texts, dictionaries) is left out. Empty for a column of NULLs
+    alone."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(found):

@@ -174,7 +174,7 @@ def find_content(
     """Find a content and prove its bytes: of a landed file that is read where it lies by its mark,
     and by reading it where that moved. None if it is absent, altered, or described by others than
     these `rules`."""
-    body = _proven_description(store, sha256)
+    body = _prove_content(store, sha256)
     if body is None:
         return None
     if rules and not {**rules}.items() <= body.items():
@@ -284,24 +284,27 @@ def discard_described(store: Place, sha256: str) -> None:
         discard_content(store, sha256)
 
 
-def _proven_description(store: Place, sha256: str) -> dict[str, Any] | None:
-    """The description of a content whose parquet still has the bytes that `put_content` described,
-    else None.
+def _prove_content(store: Place, sha256: str) -> dict[str, Any] | None:
+    """The description of a content whose Parquet file still has the bytes that `put_content`
+    described, else None: rows of another content must not pass under this name.
 
-    Reads the file once, about a second per gigabyte: rows of another content must not pass under
-    this name.
+    A file whose mark is as noted is proven without a byte of it. Any other is read once, about a
+    second per gigabyte; if it has a mark, today's is noted in the description, so that the next
+    look reads nothing. In the description `sha256` is the digest of the Parquet file and `content`
+    that of the landed bytes.
     """
     body = store.read_json(f"{sha256}.json")
     if body.get("version") != VERSION:
         return None
-    name, mark = str(body["parquet"]), body.get(MARK_KEY)
-    token = store.token(name) if mark else None
-    if token is not None and [*token.mark] == mark:
+    name, noted_mark = str(body["parquet"]), body.get(MARK_KEY)
+    token = store.token(name) if noted_mark else None
+    if token is not None and [*token.mark] == noted_mark:
         return body
-    is_copy_of_bytes = name == f"{sha256}.parquet"
-    if is_copy_of_bytes and body["sha256"] != body.get("content", sha256):
+    of_parquet, of_landed = body["sha256"], body.get("content", sha256)
+    is_copy_of_bytes = name == f"{sha256}.parquet"  # a landed Parquet file as it is
+    if is_copy_of_bytes and of_parquet != of_landed:
         return None
-    if body["sha256"] != _parquet_sha256(StoredFile(sha256, store, name)):
+    if of_parquet != _parquet_sha256(StoredFile(sha256, store, name)):
         return None
     if token is not None:  # taken before the bytes were read
         body[MARK_KEY] = [*token.mark]
@@ -319,6 +322,7 @@ def _parquet_sha256(file: StoredFile) -> str:
 
 
 def _schema_digest(parquet: Path) -> str:
+    """A digest of a Parquet file's columns and types, whatever their order."""
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(parquet).remove_metadata()

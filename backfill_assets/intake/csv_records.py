@@ -74,6 +74,9 @@ class _Grammar:
     """
 
     def __init__(self, separator: str, quote: str) -> None:
+        """`_from_start` and `_from_inside` tell the end of a line that begins outside or inside of
+        quotes, `_fields` the fields of a record, `_field` is one plain or quoted field."""
+        # Both signs as escapes, so that none means anything in a regular expression.
         s, q = rf"\x{ord(separator):02x}", rf"\x{ord(quote):02x}" if quote else ""
         body, plain = f"(?:[^{q}]++|{q}{q})*+", rf"[^{q}{s}\r]*+"
         rest = (
@@ -161,6 +164,8 @@ class CsvRecords(TextParser[Fields]):
             yield
 
     def _take_header(self, cut: _CutRecord | None) -> None:
+        """Take the names of the first record (None: there is none). Raises Unreadable for names
+        that cannot be used."""
         if cut is None:
             raise Unreadable("it has no header: the file is empty")
         try:
@@ -175,6 +180,8 @@ class CsvRecords(TextParser[Fields]):
         return dict(zip(self._names.known, zip(*rows, strict=True), strict=True))
 
     def _fields(self, cut: _CutRecord, width: int) -> Fields:
+        """The fields of a record, numbers in plain form. Raises BadRecord unless they are `width`
+        fields, and for a number of another form."""
         fields = self._split_fields(cut)
         if len(fields) != width:
             who = "names" if self._dialect.names else "the header"
@@ -184,12 +191,14 @@ class CsvRecords(TextParser[Fields]):
         return fields
 
     def _refuse_header(self, cut: _CutRecord) -> None:
+        """Raise Unreadable where the dialect declares names, and the first record repeats them."""
         with suppress(BadRecord):
             found = [folded_name(field) for field in self._split_fields(cut)]
             if found == [folded_name(name) for name in self._names.known]:
                 raise Unreadable("its first record is a header: leave `names` of the dialect out")
 
     def _plain_records(self) -> PlainLines:
+        """The records that pyarrow can read: of strict quoting, and with the file's end of line."""
         end = b"\r\n" if self._has_crlf else b"\n"
         return PlainLines(self._grammar.records(len(self._names.known), end), self._read_plain)
 
@@ -215,9 +224,10 @@ class CsvRecords(TextParser[Fields]):
             if (following := next(records, None)) is None:
                 break
             more = 0 if following.reason is not None else self._grammar.width(following.record)
-            if more == width and fields > 1:
+            if more == width and fields > 1:  # a whole record of its own, which was read ahead
                 self._lines_ahead = self._lines.number - before
                 break
+            # Joined, the last field of the one and the first of the other are one field.
             fields, size = fields + more - 1, size + 1 + len(following.record)
             if size > self._limits.max_row_bytes:  # enough is kept for its text
                 parts[-1] = parts[-1]._replace(is_bare=following.is_bare)
@@ -235,6 +245,8 @@ class CsvRecords(TextParser[Fields]):
         return _CutRecord(b"\n".join(p.record for p in parts), why), following
 
     def _cut_records(self, source: Iterator[Line]) -> Iterator[_CutRecord]:
+        """The records of the lines: a line without a quote is one, another may go on in the next
+        lines."""
         for line in source:
             if isinstance(line, bytes) and not (self._quote and self._quote in line):
                 yield self._ended_record(line.removesuffix(b"\r"), line)
@@ -297,9 +309,11 @@ class CsvRecords(TextParser[Fields]):
         return _CutRecord(head, why + self._start_clause(start))
 
     def _start_clause(self, start: int) -> str:
+        """Words about the line where a record starts; empty if that is the line at hand."""
         return "" if start == self._lines.number else f" of a record that starts on line {start}"
 
     def _has_odd_quotes(self, line: Line) -> bool:
+        """Whether a line opens or closes a quote in all."""
         if not self._quote:
             return False
         quotes = line.quotes if isinstance(line, Oversized) else line.count(self._quote)

@@ -128,6 +128,8 @@ def _error_line(error: Exception) -> str:
 
 
 def _manifest_text(manifest: LandedFile) -> str:
+    """The text of a manifest; of a small object it is fetched once. Raises ValueError for one that
+    is too large."""
     if manifest.size > MOST_BYTES:
         raise ValueError(f"it has {manifest.size} bytes, more than the limit of {MOST_BYTES}")
     is_kept = manifest.place is not None and manifest.size <= KEPT_BYTES
@@ -135,6 +137,7 @@ def _manifest_text(manifest: LandedFile) -> str:
 
 
 def _read_text(manifest: LandedFile) -> str:
+    """The text of a manifest in UTF-8, with a byte order mark or without."""
     with opened_file(manifest) as descriptor, open(descriptor, "rb", closefd=False) as source:
         return source.read().decode("utf-8-sig")
 
@@ -169,6 +172,8 @@ def _totals_of_lines(name: str, text: str) -> Iterator[tuple[str, DeclaredTotals
 
 
 def _checked_totals(manifest: str, rows: Any, sums: Mapping[str, Any]) -> DeclaredTotals:
+    """What a manifest declares of one file by these values; with a fault where one is no number, or
+    there is none."""
     try:
         counted = None if rows is None else _row_count(rows)
         exact = {column: _declared_number(value) for column, value in sums.items()}
@@ -180,6 +185,7 @@ def _checked_totals(manifest: str, rows: Any, sums: Mapping[str, Any]) -> Declar
 
 
 def _row_count(value: Any) -> int:
+    """A declared number of rows. Raises ValueError for what is none."""
     number = _declared_number(value)
     if number < 0 or number != number.to_integral_value():
         raise ValueError(f"{printable_text(str(value))[:80]} is no number of rows")
@@ -187,6 +193,7 @@ def _row_count(value: Any) -> int:
 
 
 def _declared_number(value: Any) -> Decimal:
+    """A declared number, exactly. Raises ValueError for what is none; true and false are none."""
     number = exact_number(value if isinstance(value, Decimal) else str(value))
     if number is None or isinstance(value, bool):
         raise ValueError(f"{printable_text(str(value))[:80]!r} is no number")
@@ -196,7 +203,7 @@ def _declared_number(value: Any) -> Decimal:
 def exact_number(text: str | Decimal) -> Decimal | None:
     """The number that a text is, exactly; None for any other text, NaN and infinity."""
     try:
-        number = Decimal("NaN" if "_" in str(text) else text)
+        number = Decimal("NaN" if "_" in str(text) else text)  # Python takes 1_000 for a number
     except InvalidOperation:
         return None
     return number if number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS else None

@@ -57,6 +57,8 @@ def totals_disagreement(
 def _differences_from_totals(
     lake: LakeFolder, file: StoredFile, declared: DeclaredTotals
 ) -> list[str]:
+    """How a content differs from what one manifest declares of it: rows, sums, absent columns; a
+    text for each."""
     differences = []
     if declared.rows not in (None, file.rows):
         differences.append(f"the file has {file.rows} rows, declared are {declared.rows}")
@@ -90,6 +92,7 @@ def _column_sum(
         f"SELECT CAST({name} AS VARCHAR), count(*) FROM {rows} WHERE {name} IS NOT NULL GROUP BY 1"
     )
     if EXACT_TYPES.fullmatch(kind):
+        # DuckDB adds these exactly, so that the query gives their sum in place of each value.
         query = f"SELECT CAST(sum({name}) AS VARCHAR), 1 FROM {rows} HAVING count({name}) > 0"
     result, total, others = engine.execute(query), Decimal(0), 0
     with localcontext(EXACT):

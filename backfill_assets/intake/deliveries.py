@@ -254,6 +254,7 @@ def _as_landed(
 def _row_spans(first_content: str, lost: Sequence[int]) -> list[tuple[str, int, int, int]]:
     """Runs of today's row numbers (both ends included), each with the number of rows before it that
     are gone."""
+    # Before each lost record a run ends; the last one has no end.
     ends = [number - 1 - before for before, number in enumerate(lost)] + [GREATEST_VALUE]
     spans = [(first + 1, last, before) for before, (first, last) in enumerate(pairwise([0, *ends]))]
     return [(first_content, *span) for span in spans if span[0] <= span[1]]

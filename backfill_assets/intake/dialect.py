@@ -82,6 +82,7 @@ class Dialect(BaseModel):
     @field_validator("encoding")
     @classmethod
     def _check_encoding(cls, value: str) -> str:
+        """Python's own name of an encoding that is read; raises ValueError for others."""
         try:
             name = codecs.lookup(value).name.removesuffix("-sig")
         except (LookupError, ValueError):
@@ -92,6 +93,7 @@ class Dialect(BaseModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
+        """Raise ValueError where one key makes another one mean nothing, or take rows."""
         if not self.separator or self.separator == self.quote:
             raise ValueError("separator: it is one sign, and not that of quotes")
         if not self.decimal or self.decimal == self.thousands:
@@ -104,6 +106,7 @@ class Dialect(BaseModel):
             ColumnNames(Limits()).admit(self.names)
         except BadRecord as error:
             raise ValueError(f"names: {error}") from None
+        # With a header, a preamble that took a row would be found out by it.
         beside_rows = (*self.trailer, *self.preamble) if self.names else self.trailer
         wide = [glob for glob in beside_rows if fnmatchcase(ANY_LINE, glob)]
         if wide:
@@ -235,7 +238,7 @@ class Dialect(BaseModel):
         for block in blocks:
             waiting += block
             at = len(waiting)
-            for _ in range(many + 1):
+            for _ in range(many + 1):  # the last line may go on, and the trailer is before it
                 at = waiting.rfind(b"\n", 0, max(at, 0))
             if at >= 0:
                 yield waiting[: at + 1]
@@ -267,6 +270,8 @@ def _split_off_last(
 
 
 def _refuse_other_line(where: str, line: Line | None, glob: str, key: str) -> None:
+    """Raise Unreadable unless the line (None: there is none) fits the glob that `key` of the
+    dialect has for it; `where`: what the line is called."""
     if line is None:
         raise Unreadable(f"{where} is missing: {key} says {quoted_text(glob)}")
     shown_bytes = line.head if isinstance(line, Oversized) else line

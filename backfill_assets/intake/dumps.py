@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OF_THE_DUMP = frozenset(["op", "seq", "version_ts", "arrival_ts"])
 UNCHANGED = "__unchanged"  # a usable row of a key that is in the dump before as it is here
+# The day of the dump for which a row is looked at, and whether the row is of the dump before it.
 OF, IS_BEFORE = "__dump", "__is_before"
 # What a delete has of the row that vanished: whose it is, and where that row stood.
 KEPT_OF_VANISHED = frozenset(
@@ -165,12 +166,14 @@ def unchanged_as_duplicates(rows: "DataFrame", landed: str) -> "DataFrame":
 
 
 def _is_blank(key: "Column") -> "Column":
+    """Whether a key is NULL or blank."""
     from pyspark.sql import functions as F
 
     return key.isNull() | (F.trim(key) == "")
 
 
 def _one_if(condition: "Column") -> "Column":
+    """1 where the condition holds, else 0: to be summed."""
     from pyspark.sql import functions as F
 
     return F.when(condition, 1).otherwise(0)
@@ -289,8 +292,8 @@ def _incomplete_dump_reason(
     )
     vanishes = _one_if((F.col("then") == 1) & (F.col("now") == 0))
     sums = [F.sum("lost"), F.sum("then"), F.sum(vanishes)]
-    (counted,) = keys.agg(*(F.coalesce(total, F.lit(0)) for total in sums)).collect()
-    lost, many, vanished = counted
+    totals = keys.agg(*(F.coalesce(total, F.lit(0)) for total in sums))
+    ((lost, many, vanished),) = totals.collect()
     if lost:
         return (
             f"{OF_DUMP}{day} has {lost} row(s) without a key or of another day: nobody knows what "

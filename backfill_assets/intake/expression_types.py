@@ -158,6 +158,8 @@ def _type_alias(alias: Any, parsed: Any) -> None:
 
 
 def _kinds_of_type(found: Any) -> Kinds:
+    """The kinds of values that a type of sqlglot's holds: of an array its elements', of a map its
+    values', of a struct those of its fields in order; none of an unknown one."""
     kind, of = found.this if isinstance(found, exp.DataType) else None, exp.DataType
     if kind is None or kind in (of.Type.UNKNOWN, of.Type.NULL):
         return ()

@@ -88,9 +88,8 @@ def landed_object(place: Place, name: str, token: Token) -> LandedFile:
     """An object below a fixed root. Stores tell times in seconds: what is finer in its `mtime_ns`
     is a digest of its ETag, so that an object which was replaced within a second is seen to be
     another."""
-    mark = hashlib.sha256(
-        str(token.mark[0]).encode()
-    ).digest()  # a listing tells no more of the mark
+    etag = str(token.mark[0])  # a listing tells no more of the mark
+    mark = hashlib.sha256(etag.encode()).digest()
     finer = int.from_bytes(mark[:8], "big") % SECOND
     return LandedFile(
         name, NOT_HERE, token.size, int(token.changed_at) * SECOND + finer, place=place
@@ -281,10 +280,13 @@ def _open_descriptor(file: LandedFile) -> int:
 
 
 def _stat_identity(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from a changed one: inode, size, and modification time in nanoseconds."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _link_status(file: LandedFile) -> os.stat_result:
+    """The status of the file itself, not of what a link points to. Raises StillChanging if it is
+    gone."""
     try:
         return os.lstat(file.path)
     except FileNotFoundError:
@@ -304,6 +306,8 @@ def _opening_error(file: LandedFile, error: OSError) -> Exception:
 
 
 def _read_hashes(store: Place) -> dict[str, list[object]]:
+    """The remembered hashes: size, modification time and SHA-256 by path; none where the file is
+    absent or of another form."""
     try:
         found = store.read_json(HASHES_NAME)
         return {

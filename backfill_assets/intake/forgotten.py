@@ -118,9 +118,9 @@ def _has_hash(key: bytes, columns: Sequence[str], wanted: str) -> str:
 
 
 def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
-    """Say of each erasure why a delivery of its entity could not be told: no source has its column
-    any more, or a source makes the column by another expression or as another type than when it was
-    forgotten."""
+    """Say of each erasure why nothing recognizes a delivery of its entity any more: no source has
+    its column, or a source makes the column by another expression or as another type than when the
+    entity was forgotten."""
     sources = (lake.whole or lake.settings).delivered
     for erasure in all_erasures(lake):
         began, is_known = str(erasure.done["began_at"])[:10], False
@@ -141,6 +141,7 @@ def erasure_doubts(lake: LakeFolder) -> Iterator[str]:
 
 
 def _payload_types(source: SourceSettings) -> dict[str, str]:
+    """The types of a source's payload by column."""
     return {c.name: c.type for c in source.payload_columns}
 
 
@@ -176,6 +177,8 @@ def rename_column(lake: LakeFolder, old: str, new: str, note: str) -> list[Erasu
 
 
 def _expressions_by_source(lake: LakeFolder, columns: Collection[str]) -> dict[str, str]:
+    """By source that has all these columns the expressions that give them; no source without
+    columns."""
     sources, makers = (lake.whole or lake.settings).delivered, dict[str, str]()
     for name, source in sources.items():
         if columns and {*columns} <= _payload_types(source).keys():
@@ -269,4 +272,5 @@ def table_places(lake: LakeFolder) -> list[Place]:
 
 
 def _newest_versions(lake: LakeFolder) -> dict[str, int]:
+    """The newest version of every table that has a log."""
     return {table.name: max(commit_versions(table), default=-1) for table in table_places(lake)}

@@ -68,7 +68,12 @@ class Origins:
     def _earliest_place(
         self, name: str, names: Collection[str], path: str, behind: frozenset[str]
     ) -> Place:
-        """Of files that became the same one, the file that came last in order counts."""
+        """Where the records of a content stood before the first erasure that led to it; of several
+        files that erasures made equal, the file that comes last in order counts.
+
+        `names`: all names of the content; `path`: as `of` has it; `behind`: names on the way here,
+        which are not entered again.
+        """
         steps = {(was, gone): known for was, known, gone in self._erasure_steps(name, names, path)}
         found = []
         for (was, gone), known in steps.items():

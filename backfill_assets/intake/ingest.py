@@ -131,7 +131,9 @@ def ingest_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
     try:
         discard_described(store, name)
         try:
-            rows = examine_apart(file.path, file.size, DEFAULT_LIMITS, not like.is_undecoded)
+            rows = examine_apart(
+                file.path, file.size, DEFAULT_LIMITS, is_decoded=not like.is_undecoded
+            )
         except Unreadable as error:
             return _refused_content(
                 StoredFile(name, store, copy_name(name, "parquet")), str(error), rules
@@ -206,11 +208,12 @@ def _refused_content(new: StoredFile, reason: str, rules: Mapping[str, Any]) -> 
     """Put the one unusable row, numbered 0, of a file that cannot be read as a whole."""
     refused = StoredFile(new.sha256, new.store, new.name, rows=1, bad_rows=1, refused=reason)
     with copy_writer(new.store) as writer:
-        writer.write(Batch(0, 1, {}, {0: ("", reason)}))
+        writer.write(Batch(first=0, size=1, columns={}, bad={0: ("", reason)}))
         return put_content(refused, rules, writer.finished())
 
 
 def _parquet_rules(limits: Limits) -> dict[str, Any]:
+    """The rules by which Parquet files are taken in."""
     return ingest_rules("parquet", limits.deciding(), {})
 
 
@@ -241,7 +244,7 @@ def _copied_parquet(
 def _examined_content(data: Path, size: int, like: StoredFile, limits: Limits) -> StoredFile:
     """`like` with the number of rows of a Parquet file, whose pages are decoded in advance unless
     `like` `is_undecoded` and this process will not convert them. Raises Unreadable."""
-    rows = examine_apart(data, size, limits, not like.is_undecoded)
+    rows = examine_apart(data, size, limits, is_decoded=not like.is_undecoded)
     if like.is_undecoded and has_finer_times(data):
         like, rows = replace(like, is_undecoded=False), examine_apart(data, size, limits)
     return replace(like, rows=rows)
@@ -306,6 +309,8 @@ class CopyWriter:
         return self._segments[-1]
 
     def _join_segments(self) -> None:
+        """Write all segments into a last one that has every column; without segments an empty
+        one."""
         parts = list(self._segments)
         writer, schema = self._open_segment(self._names), _copy_schema(self._names)
         for part in parts:
@@ -316,6 +321,7 @@ class CopyWriter:
         self.close()
 
     def _open_segment(self, names: Sequence[str]) -> pq.ParquetWriter:
+        """Close the open segment, and begin one with these columns."""
         self.close()
         self._names = tuple(names)
         self._segments.append(self._folder / f"{len(self._segments)}.parquet")
@@ -326,6 +332,7 @@ class CopyWriter:
         return self._writer
 
     def _flush_group(self) -> None:
+        """Write the batches that wait as one row group."""
         if self._writer is not None and self._group:
             self._writer.write_table(pa.Table.from_batches(self._group))
         self._group, self._group_rows, self._group_bytes = [], 0, 0
@@ -343,4 +350,5 @@ def copy_writer(store: Place) -> Iterator[CopyWriter]:
 
 
 def _copy_schema(names: Sequence[str]) -> pa.Schema:
+    """The schema of a copy: three columns of our own, then these, as texts."""
     return pa.schema([*OWN_FIELDS, *(pa.field(n, pa.string()) for n in names)])

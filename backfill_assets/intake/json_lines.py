@@ -30,6 +30,7 @@ from backfill_assets.intake.dialect import PLAIN_TEXT, Dialect
 from backfill_assets.intake.text_lines import Limits, Oversized, TextLines
 
 BLANKS = b" \t\r\n"
+# Bits: the kinds of values that a column has.
 BOOLEANS, INTEGERS, OTHERS, FRACTIONS = 1, 2, 4, 8
 TYPES = {BOOLEANS: "BOOLEAN", INTEGERS: "BIGINT"}
 INT64 = range(-(1 << 63), 1 << 63)
@@ -51,6 +52,7 @@ class _Number(str):
 
 
 def _whole_number(digits: str) -> str:
+    """The digits as what they are: of -0, whose text as a number is another, as a fraction's."""
     return _Number(digits) if digits == "-0" else _Integer(digits)
 
 
@@ -78,6 +80,8 @@ MOST_SHAPES, MOST_PLAIN_COLUMNS = (
 
 
 def _line_pattern(shape: Shape, group: str) -> bytes:
+    """A regular expression of a line of this shape; `group` opens the group around each value:
+    `(` to find it, `(?:` to match only."""
     blank = r"[ \t\r]*+"
     fields = list[str]()
     for name, kind in shape:
@@ -94,6 +98,7 @@ def _unescaped_text(text: bytes) -> bytes:
 
 
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values. Raises BadRecord where a name occurs twice."""
     made = dict(pairs)
     if len(made) != len(pairs):
         _refuse_second_key(pairs)
@@ -101,6 +106,7 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_second_key(pairs: list[tuple[str, Any]]) -> None:
+    """Raise BadRecord naming the first name that occurs twice."""
     seen = set[str]()
     for name, _ in pairs:
         if name in seen:
@@ -109,6 +115,7 @@ def _refuse_second_key(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _refuse_constant(name: str) -> Any:
+    """Raise BadRecord: Python's reader takes NaN and Infinity, JSON has none."""
     raise BadRecord(f"{name} is not JSON")
 
 
@@ -166,6 +173,8 @@ class JsonLines(TextParser[dict[str, Any]]):
         return self._shapes.get(shape)
 
     def _plain_lines(self, shape: Shape) -> PlainLines | None:
+        """The lines of this shape; None unless names and values are simple, and their number makes
+        a pattern worth while."""
         if not 1 < len(shape) <= MOST_PLAIN_COLUMNS:
             return None
         for name, kind in shape:
@@ -188,6 +197,8 @@ class JsonLines(TextParser[dict[str, Any]]):
         return columns
 
     def _parsed_record(self, line: bytes) -> dict[str, Any]:
+        """The object of a line, whose names are known from then on. Raises BadRecord for a line
+        that is not one whole object in UTF-8."""
         refuse_mark(line)
         try:
             text = line.decode()
@@ -205,7 +216,7 @@ class JsonLines(TextParser[dict[str, Any]]):
             raise BadRecord(f"the JSON value ends at character {end}, but the line goes on")
         if type(record) is not dict:
             raise BadRecord("the line is JSON, but not an object")
-        if "\\ud" in text or "\\uD" in text:
+        if "\\ud" in text or "\\uD" in text:  # an escape from D800 on may be half of a pair
             _refuse_surrogates(record)
         if not record.keys() <= self._names.known.keys():
             self._names.admit(n for n in record if n not in self._names.known)
@@ -237,19 +248,20 @@ class JsonLines(TextParser[dict[str, Any]]):
 
 
 def _column_values(name: str, rows: list[dict[str, Any]]) -> list[Any]:
-    try:
-        return list(
-            map(itemgetter(name), rows)
-        )  # twice as fast as asking for a default, and the usual case
+    """The values of a column, None where a row lacks it."""
+    try:  # twice as fast as asking for a default, and the usual case
+        return list(map(itemgetter(name), rows))
     except KeyError:
         return [r.get(name) for r in rows]
 
 
 def _are_int64(digits: list[str]) -> bool:
+    """Whether all numbers fit 64 bits; one of 18 digits always does."""
     return max(map(len, digits)) <= 18 or all(len(d) <= 20 and int(d) in INT64 for d in digits)
 
 
 def _json_fault(text: str, error: json.JSONDecodeError) -> str:
+    """Why a line is no JSON, in words."""
     if "\0" in text:
         return f"a NUL byte at character {text.index(chr(0)) + 1}"
     return f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
@@ -274,6 +286,7 @@ def is_nested_deeper(text: str, most: int) -> bool:
 
 
 def _refuse_surrogates(record: dict[str, Any]) -> None:
+    """Raise BadRecord for a text with half of a surrogate pair: UTF-8 has none."""
     try:
         _compact_json(record).encode()
     except UnicodeEncodeError:

@@ -98,14 +98,16 @@ def key_fault(expression: str, types: Mapping[str, str], texts: Collection[str] 
     engine. A column whose type is unknown is no fault.
     """
     parsed = typed_tree(expression, types).unalias()
+    # Types are found from the outside, and not within a cast, whose own type is known: so each
+    # function is typed once more by itself, the innermost first, without changing known types.
     for function in reversed([*parsed.find_all(exp.Func)]):
-        # Within casts, whose own type is known, nothing has one.
         annotate_types(function, dialect="spark", overwrite_types=False)
     for node in parsed.walk():
         kind = _varying_kind(node)
         if kind and not _has_fixed_form(node):
             what, name = _shown_type(node), node.sql("spark")
             several = f"a {kind} has several texts then ({EXAMPLES[kind]})"
+            # A column of texts has to become a number before its form can be fixed.
             fixed = f"CAST({name} AS double)" if name in texts else name
             return (
                 f"{KEY_COLUMN} takes {name}, which is {what}, as it comes, and {several}: "
@@ -140,7 +142,7 @@ def _has_fixed_form(node: Any) -> bool:
     while isinstance(outer, PASSING) or (isinstance(outer, exp.Cast) and is_floating(outer)):
         is_choice = isinstance(outer, exp.If | exp.Case) and outer.args.get("ifs", True)
         if is_choice and outer.this is inner:
-            return True  # a condition
+            return True  # it is the condition of the choice, not a value of it
         inner, outer = outer, outer.parent
     if isinstance(outer, exp.Cast):
         return not outer.is_type(*exp.DataType.TEXT_TYPES)
@@ -160,4 +162,5 @@ def _decimal_scale(kind: Any) -> int:
 
 
 def _shown_type(node: Any) -> str:
+    """The type of a part, for people."""
     return "a timestamp" if _varying_kind(node) == MOMENT else str(node.type.sql("spark")).lower()

@@ -86,15 +86,13 @@ def files_by_kind(
     """
     if len(kinds) <= MANY_KINDS or selected is None:
         return [FileGroup(files) for files in kinds]
-    done, open_ones, names = (
-        list[FileGroup](),
-        dict[object, FileGroup](),
-        {*map(folded_name, selected)},
-    )
+    done, names = list[FileGroup](), {*map(folded_name, selected)}
+    open_ones = dict[object, FileGroup]()  # groups that more files may join, by what these share
     for files in kinds:
         first, fields = files[0], _file_fields(session, files[0])
         types = {f.name: (f.dataType.simpleString(), first.types.get(f.name)) for f in fields}
         wanted = sorted((folded_name(n), n, t) for n, t in types.items() if folded_name(n) in names)
+        # Not by schema and types (the first two of `kind`): only selected columns have to agree.
         key = (*first.kind[2:], ROW_NUMBER in types, str(wanted))
         before = open_ones.get(key)
         merged = None if before is None else _merged_fields(before.fields, fields)
@@ -161,6 +159,8 @@ def union_of_frames(
 
 
 def _spilled_frame(session: "SparkSession", scratch: Path, frame: "DataFrame") -> "DataFrame":
+    """The rows of a frame, written below `scratch` and read from there; the files go when this
+    process ends."""
     place, name = Folder(str(scratch)), f"rows-{uuid.uuid4().hex}"
     folder = place.prepared(name)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -300,7 +300,8 @@ def _numbered_copy(scratch: Path, file: StoredFile) -> Path:
 
 
 def _write_numbered(file: StoredFile, target: Path) -> None:
-    """Raises Unreadable for a value that has no place in the type Spark would give it."""
+    """Write the file's rows to `target` with their numbers, in the types that Spark would give
+    them. Raises Unreadable for a value that has no place in such a type."""
     with open_in_micros(file.parquet) as source:
         julian = _is_julian(source.metadata.metadata or {})
         schema = pa.schema(
@@ -322,6 +323,7 @@ def _write_numbered(file: StoredFile, target: Path) -> None:
 
 
 def _refuse_julian_days(table: pa.Table) -> None:
+    """Raise Unreadable for a day before 1582-10-15 in rows of a Julian file."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         why = _julian_fault(column, name)
         if why:
@@ -378,6 +380,8 @@ def row_text(columns: "Iterable[tuple[str, Column, StructField]]") -> "Column":
 
 
 def _json_value(value: "Column", kind: "DataType") -> "Column":
+    """The value in a form that `to_json` writes alike in every session: fractions and times as
+    texts, also within arrays, maps and structs."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 

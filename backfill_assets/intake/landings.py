@@ -21,11 +21,9 @@ def list_files(pattern: str, base: Path, format: str) -> Listing:
     """The landed files or objects that `[source] files` offers for reading; `base`: the lake's
     folder. Raises SettingsError for an unusable pattern."""
     glob = _parsed_glob(pattern, base)
-    return (
-        list_objects(glob, bucket_prefix_at(glob.address), format)
-        if glob.scheme
-        else list_landing(pattern, base, format)
-    )
+    if glob.scheme:
+        return list_objects(glob, bucket_prefix_at(glob.address), format)
+    return list_landing(pattern, base, format)
 
 
 def refuse_unusable_source(source: SourceSettings) -> None:

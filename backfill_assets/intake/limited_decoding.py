@@ -63,6 +63,7 @@ def examine_apart(path: Path, size: int, limits: Limits, is_decoded: bool = True
         _decoding_child.cache_clear()
         child.end()
         raise
+    # The answer is the number of rows, or what `examine_parquet` raised there.
     if "unreadable" in said:
         raise Unreadable(said["unreadable"])
     if "errno" in said:
@@ -74,6 +75,7 @@ class _Child:
     """The child process; `turn` lets one thread ask at a time."""
 
     def __init__(self) -> None:
+        """Start the child, which waits for lines."""
         self.turn = Lock()
         command = python_command(__name__)
         self._process = subprocess.Popen(
@@ -133,14 +135,16 @@ def _serve_requests() -> None:
 
 
 def _limit_memory() -> None:
+    """Limit the memory of this process to what it has now and `MEMORY_BYTES` more."""
     import resource
 
     with suppress(ValueError, OSError):  # a system without this limit
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        most, hard = taken + MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(
-            resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
+        most = taken + MEMORY_BYTES
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 if __name__ == "__main__":

@@ -99,11 +99,9 @@ class Glob:
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the posix path `name` below the root."""
-        return (
-            name == self.segments[0]
-            if self.names_file
-            else _path_matches(tuple(name.split("/")), self.segments)
-        )
+        if self.names_file:
+            return name == self.segments[0]
+        return _path_matches(tuple(name.split("/")), self.segments)
 
     def reaches(self, depth: int) -> bool:
         """Whether it reaches into folders so many levels below the root."""
@@ -148,13 +146,9 @@ def parse_pattern(pattern: str, base: Path) -> Glob:
     if "{" in pattern or "}" in pattern:
         raise _pattern_error(pattern, "braces are no wildcard here")
     scheme, parts = _pattern_parts(pattern, base)
-    is_below = not (
-        scheme or Path(pattern).is_absolute()
-    )  # brackets in the lake's own path are no wildcard
-    first = next(
-        (i for i in range(len(base.parts) * is_below, len(parts)) if WILDCARD.search(parts[i])),
-        None,
-    )
+    is_below = not (scheme or Path(pattern).is_absolute())
+    own = len(base.parts) if is_below else 0  # brackets in the lake's own path are no wildcard
+    first = next((i for i in range(own, len(parts)) if WILDCARD.search(parts[i])), None)
     if first is None:
         return Glob(Path(*parts[:-1]), parts[-1:], names_file=True, scheme=scheme)
     below = parts[first:]
@@ -170,12 +164,9 @@ def _pattern_parts(pattern: str, base: Path) -> tuple[str, tuple[str, ...]]:
     if not is_address:
         return "", (base / pattern).parts
     bucket, *below = rest.split("/")
-    if (
-        scheme not in SCHEMES
-        or WILDCARD.search(bucket)
-        or not below
-        or not {"", ".", ".."}.isdisjoint((bucket, *below))
-    ):
+    is_bucket = scheme in SCHEMES and not WILDCARD.search(bucket)
+    has_odd_part = not {"", ".", ".."}.isdisjoint((bucket, *below))
+    if not is_bucket or not below or has_odd_part:
         raise _pattern_error(
             pattern, "it is no address in a bucket of s3, az or gs with a name in each of its parts"
         )
@@ -193,6 +184,8 @@ def _pattern_error(pattern: str, why: str) -> SettingsError:
 
 
 def _path_matches(parts: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    """Whether the parts of a path match the segments of a pattern, one by one; `**` matches any
+    number of folders, and at the end any file below them."""
     if not segments or not parts:
         return not segments and not parts
     if segments[0] == "**":
@@ -224,11 +217,7 @@ def _folder_entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedF
             continue
         for entry in entries:
             name, why = prefix + entry.name, bad_name(entry.name)
-            if glob.names_file and entry.name not in (
-                glob.segments[0],
-                glob.segments[0] + TOTALS_SUFFIX,
-                FOLDER_MANIFEST,
-            ):
+            if glob.names_file and entry.name not in named_files(glob):
                 continue
             if not entry.is_dir(follow_symlinks=False):
                 yield from _judged_file(
@@ -242,6 +231,13 @@ def _folder_entries(glob: Glob, extensions: tuple[str, ...]) -> Iterator[LandedF
                 yield RefusedFile(printable_text(name) + "/", why)
             else:
                 pending.append((name + "/", Path(entry.path)))
+
+
+def named_files(glob: Glob) -> tuple[str, ...]:
+    """What is looked at below the root of a pattern without wildcards: the file that it names, the
+    file's totals, and the folder's manifest."""
+    name = glob.segments[0]
+    return name, name + TOTALS_SUFFIX, FOLDER_MANIFEST
 
 
 def bad_name(name: str) -> str | None:
@@ -263,18 +259,18 @@ def _judged_file(
     with suppress(FileNotFoundError):
         status = os.lstat(path)
         why = why or _file_fault(name, path, status, glob, extensions)
-        yield (
-            RefusedFile(printable_text(name), why)
-            if why
-            else LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
-        )
+        if why:
+            yield RefusedFile(printable_text(name), why)
+        else:
+            yield LandedFile(name, Path(path), status.st_size, status.st_mtime_ns)
 
 
 def _file_fault(
     name: str, path: str, status: os.stat_result, glob: Glob, extensions: tuple[str, ...]
 ) -> str | None:
+    """Why a file of this status is not read; None if it may be."""
     if name.endswith(TOTALS_SUFFIX) and is_manifest(name):
-        return None
+        return None  # its own reader says what is wrong with it
     if stat.S_ISLNK(status.st_mode):
         return "a symbolic link, which is never followed"
     if not stat.S_ISREG(status.st_mode):

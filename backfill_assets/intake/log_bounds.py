@@ -103,6 +103,7 @@ def checkpoint_versions(names: Collection[str]) -> set[int]:
 
 
 def _versions_by_name(pattern: re.Pattern[str], names: Collection[str]) -> dict[str, int]:
+    """The versions in those names that the pattern fits, by name."""
     matches = {name: pattern.fullmatch(name) for name in names}
     return {name: int(found[1]) for name, found in matches.items() if found}
 
@@ -170,6 +171,7 @@ def _action_fault(line: bytes) -> str:
 
 
 def _json_texts(action: Any) -> Iterator[str]:
+    """The texts of an action that are JSON themselves."""
     bodies = action.values() if isinstance(action, dict) else ()
     for body in bodies:
         if isinstance(body, dict):
@@ -178,13 +180,18 @@ def _json_texts(action: Any) -> Iterator[str]:
 
 
 def _json_text_fault(text: str) -> str:
+    """Why a text of JSON, statistics or a schema, must not be read: it is too deep or has too many
+    columns; "" if it may be."""
     limits = Limits()
     if text.count("{") + text.count("[") <= limits.max_depth:
         return ""
     if is_nested_deeper(text, limits.max_depth):
         return f"holds a text that is nested more than {limits.max_depth} levels deep"
-    if text.count('"name"') > limits.max_columns and _column_count(text) > limits.max_columns:
-        return f"names {_column_count(text)} columns, more than the limit of {limits.max_columns}"
+    if text.count('"name"') <= limits.max_columns:  # too few for so many columns: not parsed
+        return ""
+    columns = _column_count(text)
+    if columns > limits.max_columns:
+        return f"names {columns} columns, more than the limit of {limits.max_columns}"
     return ""
 
 
@@ -221,5 +228,6 @@ def _checkpoint_fault(place: Place, name: str, token: Token) -> str:
 
 
 def _column_texts(table: Any) -> Iterator[str]:
+    """The texts in the columns of an Arrow table, and in the fields of its structs."""
     for column in table.flatten().columns:
         yield from (text for text in column.to_pylist() if isinstance(text, str))

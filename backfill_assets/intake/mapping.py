@@ -104,7 +104,7 @@ def mapped_rows(
     known = {c.lower() for c in frame.columns}
     # To an engine these are functions where no column is so named.
     absent = [name for name in session_names(forgiving) if name.lower() not in known]
-    for _ in range(len(forgiving) * 8):
+    for _ in range(len(forgiving) * 8):  # an engine's error names one absent column at a time
         column = absent.pop() if absent else _cast_or_absent(frame, chosen, lacking)
         if not isinstance(column, str):
             return column
@@ -297,6 +297,7 @@ def _with_watched_casts(
 
 
 def _is_delete() -> "Column":
+    """Whether a row is a delete; false where `op` is NULL."""
     from pyspark.sql import functions as F
 
     return F.col("op").eqNullSafe(F.lit("delete"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
 
-from backfill_assets.intake.declared import FOLDER_MANIFEST, TOTALS_SUFFIX
+from backfill_assets.intake.declared import FOLDER_MANIFEST
 from backfill_assets.intake.files import LandedFile, landed_object
 from backfill_assets.intake.listing import (
     EXTENSIONS,
@@ -20,6 +20,7 @@ from backfill_assets.intake.listing import (
     bad_name,
     is_manifest,
     name_or_size_fault,
+    named_files,
 )
 from backfill_assets.intake.paths import day_of_path
 from backfill_assets.kernel.core.texts import printable_text
@@ -51,9 +52,10 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
     """
     refused, files, manifests = dict[str, str](), list[LandedFile](), list[LandedFile]()
     try:
-        tokens = (
-            _named_tokens(glob, root) if glob.names_file else listed_tokens(root, time.monotonic())
-        )
+        if glob.names_file:
+            tokens = _named_tokens(glob, root)
+        else:
+            tokens = listed_tokens(root, time.monotonic())
     except OddKeys as error:
         if not error.odd:
             raise
@@ -62,10 +64,8 @@ def list_objects(glob: Glob, root: Place, format: str) -> Listing:
         stands_for_folder = not token.size and "." not in name.rpartition("/")[2]
         if stands_for_folder:
             continue
-        not_read, why = _unentered_folder(name, glob) or (
-            name,
-            _object_fault(name, token, glob, format),
-        )
+        unentered = _unentered_folder(name, glob)
+        not_read, why = unentered or (name, _object_fault(name, token, glob, format))
         if why is not None:
             refused[printable_text(not_read)] = why
         elif is_manifest(name):
@@ -104,6 +104,8 @@ def _known_listing(_root: Place) -> _KnownListing:
 
 
 def _last_of_old_days(names: Sequence[str]) -> str:
+    """The last of these names, sorted, whose day is `LATE_DAYS` older than the newest; empty unless
+    every name has a day and the days ascend with the names."""
     days = list[date]()
     for name in names:
         day = day_of_path(name)
@@ -115,8 +117,9 @@ def _last_of_old_days(names: Sequence[str]) -> str:
 
 
 def _named_tokens(glob: Glob, root: Place) -> dict[str, Token]:
-    (name,) = glob.segments
-    found = {n: root.token(n) for n in (name, name + TOTALS_SUFFIX, FOLDER_MANIFEST)}
+    """The tokens of what a pattern without wildcards names, as far as it is there: each is asked
+    for by itself, without a listing of its neighbours."""
+    found = {name: root.token(name) for name in named_files(glob)}
     return {n: token for n, token in found.items() if token is not None}
 
 
@@ -133,6 +136,7 @@ def _unentered_folder(name: str, glob: Glob) -> tuple[str, str] | None:
 
 
 def _object_fault(name: str, token: Token, glob: Glob, format: str) -> str | None:
+    """Why an object is not read; None if it may be."""
     last = name.rpartition("/")[2]
     why = None if last == FOLDER_MANIFEST else bad_name(last)
     return why or name_or_size_fault(name, token.size, glob, EXTENSIONS[format])

@@ -168,6 +168,8 @@ def _refuse_unknown_to_spark(schema: pq.ParquetSchema, footer: pq.FileMetaData) 
 
 
 def _refuse_schema(schema: pa.Schema) -> None:
+    """Raise Unreadable for a file without columns, a name that no column can have, and names of one
+    level that differ in case alone."""
     if not schema.names:
         raise Unreadable("it has no columns")
     for name in schema.names:
@@ -260,6 +262,7 @@ def row_group_tables(source: pq.ParquetFile, schema: pa.Schema | None = None) ->
 
 
 def _column_chunks(footer: pq.FileMetaData) -> Iterator[tuple[int, int, Any]]:
+    """Each chunk of a footer, with its column's position and the rows of its row group."""
     for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
         yield from ((c, group.num_rows, group.column(c)) for c in range(group.num_columns))
 
@@ -294,12 +297,14 @@ def _nested_bytes(column: pa.Array) -> tuple[int, int]:
 
 
 def _text_lengths(texts: pa.Array) -> pa.Array:
+    """The length of each text or value of bytes."""
     if any(says(texts.type) for says in VIEWS):
         texts = texts.cast(pa.large_binary())
     return pc.binary_length(texts)
 
 
 def _byte_width(kind: pa.DataType) -> int:
+    """The bytes of a value of a fixed width; 1 of any other type."""
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:
@@ -307,12 +312,15 @@ def _byte_width(kind: pa.DataType) -> int:
 
 
 def _child_arrays(column: pa.Array) -> list[pa.Array]:
+    """The arrays of values within values: fields of a struct, keys and values of a map, elements of
+    a list; none of a plain array. Raises Unreadable for a type whose size no bound knows."""
     kind = column.type
     if isinstance(column, pa.ExtensionArray):
         return [column.storage]
     if pa.types.is_struct(kind):
         return list(column.flatten())
     if pa.types.is_map(kind):
+        # A slice of a column shares keys and values with the whole one.
         start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
         return [part.slice(start, end - start) for part in (column.keys, column.items)]
     if any(says(kind) for says in LISTS):
@@ -358,6 +366,7 @@ def _finer_columns(source: pq.ParquetFile) -> tuple[list[str], list[str]]:
 
 
 def _is_nanos(kind: Any) -> bool:
+    """Whether a type counts nanoseconds."""
     return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
 
 
@@ -407,5 +416,6 @@ def _differing_values(one: Any, other: Any) -> int:
 
 
 def _cut_reasons(cut: dict[str, int]) -> dict[str, str]:
+    """Why columns are inexact; `cut`: by column the rows whose digits would be cut off."""
     why = "of the file has digits below the microsecond, which would be cut off in {} of its rows"
     return {name: why.format(rows) for name, rows in cut.items() if rows}

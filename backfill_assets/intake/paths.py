@@ -94,6 +94,7 @@ def are_paths_numbered(paths: Iterable[str]) -> bool:
 
 
 def _differ_in_number_only(paths: Sequence[str]) -> bool:
+    """Whether each path has another NUMBER, and all are equal without it."""
     numbers, rests = set[int](), set[str]()
     for path in paths:
         found = re.search(NUMBER, path)
@@ -105,6 +106,7 @@ def _differ_in_number_only(paths: Sequence[str]) -> bool:
 
 
 def _whole_days(names: Iterable[str]) -> Iterable[date]:
+    """The days `2024-03-01` in names; not those behind a key that is no day, such as `id=`."""
     for name in names:
         for found in _WHOLE.finditer(name):
             key = _KEY.search(name[: found.start()])
@@ -115,11 +117,14 @@ def _whole_days(names: Iterable[str]) -> Iterable[date]:
 
 
 def _names_a_day(key: str) -> bool:
+    """Whether `key` of `key=2024-03-01` is a word for a day, a time or an arrival."""
     last_word = re.split(r"[^a-z]+", key.lower())[-1]
     return last_word in _DAY_KEYS or key.lower().endswith("date")
 
 
 def _days_in_parts(names: Sequence[str]) -> Iterable[date]:
+    """The days that three names in turn give: `2024`, `03`, `01`, or each behind its key
+    (`year=2024`)."""
     for at in range(len(names) - 2):
         parts = [_PART.fullmatch(name) for name in names[at : at + 3]]
         found = [part for part in parts if part is not None]
@@ -133,6 +138,7 @@ def _days_in_parts(names: Sequence[str]) -> Iterable[date]:
 
 
 def _valid_day(year: str, month: str, day: str) -> date | None:
+    """The day of these digits; None for one that the calendar lacks."""
     try:
         return date(int(year), int(month), int(day))
     except ValueError:
@@ -143,6 +149,7 @@ PARTS = ("YYYY", "MM", "DD")
 
 
 def _checked_template(template: str) -> str:
+    """The template, which has each part of a day once; raises ValueError for another."""
     if any(template.count(part) != 1 for part in PARTS):
         raise ValueError(
             "it shows where keys have their day, with each of YYYY, MM and DD once: ord-YYYYMMDD"

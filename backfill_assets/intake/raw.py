@@ -59,11 +59,14 @@ def load_raw(request: RebuildRequest) -> Candidate:
 
 
 def _load_source(request: RebuildRequest) -> Candidate:
+    """Scan, refuse the days whose landed files changed or vanished, then stage the rows of raw for
+    the days left. The commit, and the deletion of what was staged, are handed on in the candidate.
+    A request with nothing to load gives the candidate of its settled days."""
     contract = request.table.contract
     with request.phases.phase("scan"):
         report = scan_source(request.lake_session)
     with request.phases.phase("states"):
-        # The scan did, and loads of others before we held the lock.
+        # The scan wrote to the ledgers, and others may have loaded before we held the lock.
         request.known.wrote(contract.name)
         states = request.known.states
     source = states.view.source(contract.name)
@@ -80,6 +83,13 @@ def _load_source(request: RebuildRequest) -> Candidate:
     todo = [d for d in request.days if d not in settled.settled]
     if not todo and not states.awaits_repair(contract.name):
         return settled
+    return _with_staged_rows(settled, request, states, todo)
+
+
+def _with_staged_rows(
+    settled: Candidate, request: RebuildRequest, states: States, todo: Sequence[date]
+) -> Candidate:
+    """The candidate of the settled days, with the staged rows of the days `todo` beside them."""
     placed = placed_rows(request, states, todo)
     raw = placed.raw
     try:
@@ -101,6 +111,8 @@ def _load_source(request: RebuildRequest) -> Candidate:
 
 
 def _refuse_changed_files(report: ScanReport, source: Source, days: DayRange) -> None:
+    """Raise LandingError where `days` have rows of a file that is altered, missing or contradicted
+    by its manifest."""
     blocked = sorted(d for d in report.blocked if d in days)
     if blocked:
         files = [f"{printable_text(path)} (altered)" for path in report.altered]
@@ -199,6 +211,8 @@ class _Loading:
         return published
 
     def _write(self, part: PlacedPart, inputs: Mapping[str, int]) -> WriteResult:
+        """Commit one part. Quarantine and `too_late` get no commit for days that never had rows
+        there and get none."""
         lake, contract, entries = self.request.lake_session.lake, part.contract, self.entries(part)
         before = lake.store.view(contract.name, contract.day_column)
         with_rows = {*part.profiles, *before.latest, *before.foreign}

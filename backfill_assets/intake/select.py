@@ -248,6 +248,9 @@ def _track_brackets(kind: TokenType, open_brackets: list[TokenType]) -> None:
 
 
 def _forgiving_text(token: Token, following: list[Token], select: str, strict: bool) -> str:
+    """The text of a token of `select`: a function that raises over a value is replaced by one that
+    gives NULL, unless `strict`. `following`: the next token, if any. Raises SettingsError for what
+    would end a job at a value, and for what the row does not decide."""
     written = select[token.start : token.end + 1]
     called = bool(following) and following[0].token_type is TokenType.L_PAREN
     if written[:1] == "`" and called:

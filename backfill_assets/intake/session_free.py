@@ -390,6 +390,7 @@ def _have_same_kinds(held: list[Kinds]) -> bool:
 
 
 def _names_a_day(part: Any) -> bool:
+    """Whether a part is a text that begins with a day."""
     return isinstance(part, exp.Literal) and DAY_FIRST.match(part.name) is not None
 
 

@@ -32,6 +32,7 @@ class LandedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _refuse_misfits_of_tables(self) -> Self:
+        """Raise ValueError for keys of a table without one, and names that raw has of its own."""
         if self.first_version and self.table is None:
             raise ValueError("first_version is of a table")
         if self.table is None:
@@ -45,6 +46,7 @@ class LandedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _refuse_misfits_of_files(self) -> Self:
+        """Raise ValueError for keys that have no effect on files of this kind and format."""
         if self.kind == "changes" and "max_vanished_share" in self.model_fields_set:
             raise ValueError('max_vanished_share has no effect unless kind = "snapshot"')
         if self.kind == "snapshot" and self.format == "delta":

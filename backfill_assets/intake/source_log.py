@@ -156,16 +156,14 @@ def list_source(
     if known and (known.first != first or not known.holds(table, commits)):
         known = None
     read = range(known.version + 1, commits.stop) if known else commits
-    look = round(utc_now().timestamp() * 1000)
+    look = round(utc_now().timestamp() * 1000)  # as commits tell times: in milliseconds
     files, state = brought_contents(table, read, first, known.state if known else None, look)
-    is_told = bool(read) and table.exists(commit_name(commits[-1]))
-    end = Position(commits[-1], log_digest(table, commits), first, state) if is_told else known
-    return TableListing(
-        _with_presence(table, files) if table.is_store else files,
-        commits=commits,
-        read=read,
-        position=end,
-    )
+    if table.is_store:
+        files = _with_presence(table, files)
+    position = known
+    if read and table.exists(commit_name(commits[-1])):  # else only a checkpoint tells of it
+        position = Position(commits[-1], log_digest(table, commits), first, state)
+    return TableListing(files, commits=commits, read=read, position=position)
 
 
 def content_version(name: str) -> int:
@@ -333,6 +331,7 @@ def _newest_file_time(table: Place, version: int) -> int:
 
 
 def _log_error(table: Place, version: int, culprit: str, advice: str) -> LandingError:
+    """The error for a version of a table that cannot be read."""
     return LandingError(
         f"the Delta table {printable_text(str(table))}",
         f"version {version} {culprit}",
@@ -403,6 +402,7 @@ def _as_add_action(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _partition_texts(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """The values of partition columns as texts, as a commit has them."""
     values = partition or {}
     return {name: None if value is None else str(value) for name, value in values.items()}
 
@@ -443,6 +443,7 @@ def _committed_ms(table: Place, version: int, actions: Sequence[Mapping[str, Any
 def _refuse_features(
     table: Place, version: int, features: Sequence[str], configuration: Mapping[str, str]
 ) -> None:
+    """Raise LandingError for features that this reader does not know, and for mapped columns."""
     if unknown := sorted({*features} - KNOWN - REFUSED_WHERE_USED):
         raise _log_error(
             table,
@@ -559,6 +560,8 @@ def _most_rows(action: Mapping[str, Any]) -> int:
 def _data_files(
     table: Place, version: int, actions: Sequence[Mapping[str, Any]], state: TableState
 ) -> tuple[DataFile, ...]:
+    """The data files that actions of a commit name, each with its values of the partition columns
+    of `state`. Raises LandingError where one does not tell them, or has no name of the table's."""
     found = []
     for action in actions:
         given = action.get("partitionValues", None if state.partitioned_by else {})
@@ -587,6 +590,7 @@ def _data_files(
 def _data_file(
     table: Place, version: int, named: str, size: int, partition: Mapping[str, str | None]
 ) -> DataFile:
+    """The data file that a commit names `named`, as it is found in the table's place."""
     try:
         name = unquoted_file_name(named)
     except ValueError as error:

@@ -386,7 +386,7 @@ def take_in_content(
     """Take a content into the lake's content store, unless it is there; raises FileNotFoundError if
     vacuum took it. An appended object is fetched; `is_local`: its bytes stay on this machine;
     `is_undecoded`: the engine may meet pages that nobody decoded."""
-    is_changed = file.name.endswith(f"/{CHANGES}")
+    is_changed = file.name.endswith(f"/{CHANGES}")  # changed rows of a commit, no appended file
     is_local = is_local and file.place is not None and not is_changed
     new = StoredFile(
         file.sha256, lake.stock, copy_name(file.sha256, "delta"), rows_before=file.rows_before
@@ -424,6 +424,8 @@ def _with_local_files(file: TableFile, store: Place, stack: ExitStack) -> TableF
 
 
 def _fetched_file(data: DataFile, place: Place, store: Place, stack: ExitStack) -> DataFile:
+    """The data file with its copy on this machine, which goes when the stack ends. Raises
+    FileNotFoundError if vacuum took it."""
     token = place.token(data.name)
     if token is None:
         raise FileNotFoundError(data.name)

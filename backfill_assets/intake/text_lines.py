@@ -105,6 +105,7 @@ class HashedReader:
     end."""
 
     def __init__(self, descriptor: int, block_bytes: int, size: int) -> None:
+        """`size`: the bytes to read at most."""
         self._descriptor, self._block_bytes, self._left = descriptor, block_bytes, size
         self._digest = hashlib.sha256()
 
@@ -131,6 +132,8 @@ class TextLines:
     """
 
     def __init__(self, blocks: Iterator[bytes], limits: Limits, quote: bytes = b'"') -> None:
+        """`quote`: the sign that is counted in lines that are too long; empty: none is."""
+        # `_at`: where the next line begins in the buffer; `_utf8_end`: as far as it is valid UTF-8.
         self._blocks, self._limits, self._quote = blocks, limits, quote
         self._buffer, self._at, self._utf8_end = b"", 0, 0
         self.number = 0
@@ -186,6 +189,7 @@ class TextLines:
         return line or None
 
     def _within_limit(self, line: bytes) -> Line:
+        """The line, or its beginning where it is longer than a row may be."""
         if len(line) <= self._limits.max_row_bytes:
             return line
         found = Oversized(line[: self._limits.text_bytes], quote=self._quote)
@@ -283,6 +287,8 @@ def _inflated_pieces(member: "zlib._Decompress", block: bytes, most: int) -> Ite
 
 
 def _refuse_bomb(total: int, size: int, limits: Limits) -> None:
+    """Raise Unreadable where a file of `size` bytes gave `total` unpacked ones, more than it
+    may."""
     if total > limits.max_bytes:
         raise Unreadable(f"it decompresses to more than the limit of {limits.max_bytes} bytes")
     if total > limits.bomb_floor_bytes and total > limits.max_ratio * size:

@@ -116,10 +116,14 @@ def release_rows(lake_session: Session, first: date, last: date, note: str) -> L
     lake, table = lake_session.lake, source_table_name(TOO_LATE, lake_session.lake.source)
     found = _kept_back_rows(lake, first, last)
     if found:
-        arrived, _, contents, _ = (
-            ",".join(sorted({str(cell) for cell in column})) for column in zip(*found, strict=True)
-        )
-        tags = {FIRST: str(first), LAST: str(last), ARRIVED: arrived, CONTENTS: contents}
+        arrived = sorted({str(arrival) for arrival, *_ in found})
+        contents = sorted({content for _, _, content, _ in found})
+        tags = {
+            FIRST: str(first),
+            LAST: str(last),
+            ARRIVED: ",".join(arrived),
+            CONTENTS: ",".join(contents),
+        }
         receipt = Receipt(uuid.uuid4().hex, table, REPLAY, {}, note=note, tags=tags)
         with lake.store.lock(table):
             commit_receipt(lake.table_place(table), receipt)
