@@ -131,8 +131,8 @@ PINNED = {
     "declared features 1": "367237eb257d0040e5e3659003b292f5",
     "declared labels 1": "6c92d5c74bf2633d0bea8854f7427d4d",
     "declared training 1": "403677c87ea192577ed35b3c00140eb3",
-    "sql as known 1": "77db58b27b3ed10efae6175461f0a20b",
-    "sql 1": "d92c6349f3f9b7eff3bd61bf149d5f4a",
+    "sql as known 1": "6e8683c1bbe2d81bd7e3e504cd5b3c2b",
+    "sql 1": "4cae9dc408a8b4587d647ef89a59c870",
 }
 SOURCE = {"files": "*", "format": "jsonl", "select": "*"}
 OF_TABLE = {"table": "orders", "select": "*"}

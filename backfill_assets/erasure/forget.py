@@ -396,9 +396,8 @@ def erase_everywhere(
     """
     lake = request.lake
     _refuse_writing(lake)
-    record_versions(
-        lake, request.pipeline.contracts, "forget"
-    )  # readers leave the versions whose files go
+    # readers leave the versions whose files go
+    record_versions(lake, request.pipeline.contracts, "forget")
     _refuse_old_readers(lake)
     if behind and CANDIDATES not in request.drops:
         culprit = (

@@ -37,12 +37,10 @@ class Batch:
 
     first: int  # number of the first one; the first record of a file is 1
     size: int  # records
-    columns: Mapping[
-        str, Values
-    ]  # `size` texts each, a sequence or an Arrow array; NULL for an unusable record
-    bad: Mapping[
-        int, tuple[str, str]
-    ]  # position in the batch -> text and reason of an unusable record
+    # `size` texts each, a sequence or an Arrow array; NULL for an unusable record
+    columns: Mapping[str, Values]
+    # position in the batch -> text and reason of an unusable record
+    bad: Mapping[int, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,8 @@ class PlainLines:
     """Lines that a library can read."""
 
     pattern: re.Pattern[bytes]  # of whole lines
-    read: Callable[
-        [bytes], Mapping[str, Values] | None
-    ]  # gives their columns, or None where it cannot
+    # gives their columns, or None where it cannot
+    read: Callable[[bytes], Mapping[str, Values] | None]
 
 
 class TextParser(ABC, Generic[Row]):

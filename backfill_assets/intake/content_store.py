@@ -42,10 +42,11 @@ KEPT = (
 DIGEST_CHARS, MARK_KEY = 64, "mark"
 # In a description: what is not as in plain text files.
 DIALECT_KEY = "dialect"
+# A JSON object may leave out what it does not know, a table got columns later.
 ABSENT_IS_NULL = {
     "jsonl",
     "delta",
-}  # a JSON object may leave out what it does not know, a table got columns later
+}
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,15 @@ class StoredFile:
     # Of the Parquet file to read in the store; it begins with the content's; empty if it is not
     # read.
     name: str
-    types: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of text: column -> type (`batches`); else empty
+    # of text: column -> type (`batches`); else empty
+    types: Mapping[str, str] = field(default_factory=dict)
     schema: str = ""  # digest of the columns and types of the Parquet file
     first_scan: datetime | None = None  # aware; the ledger's, an ingest does not know it
     home_day: date | None = None  # the ledger's: the day of rows without a usable arrival time
     absent_is_null: bool = False  # a column that the file lacks is NULL in its rows
     rows: int = 0  # all records, counted apart from Spark
-    inexact: Mapping[str, str] = field(
-        default_factory=dict
-    )  # column -> why values differ from the landed file's
+    # column -> why values differ from the landed file's
+    inexact: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = (
         # Why no row can be judged: it counts as one unusable row with number 0, and is not read.
         None

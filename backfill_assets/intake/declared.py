@@ -43,15 +43,12 @@ class DeclaredTotals:
 class Declarations:
     """What the manifests of a listing declare."""
 
-    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(
-        default_factory=dict
-    )  # by the path of the file
-    refused: Mapping[str, str] = field(
-        default_factory=dict
-    )  # path of a manifest that cannot be read -> reason
-    absent: Mapping[str, str] = field(
-        default_factory=dict
-    )  # path of a declared file that does not exist -> manifest
+    # by the path of the file
+    by_file: Mapping[str, Sequence[DeclaredTotals]] = field(default_factory=dict)
+    # path of a manifest that cannot be read -> reason
+    refused: Mapping[str, str] = field(default_factory=dict)
+    # path of a declared file that does not exist -> manifest
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_declared(manifests: Iterable[LandedFile], files: Iterable[LandedFile]) -> Declarations:

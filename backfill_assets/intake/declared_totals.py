@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 EXACT = Context(prec=4 * MOST_DIGITS)  # a sum of 10^400 numbers beside 400 digits behind the point
-EXACT_TYPES = re.compile(
-    r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)"
-)  # 38 digits hold their sums
+# 38 digits hold their sums.
+EXACT_TYPES = re.compile(r"U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\((1?\d|2[0-8]),\d+\)")
 AT_ONCE = 10_000  # values
 
 

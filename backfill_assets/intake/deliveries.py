@@ -66,16 +66,16 @@ PLACE = "__landed_row"  # the number of the row in the file as it landed
 FIRST_SCAN_SLACK_DAYS = 1  # clocks of senders may run ahead of ours by a day, not more
 TEXT_CHARS = 8192  # of an unusable row's text; the landed file keeps the rest
 NUMBERS = ("INT", "BIGINT", "DOUBLE", DECIMAL)
-GREATEST_VALUE = (
-    1 << 53
-)  # beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount
+# Beyond it neither JSON nor a double is exact: a sentinel or a sender's overflow, no amount.
+GREATEST_VALUE = 1 << 53
 NO_ARRIVAL = (
     "the path names no day such as dt=2024-03-01/ (or several), and select gives no arrival_ts"
 )
+# What Python, Delta's statistics and readers of tables have dates for.
 CALENDAR = (
     "0001-01-01",
     "9999-12-31",
-)  # what Python, Delta's statistics and readers of tables have dates for
+)
 
 
 def read_deliveries(

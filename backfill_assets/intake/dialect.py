@@ -55,12 +55,10 @@ class Dialect(BaseModel):
     # With a byte order mark or without; or latin-1, cp1252, utf-16 (with a mark), -le, -be.
     encoding: str = "utf-8"
     names: tuple[str, ...] = ()  # of the columns of files without a header
-    preamble: tuple[str, ...] = Field(
-        default=(), max_length=100
-    )  # a glob for each line before the header
-    trailer: tuple[str, ...] = Field(
-        default=(), max_length=100
-    )  # and for each line behind the last record
+    # a glob for each line before the header
+    preamble: tuple[str, ...] = Field(default=(), max_length=100)
+    # and for each line behind the last record
+    trailer: tuple[str, ...] = Field(default=(), max_length=100)
     numbers: tuple[str, ...] = ()  # columns of numbers
     decimal: str = "."  # before their fraction
     thousands: str = ""  # between groups of three of their digits

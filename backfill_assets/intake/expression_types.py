@@ -18,9 +18,8 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from backfill_assets.intake.select import NOT_PARSED, function_name
 
 Types = Mapping[str, str]  # of columns, by small letters
-Kinds = tuple[
-    str, ...
-]  # of the values in a part: `text`, `time`, `date`, `other`; several for a struct; none: unknown
+# Of the values in a part: `text`, `time`, `date`, `other`; several for a struct; none: unknown.
+Kinds = tuple[str, ...]
 TEXT, TIME, DATE, OTHER = "text", "time", "date", "other"
 # Functions of arrays and maps, and choices, that give what an argument of theirs holds: the first
 # that is known.

@@ -27,9 +27,8 @@ from backfill_assets.kernel.place.port import Changed, Gone, Place, Token
 # A file whose size and time did not change for so long is taken as complete.
 COMPLETE_AFTER_SECONDS = 2.0
 OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-READ_BYTES = (
-    1 << 20
-)  # large enough that Python costs nothing beside SHA-256, small enough to forget about
+# Large enough that Python costs nothing beside SHA-256, small enough to forget about.
+READ_BYTES = 1 << 20
 HASHES_NAME = "landing.hashes"
 NOT_HERE = Path()
 SECOND = 1_000_000_000  # in nanoseconds
@@ -215,9 +214,8 @@ def copy_with_hash(file: LandedFile, target: Path) -> str:
     Never a hard link: a landed file that is rewritten in place would change the copy.
     """
     with opened_file(file) as source, target.open("xb") as sink:
-        reader = HashedReader(
-            source, READ_BYTES, file.size
-        )  # `opened_file` refuses a file that grew
+        # `opened_file` refuses a file that grew
+        reader = HashedReader(source, READ_BYTES, file.size)
         for block in reader.blocks():
             if block.strip(b"\0"):
                 sink.write(block)

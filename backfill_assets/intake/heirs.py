@@ -12,13 +12,13 @@ from backfill_assets.intake.content_store import content_name_by_path
 from backfill_assets.intake.forgotten import all_erasures
 from backfill_assets.kernel.tables.folder import LakeFolder
 
-Place = tuple[
-    str, tuple[int, ...]
-]  # a content as it landed, and the numbers (from 1, ascending) of lost records
+# A content as it landed, and the numbers (from 1, ascending) of lost records.
+Place = tuple[str, tuple[int, ...]]
+# SHA-256 of the rewritten file, whatever names its content.
 BYTES_BEFORE, BYTES_AFTER = (
     "bytes_before",
     "bytes_after",
-)  # SHA-256 of the rewritten file, whatever names its content
+)
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:

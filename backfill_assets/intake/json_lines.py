@@ -37,9 +37,8 @@ INT64 = range(-(1 << 63), 1 << 63)
 # An unclosed string reaches to the end, so that the pattern reads no character twice.
 BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 NULL = type(None)
-Shape = tuple[
-    tuple[str, type], ...
-]  # of a line: its names in order, each with the type of its value
+# Of a line: its names in order, each with the type of its value.
+Shape = tuple[tuple[str, type], ...]
 
 
 class _Integer(str):
@@ -73,10 +72,11 @@ PLAIN: dict[type, _PlainValue] = {
     ),
 }
 UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
+# Patterns per file: compiling one costs as much as parsing 1,000 lines.
 MOST_SHAPES, MOST_PLAIN_COLUMNS = (
     8,
     100,
-)  # patterns per file: compiling one costs as much as parsing 1,000 lines
+)
 
 
 def _line_pattern(shape: Shape, group: str) -> bytes:

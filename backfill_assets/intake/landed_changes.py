@@ -70,9 +70,8 @@ RULES_VERSION = 1
 class ScanReport:
     """The outcome of one scan. Paths are below the folder that `[source] files` names."""
 
-    new: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # rows and bad rows per file read for the first time
+    # rows and bad rows per file read for the first time
+    new: dict[str, tuple[int, int]] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)  # path -> the path with the same content
     refused: dict[str, str] = field(default_factory=dict)  # path -> why it is never read
     waiting: dict[str, str] = field(default_factory=dict)  # path -> why it is read at a later scan
@@ -86,9 +85,8 @@ class ScanReport:
     # Path -> days of a table's content whose rows vacuum took: they stay as loaded, and cannot be
     # loaded again.
     vanished: dict[str, frozenset[date]] = field(default_factory=dict)
-    ahead: dict[str, str] = field(
-        default_factory=dict
-    )  # path -> why its commit counts as of the look that found it
+    # path -> why its commit counts as of the look that found it
+    ahead: dict[str, str] = field(default_factory=dict)
     lapsed: tuple[str, ...] = ()  # changed or vanished files that no day was computed from
     known: int = 0  # number of files in the ledger before
     example: str = ""  # why one of the rows that this scan counted is unusable
@@ -133,19 +131,16 @@ class Comparison:
     # A scan would count them again or hold them against other manifests; with the name of the rules
     # for it.
     uncounted: list[tuple[FileRecord, str]] = field(default_factory=list)
-    contradicted: list[FileRecord] = field(
-        default_factory=list
-    )  # loaded ones whose manifests declare other totals
+    # loaded ones whose manifests declare other totals
+    contradicted: list[FileRecord] = field(default_factory=list)
     # Their contents have other names by today's `select`, so that their files are fresh. Only a
     # scan looks for them.
     renamed: list[FileRecord] = field(default_factory=list)
     refused: list[RefusedFile] = field(default_factory=list)  # never read
-    vanished: list[FileRecord] = field(
-        default_factory=list
-    )  # a table's log has them, and vacuum took their rows
-    held: list[LandedFile] = field(
-        default_factory=list
-    )  # new in a table that is no longer the one that was read
+    # a table's log has them, and vacuum took their rows
+    vanished: list[FileRecord] = field(default_factory=list)
+    # new in a table that is no longer the one that was read
+    held: list[LandedFile] = field(default_factory=list)
 
     @property
     def disputed(self) -> list[FileRecord]:

@@ -23,9 +23,8 @@ from backfill_assets.kernel.core.errors import LandingError, TransientError
 from backfill_assets.kernel.core.process import python_command
 from backfill_assets.kernel.core.texts import printable_text
 
-MEMORY_BYTES = (
-    1 << 30
-)  # beside what the child takes to start: one page and one window of 256 MiB, each held twice
+# Beside what the child takes to start: one page and one window of 256 MiB, each held twice.
+MEMORY_BYTES = 1 << 30
 CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 # Arrow's own pools reserve address space that they do not use; threads of the allocator, too.
 EXACT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}

@@ -77,9 +77,8 @@ class Listing:
     refused: tuple[RefusedFile, ...] = ()  # all others
     root_missing: bool = False  # the root does not exist
     manifests: tuple[LandedFile, ...] = ()  # they may declare totals of files
-    declared: Declarations = field(
-        default_factory=Declarations
-    )  # what manifests say, once they were read
+    # what manifests say, once they were read
+    declared: Declarations = field(default_factory=Declarations)
 
 
 @dataclass(frozen=True)

@@ -151,9 +151,8 @@ class _Chosen:
     strict: tuple[str, ...]  # with casts that raise
     payload: tuple[PayloadColumn, ...]
     engine: Engine = SPARK
-    free: tuple[
-        str, ...
-    ] = ()  # `forgiving` as it is computed, without what the session would decide
+    # `forgiving` as it is computed, without what the session would decide
+    free: tuple[str, ...] = ()
     free_strict: tuple[str, ...] = ()  # `strict` likewise
 
     def freed(self, types: Mapping[str, str]) -> "_Chosen":

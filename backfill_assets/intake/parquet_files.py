@@ -28,14 +28,16 @@ WIDTHS = {
     "INT96": 12,
     "BYTE_ARRAY": 4,
 }
+# Of a row group: enough for compression, little enough for one Spark task.
 GROUP_ROWS, GROUP_BYTES = (
     131_072,
     32 << 20,
-)  # of a row group: enough for compression, little enough for one Spark task
+)
+# Which a file's own Arrow schema may ask for.
 VIEWS = (
     pa.types.is_string_view,
     pa.types.is_binary_view,
-)  # which a file's own Arrow schema may ask for
+)
 TEXTS = (
     pa.types.is_binary,
     pa.types.is_string,

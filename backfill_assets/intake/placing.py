@@ -72,9 +72,8 @@ class Placed:
     accounts: Accounts
     # number of files per day that agree with their manifests
     declared: Mapping[date, int] = field(default_factory=dict)
-    vanished: Mapping[date, int] = field(
-        default_factory=dict
-    )  # number of deletes per day that follow from dumps
+    # number of deletes per day that follow from dumps
+    vanished: Mapping[date, int] = field(default_factory=dict)
 
     def drop(self) -> None:
         """Delete staged files that were not published."""

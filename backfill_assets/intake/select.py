@@ -36,10 +36,11 @@ OF_COMMITS = (COMMITTED, COMMIT, CHANGE)
 # Of a table's rows: how many of the same commit come before those of their content; NULL where an
 # earlier release took the content in, which did not look.
 LOG_PLACE = "__log_place"
+# Of the number of a row in the log of a table: 16 million commits, each of 5e11 rows.
 COMMIT_BITS, PLACE_BITS = (
     24,
     39,
-)  # of the number of a row in the log of a table: 16 million commits, each of 5e11 rows
+)
 OWN_COLUMNS = frozenset(
     {
         FILE,
@@ -82,9 +83,8 @@ TYPE_NAMES = frozenset(
         "binary",
     ]
 )
-AFTER_AS = re.compile(
-    r"\bAS\s+$", re.IGNORECASE
-)  # the type of a cast, which may have brackets: decimal(18,2)
+# The type of a cast, which may have brackets: decimal(18,2).
+AFTER_AS = re.compile(r"\bAS\s+$", re.IGNORECASE)
 # A column or literal, perhaps within forgiving casts: whatever the values, no row can make it
 # raise.
 _VALUE = r"(?:[a-z_]\w*|`[^`]*`|'[^'\\]*'|-?\d+)"

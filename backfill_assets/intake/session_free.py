@@ -125,9 +125,8 @@ TO_DATE = frozenset(
         "year",
     }
 )
-MADE_TIMES = frozenset(
-    {"try_to_date", "try_to_timestamp"}
-)  # a call of its own, whose text is judged there
+# A call of its own, whose text is judged there.
+MADE_TIMES = frozenset({"try_to_date", "try_to_timestamp"})
 PARSERS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 MEETING = (
     exp.EQ,

@@ -63,9 +63,8 @@ PURGE = (
     "deliver files"
 )
 MILLISECOND = 1_000_000  # in nanoseconds
-AHEAD_MS = (
-    FIRST_SCAN_SLACK_DAYS * 86_400_000
-)  # so far ahead of a look a commit's own time is believed
+# So far ahead of a look a commit's own time is believed.
+AHEAD_MS = FIRST_SCAN_SLACK_DAYS * 86_400_000
 FOREVER = 1 << 62
 # The mark of a file that the table held before the commit with which reading begins.
 EARLIER = "earlier"
@@ -90,15 +89,12 @@ class TableFile(LandedFile):
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
     feed: tuple[DataFile, ...] = ()  # of the change feed, which then says what the commit changed
-    partition_types: Mapping[str, str] = field(
-        default_factory=dict
-    )  # partition column -> type of Spark SQL
-    schemas: tuple[
-        str, ...
-    ] = ()  # of the table after the commit and before it, as Delta writes them
-    lacking: frozenset[str] = (
-        frozenset()
-    )  # columns that the table had before and has no more after the commit
+    # partition column -> type of Spark SQL
+    partition_types: Mapping[str, str] = field(default_factory=dict)
+    # of the table after the commit and before it, as Delta writes them
+    schemas: tuple[str, ...] = ()
+    # columns that the table had before and has no more after the commit
+    lacking: frozenset[str] = frozenset()
     # Of the same commit: at least so many rows come before its own in the order of the log.
     rows_before: int = 0
     # The time that the commit itself says, where that lies too far ahead to be believed.
@@ -124,9 +120,8 @@ class TableListing(Listing):
     """The contents that the commits of a log brought after a position, by version."""
 
     commits: range = range(0)  # versions that the log tells of
-    read: range = range(
-        0
-    )  # versions whose commits were read; earlier ones in the log are as they were
+    # versions whose commits were read; earlier ones in the log are as they were
+    read: range = range(0)
     position: Position | None = None  # the end of the log; None for a log without a commit
 
 
@@ -417,9 +412,8 @@ def _state_after(
         if metadata := action.get("metaData"):
             _refuse_features(table, version, (), metadata.get("configuration") or {})
             partitioned_by = tuple(metadata.get("partitionColumns") or ())
-            schema = (
-                metadata.get("schemaString") or ""
-            )  # a pipeline makes a table before it knows its columns
+            # a pipeline makes a table before it knows its columns
+            schema = metadata.get("schemaString") or ""
             columns = state.columns.union(column_names(schema) if schema else ())
             state = TableState(
                 str(metadata.get("id") or ""), schema, partitioned_by, state.time, columns
@@ -576,9 +570,8 @@ def _data_files(
                 f"does not say of which partition {printable_name(action['path'])} is",
                 advice,
             )
-        partition = {
-            column: given.get(column) for column in state.partitioned_by
-        }  # Spark leaves NULLs out
+        # Spark leaves NULLs out
+        partition = {column: given.get(column) for column in state.partitioned_by}
         found.append(
             _data_file(table, version, action["path"], int(action.get("size") or 0), partition)
         )

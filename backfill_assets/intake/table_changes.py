@@ -74,10 +74,11 @@ if TYPE_CHECKING:
 
 # In the content store: the version up to which the log was read; versions may bring nothing.
 READ = "table.json"
+# Keys there: where the next look goes on, and a digest of what the ledger had.
 POSITION, LEDGER = (
     "position",
     "ledger",
-)  # keys there: where the next look goes on, and a digest of what the ledger had
+)
 VACUUMED = "vacuum took its rows"
 
 

@@ -26,18 +26,16 @@ class Limits:
     """Bounds on a landed file. The first group decides which rows are refused, the second only how
     a file is read."""
 
-    max_row_bytes: int = (
-        1 << 20
-    )  # the longest event of our sources has 40 KiB; a row must fit many times into memory
+    # the longest event of our sources has 40 KiB; a row must fit many times into memory
+    max_row_bytes: int = 1 << 20
     max_bytes: int = 8 << 30  # after decompression: a day of more text should come in several files
     max_ratio: int = 250  # logs compress 10 to 100 fold, deflate ends at 1,032 fold
     bomb_floor_bytes: int = 64 << 20  # from which on the ratio counts
     # Levels of JSON: MongoDB's bound, far below where Python's own parser gives up.
     max_depth: int = 100
     max_columns: int = 2_000  # beyond it Spark's generated code no longer compiles well
-    max_window_bytes: int = (
-        256 << 20
-    )  # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
+    # of 4,096 rows of Parquet, which Spark decodes at once: a quarter of its heap
+    max_window_bytes: int = 256 << 20
     # And one for every 4 bytes of a file: 65 kB of gzip can hold 33 million.
     max_bad_rows: int = 100_000
     text_bytes: int = 8 << 10  # kept of an unusable record: enough to find it in the landed file
@@ -48,9 +46,8 @@ class Limits:
     batch_rows: int = 512
     batch_bytes: int = 8 << 20
     batch_cells: int = 1_000_000
-    plain_bytes: int = (
-        16 << 10
-    )  # the least for a call of pyarrow, which costs as much as parsing 50 rows here
+    # the least for a call of pyarrow, which costs as much as parsing 50 rows here
+    plain_bytes: int = 16 << 10
 
     def deciding(self) -> tuple[int, ...]:
         """The limits that decide over rows, in a fixed order; a stored copy is valid only under

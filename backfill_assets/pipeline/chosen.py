@@ -63,9 +63,9 @@ def tables_at(root: Path) -> TablesOf:
         given += _external_tables(root, settings)
         if not named and not sql:
             built_in = _built_in_tables(settings)
-            return (
-                _ordered_tables("of assets", [*built_in, *given], settings) if given else built_in
-            )
+            if not given:
+                return built_in
+            return _ordered_tables("of assets", [*built_in, *given], settings)
         queries = sorted(root.glob(sql)) if sql else []
         files = [*_reached_files(root, named), *queries]
         if files:
@@ -85,7 +85,7 @@ def _external_tables(root: Path, settings: LakeSettings) -> list[Table]:
     """The tables that others write and that `lake.toml` names."""
     found = []
     for name, table in settings.tables.items():
-        is_own = table.others_may_write or table.place
+        is_own = table.others_may_write or table.place  # a table of the lake's, with settings
         if table.external or not is_own:
             external = ExternalTable(name, table.external, table.day, table.description)
             found.append(Table(external_contract(root, external)))
@@ -102,13 +102,15 @@ def _asset_table(table: DeclaredTable) -> Table:
 
 
 def _query_tables(files: Sequence[Path], settings: LakeSettings) -> list[Table]:
+    """The tables of SQL files."""
     from backfill_assets.pipeline.sql_tables import sql_table  # most lakes have none
 
     return [sql_table(path, settings) for path in files]
 
 
 def _built_in_tables(settings: LakeSettings) -> tuple[Table, ...]:
-    """Asked for only where they are meant: they refuse a payload that they do not know."""
+    """This product's tables; none of a lake of assets alone. To be asked for only where they are
+    meant: they refuse a payload that they do not know."""
     return () if settings.assets_only else tables(settings)
 
 
@@ -126,6 +128,8 @@ def _reached_files(root: Path, named: str | None) -> Collection[Path]:
 
 
 def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
+    """The tables that a user's file or module gives: `named` is PLACE:NAME, of tables or of a
+    function of the settings. Raises SettingsError with file and line."""
     place, _, name = named.rpartition(":")
     with _errors_with_line(root / place if place.endswith(".py") else place):
         module = _user_module(root, place)
@@ -134,13 +138,14 @@ def _own_tables(root: Path, named: str, settings: LakeSettings) -> list[Table]:
             raise _pipeline_error(
                 named, f"it defines no {name}", f"Define {name}, or name what it defines"
             )
-        given, settings_read = (
-            recorded_tables(defined, settings) if callable(defined) else (defined, {})
-        )
-        given = [
-            Table(external_contract(root, t)) if isinstance(t, ExternalTable) else t for t in given
-        ]
-        return [_with_source(named, table, module, settings_read) for table in given]
+        given, settings_read = defined, dict[str, Any]()
+        if callable(defined):
+            given, settings_read = recorded_tables(defined, settings)
+        tables_given = list[object]()
+        for table in given:
+            is_external = isinstance(table, ExternalTable)
+            tables_given.append(Table(external_contract(root, table)) if is_external else table)
+        return [_with_source(named, table, module, settings_read) for table in tables_given]
 
 
 def _with_source(named: str, table: object, module: ModuleType, read: Mapping[str, Any]) -> Table:
@@ -194,6 +199,8 @@ def _home_modules(transform: Transform, module: ModuleType) -> tuple[ModuleType,
 
 
 def _user_module(root: Path, place: str) -> ModuleType:
+    """Load what `[pipeline] tables` names: a file below the lake's folder, or an installed module.
+    Raises SettingsError for a file that is absent or cannot be read."""
     if not place.endswith(".py"):
         return imported_module(place)
     path = root / place
@@ -332,6 +339,7 @@ def _source_faults(given: Sequence[Table], settings: LakeSettings) -> Iterator[t
 
 
 def _input_names(table: Table) -> set[str]:
+    """The tables that have to come before a table: its inputs without itself and landed files."""
     inputs = table.contract.inputs
     return {i.table for i in inputs if i.kind is not InputKind.FILES} - {table.name}
 

@@ -68,6 +68,7 @@ class DeclaredColumn:
         return Column(spec.name, spec.type, meaning, may_be_null, self._column_tags(), origins)
 
     def _column_tags(self) -> dict[str, str]:
+        """The tags of the column: its role, the aggregation, its window, value and filter."""
         spec, days = self.aggregation, self.aggregation.reach.days
         window = "1 day" if days == 1 else f"{days} days"
         tags = {
@@ -88,8 +89,11 @@ class DeclaredColumn:
             inside = f"`{spec.name}` BETWEEN {spec.reach.first} AND {spec.reach.last}"
             yield Rule(f"{spec.name}_is_in_window", inside, "the newest event is in the window")
 
-    def _aggregate_sql(self, of: str | None, where: str | None) -> str:
-        reach, agg, argument = self.aggregation.reach, self.aggregation.agg, of or "*"
+    def _aggregate_sql(self, value: str | None, where: str | None) -> str:
+        """The aggregation in words close to SQL, of a `value` (None: of events) over the events for
+        which `where` holds, with its days; e.g. `sum(total) over event_date BETWEEN day - 6 AND
+        day`."""
+        reach, agg, argument = self.aggregation.reach, self.aggregation.agg, value or "*"
         call = {
             "distinct": f"count(DISTINCT {argument})",
             "first": f"min_by({argument}, (event_ts, event_key))",
@@ -99,18 +103,19 @@ class DeclaredColumn:
         conditions = []
         if where:
             conditions.append(f"({where})")
-        if of and agg in ("first", "last", "days_since_last"):
-            conditions.append(f"({of}) IS NOT NULL")
+        if value and agg in ("first", "last", "days_since_last"):
+            conditions.append(f"({value}) IS NOT NULL")
         if conditions:
             call += f" FILTER (WHERE {' AND '.join(conditions)})"
         if agg == "days_since_last":
             call = f"datediff(day, {call})"
-        return (
-            f"{call} over event_date BETWEEN {_shifted_day(-reach.last)} AND "
-            f"{_shifted_day(-reach.first)}"
-        )
+        # An event counts on the days event + first .. event + last: on a day those of
+        # day - last .. day - first count.
+        first, last = _shifted_day(-reach.last), _shifted_day(-reach.first)
+        return f"{call} over event_date BETWEEN {first} AND {last}"
 
     def _without_events(self, nullable: bool) -> str:
+        """What the column is where no event counts, to be put behind its meaning."""
         aggregation = self.aggregation
         if aggregation.agg == "days_since_last":
             return "; 0: that day; NULL: none" if nullable else "; 0: that day"
@@ -123,6 +128,7 @@ class DeclaredColumn:
 
 
 def _shifted_day(days: int) -> str:
+    """The described day, so many days on, as text: `day - 6`."""
     if days == 0:
         return "day"
     return f"day + {days}" if days > 0 else f"day - {-days}"

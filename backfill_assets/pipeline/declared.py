@@ -49,52 +49,57 @@ def declared_features(settings: LakeSettings) -> tuple[DeclaredColumn, ...]:
 def _declared_feature(
     column: FeatureColumnSettings, known: Mapping[str, ColumnType]
 ) -> DeclaredColumn:
+    """The column that an entry of `[[features.columns]]` declares; `known`: the columns of an event
+    with their types. Raises SettingsError."""
     key = f"[[features.columns]] {column.name}"
     of_key, where_key = f"{key}: of", f"{key}: where"
-    of = where = None
+    value_read = where = None
     if column.of is not None:
-        of = read_expression(column.of, known, of_key)
+        value_read = read_expression(column.of, known, of_key)
     if column.where is not None:
         where = read_expression(column.where, known, where_key)
         if where.type not in (None, BOOLEAN):
             culprit = f"{where.text} is {where.type}, not BOOLEAN"
             raise declaration_error(where_key, culprit, "Write a condition, e.g. total > 0")
-    value = _aggregated_value(of, where, of_key, column.scale)
+    value = _aggregated_value(value_read, where, of_key, column.scale)
     aggregation = checked_aggregation(
         Aggregation(column.name, column.agg, value, trailing_reach(column.days)), of_key
     )
-    return _declared_column(aggregation, of, where)
+    return _declared_column(aggregation, value_read, where)
 
 
 def _declared_column(
-    aggregation: Aggregation, of: Expression | None, where: Expression | None = None
+    aggregation: Aggregation, value: Expression | None, where: Expression | None = None
 ) -> DeclaredColumn:
+    """The record of a column: the aggregation, its `value` and `where` as written (None: none), and
+    the columns that both name."""
     columns = dict[str, None]()
-    for expression in (of, where):
+    for expression in (value, where):
         if expression is not None:
             columns |= dict.fromkeys(expression.columns)
-    of_text = of.text if of else None
+    value_text = value.text if value else None
     where_text = where.text if where else None
-    return DeclaredColumn(aggregation, of_text, where_text, tuple(columns))
+    return DeclaredColumn(aggregation, value_text, where_text, tuple(columns))
 
 
 def _aggregated_value(
-    of: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE
+    value: Expression | None, where: Expression | None, setting: str, scale: int = DOUBLE_SCALE
 ) -> Value:
-    """The value to aggregate, over the events for which `where` is true. A bare column stays as it
-    is; any other expression is `try_cast` to the type inferred for it. Raises SettingsError, naming
-    `setting`, if none could be."""
+    """The `value` to aggregate (None: events), over the events for which `where` is true. A bare
+    column stays as it is; any other expression is `try_cast` to the type inferred for it. Raises
+    SettingsError, naming `setting`, if none could be."""
     condition = None
     if where is not None:
         condition = where.sql if where.type else f"try_cast({where.sql} AS BOOLEAN)"
-    if of is None:
+    if value is None:
         return Value(where=condition)
-    if of.type is None:
-        advice = f"Write cast({of.text} AS DECIMAL(18,2)), or so"
-        raise declaration_error(setting, f"the type of {of.text} is unknown", advice)
-    is_bare_column = of.text.strip("` ") in of.columns
-    sql = of.sql if is_bare_column else f"try_cast({of.sql} AS {of.type})"
-    return Value(sql, str(of.type), condition, scale if of.type.kind == "DOUBLE" else DOUBLE_SCALE)
+    if value.type is None:
+        advice = f"Write cast({value.text} AS DECIMAL(18,2)), or so"
+        raise declaration_error(setting, f"the type of {value.text} is unknown", advice)
+    is_bare_column = value.text.strip("` ") in value.columns
+    sql = value.sql if is_bare_column else f"try_cast({value.sql} AS {value.type})"
+    own_scale = scale if value.type.kind == "DOUBLE" else DOUBLE_SCALE
+    return Value(sql, str(value.type), condition, own_scale)
 
 
 def declared_label(settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...], str]:
@@ -130,14 +135,13 @@ def _label_terms(label: str, settings: LakeSettings) -> tuple[tuple[DeclaredColu
     known, condition, done = event_types(settings), "", 0
     found: dict[tuple[str, str, str], DeclaredColumn] = {}
     for call in _aggregate_calls(label):
-        of = _call_argument(call, known)
-        key = (call.agg, call.side, of.text.strip() if of else "")
+        value = _call_argument(call, known)
+        key = (call.agg, call.side, value.text.strip() if value else "")
         if key not in found:
-            found[key] = _label_term(
-                call, of, settings, [t.aggregation.name for t in found.values()]
-            )
+            taken = [term.aggregation.name for term in found.values()]
+            found[key] = _label_term(call, value, settings, taken)
         condition += label[done : call.start] + found[key].aggregation.name
-        done = call.end
+        done = call.end  # as far as the label's text is in the condition
     return tuple(found.values()), condition + label[done:]
 
 
@@ -153,16 +157,19 @@ def _call_argument(call: LabelCall, known: Mapping[str, ColumnType]) -> Expressi
 
 
 def _label_term(
-    call: LabelCall, of: Expression | None, settings: LakeSettings, taken: list[str]
+    call: LabelCall, value: Expression | None, settings: LakeSettings, taken: list[str]
 ) -> DeclaredColumn:
+    """The column of a call of a label, over the horizon on its side of the day; its name is none of
+    those `taken` and none of the entity's columns."""
     horizon = settings.labels.horizon_days
     reach: Reach = ahead_reach(horizon) if call.side == "ahead" else trailing_reach(horizon)
     base, used = f"{call.agg}_{call.side}", {*taken, *settings.features.entity}
     name, number = base, 2
     while name in used:
         name, number = f"{base}_{number}", number + 1
-    aggregation = Aggregation(name, AGGS[call.agg], _aggregated_value(of, None, LABEL), reach)
-    return _declared_column(checked_aggregation(aggregation, LABEL), of)
+    aggregated = _aggregated_value(value, None, LABEL)
+    aggregation = Aggregation(name, AGGS[call.agg], aggregated, reach)
+    return _declared_column(checked_aggregation(aggregation, LABEL), value)
 
 
 def _aggregate_calls(label: str) -> Sequence[LabelCall]:

@@ -119,11 +119,14 @@ def _why_it_raises(node: exp.Expr) -> str:
 
 
 def _is_number_but_zero(node: exp.Expr) -> bool:
+    """Whether a divisor is a number that is written out and not 0."""
     is_number = isinstance(node, exp.Literal) and not node.is_string
     return is_number and float(node.this) != 0
 
 
 def _forgiving_texts(text: str, where: str) -> tuple[str, ...]:
+    """The expressions that a text holds, with casts that give NULL. Raises SettingsError naming
+    `where` for a text that cannot be one."""
     try:
         return select_expressions(text)
     except SettingsError as error:
@@ -189,10 +192,12 @@ def expression_type(node: exp.Expr, columns: Mapping[str, ColumnType]) -> Column
     raise UnknownType(node.sql("spark"))
 
 
-_TypeOf = Callable[[exp.Expr], ColumnType]
+_TypeOf = Callable[[exp.Expr], ColumnType]  # gives the type of a part of an expression
 
 
-def _type_of_literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_literal(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
+    """The type of a number or a text that is written out: of a number with a point a decimal of
+    just its digits, with an exponent DOUBLE."""
     text = str(node.this)
     if node.args.get("is_string"):
         return STRING
@@ -205,30 +210,36 @@ def _type_of_literal(node: exp.Expr, of: _TypeOf) -> ColumnType:
 
 
 def _type_of_cast(node: exp.Expr, _: _TypeOf) -> ColumnType:
+    """The type that a cast names. Raises UnknownType for one that no column has."""
     try:
         return read_type(node.args["to"].sql("spark"))
     except ValueError as error:
         raise UnknownType(str(error)) from None
 
 
-def _type_of_choice(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    return _common_type([node.this, *node.expressions], of)
+def _type_of_choice(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
+    """The type of `coalesce`, `greatest` or `least`: the common one of its arguments."""
+    return _common_type([node.this, *node.expressions], type_of)
 
 
-def _type_of_case(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_case(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
+    """The type of CASE or `if`: the common one of its results."""
     results = [i.args.get("true") for i in node.args.get("ifs", [])] or [node.args.get("true")]
     otherwise = node.args.get("default") or node.args.get("false")
-    return _common_type([e for e in (*results, otherwise) if e is not None], of)
+    return _common_type([e for e in (*results, otherwise) if e is not None], type_of)
 
 
-def _common_type(parts: list[exp.Expr], of: _TypeOf) -> ColumnType:
-    known = [of(p) for p in parts if not isinstance(p, exp.Null)]
+def _common_type(parts: list[exp.Expr], type_of: _TypeOf) -> ColumnType:
+    """The widest type of the parts, NULLs aside. Raises UnknownType where there is none."""
+    known = [type_of(p) for p in parts if not isinstance(p, exp.Null)]
     if not known:
         raise UnknownType("only NULL")
     return reduce(_wider_type, known)
 
 
 def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
+    """The type that holds the values of both, as Spark chooses it. Raises UnknownType for types
+    that are neither equal nor numbers."""
     if one == other:
         return one
     if not (one.is_number and other.is_number):
@@ -238,13 +249,15 @@ def _wider_type(one: ColumnType, other: ColumnType) -> ColumnType:
     if DECIMAL not in (one.kind, other.kind):
         return BIGINT
     a, b = _as_decimal(one), _as_decimal(other)
-    whole = max(a.precision - a.scale, b.precision - b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale)  # digits before the point
     scale = max(a.scale, b.scale)
     return _decimal_type(whole + scale, scale)
 
 
-def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
-    one, other = of(node.this), of(node.expression)
+def _type_of_arithmetic(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
+    """The type of a sum, difference or product. Of decimals a product has the digits of both and
+    one more, a sum room for a carry, as in Spark."""
+    one, other = type_of(node.this), type_of(node.expression)
     if not (one.is_number and other.is_number):
         raise UnknownType(node.sql("spark"))
     is_of_decimals = DOUBLE not in (one, other) and DECIMAL in (one.kind, other.kind)
@@ -253,43 +266,48 @@ def _type_of_arithmetic(node: exp.Expr, of: _TypeOf) -> ColumnType:
     a, b = _type_of_operand(node.this, one), _type_of_operand(node.expression, other)
     if isinstance(node, exp.Mul | exp.SafeMultiply):
         return _decimal_type(a.precision + b.precision + 1, a.scale + b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale)  # digits before the point
     scale = max(a.scale, b.scale)
-    return _decimal_type(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return _decimal_type(whole + scale + 1, scale)
 
 
-def _type_of_quotient(node: exp.Expr, of: _TypeOf) -> ColumnType:
+def _type_of_quotient(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
     """The type of a quotient. Spark's digits for decimals are not reproduced here: a cast states
     them."""
-    if DECIMAL in (of(node.this).kind, of(node.expression).kind):
+    if DECIMAL in (type_of(node.this).kind, type_of(node.expression).kind):
         raise UnknownType(node.sql("spark"))
     return DOUBLE
 
 
 def _as_decimal(kind: ColumnType) -> ColumnType:
+    """The decimal that holds every value of a whole number's type; a decimal as it is."""
     return kind if kind.kind == DECIMAL else _decimal_type(INT_DIGITS[kind.kind], 0)
 
 
 def _type_of_operand(node: exp.Expr, kind: ColumnType) -> ColumnType:
     """The decimal type of an operand; a whole number that is written out has just its digits."""
-    literal = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
-    return _decimal_type(len(str(node.this)), 0) if literal else _as_decimal(kind)
+    is_written_out = isinstance(node, exp.Literal) and kind.kind in INT_DIGITS
+    return _decimal_type(len(str(node.this)), 0) if is_written_out else _as_decimal(kind)
 
 
 def _decimal_type(precision: int, scale: int) -> ColumnType:
+    """The decimal of so many digits, `scale` of them behind the point. Raises UnknownType for more
+    than one can have: Spark would cut digits off."""
     if precision > GREATEST_PRECISION:
         raise UnknownType(f"{precision} digits")
     return ColumnType(DECIMAL, precision, scale)
 
 
 def _always_of(kind: ColumnType) -> Callable[[exp.Expr, _TypeOf], ColumnType]:
-    return lambda node, of: kind
+    """The rule of what has one type, whatever its arguments."""
+    return lambda node, type_of: kind
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[exp.Expr, _TypeOf], ColumnType]], ...] = (
     ((exp.Literal,), _type_of_literal),
     ((exp.Cast,), _type_of_cast),
     (CONDITIONS, _always_of(BOOLEAN)),
-    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, of: of(node.this)),
+    ((exp.Paren, exp.Neg, exp.Abs, exp.Nullif), lambda node, type_of: type_of(node.this)),
     (
         (exp.Add, exp.Sub, exp.Mul, exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply),
         _type_of_arithmetic,

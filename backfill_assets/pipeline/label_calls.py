@@ -51,6 +51,7 @@ def label_calls(label: str) -> Iterator[LabelCall]:
 
 
 def _closing_bracket(tokens: "Sequence[Token]", opening: int) -> "Token":
+    """The bracket that closes the one at the place `opening`. Raises ValueError without one."""
     depth = 0
     for token in tokens[opening:]:
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")

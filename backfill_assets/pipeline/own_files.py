@@ -25,15 +25,13 @@ from types import ModuleType
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.write.code import AGAIN, SourceFile
 
-Parts = tuple[
-    str, ...
-]  # the name of a module in the package, by its parts; () is the folder itself
+# The name of a module in the package, by its parts; () is the folder itself.
+Parts = tuple[str, ...]
 Sources = tuple[tuple[Parts, Path, bytes], ...]
 Find = Callable[[Parts], tuple[Path, bytes] | None]
 INIT = "__init__.py"
-OWN_PACKAGE = __name__.split(".")[
-    0
-]  # never taken from beside: a lake may lie in a checkout of this product
+# Never taken from beside: a lake may lie in a checkout of this product.
+OWN_PACKAGE = __name__.split(".")[0]
 PREFIX = "lake_pipeline_"
 KEPT = "__loaded_files__"  # of a module: the files that it reaches, with the bytes that were loaded
 
@@ -116,10 +114,13 @@ def loaded_module(path: Path) -> ModuleType:
 
 @lru_cache(maxsize=16)
 def _load_sources(path: Path, sources: Sources) -> ModuleType:
+    """Load the file at `path`, the first of `sources`, as a module of a package of all of them,
+    named by their content. What was loaded of it goes if it fails."""
     digests = "".join(f"{file} {sha256(source).hexdigest()}\n" for _, file, source in sources)
     package = ModuleType(PREFIX + sha256(digests.encode()).hexdigest()[:12])
     vars(package)[KEPT] = sources
     own_parts = sources[0][0]
+    # The folder in which the names of modules begin: above the file's own packages.
     package.__path__ = [str(path.parents[len(own_parts) - (path.name != INIT)])]
     files = _LakeFiles(package.__name__, {parts: (file, source) for parts, file, source in sources})
     # Where `inspect` looks for the source of functions, and relative imports start.
@@ -210,6 +211,8 @@ def _package_sources(parts: Parts, path: Path) -> Sources | None:
 def _read_from_disk(
     folder: Path, known: Mapping[Parts, Path], parts: Parts
 ) -> tuple[Path, bytes] | None:
+    """The file of a module below `folder`, or the `known` one, and its present content; None
+    without a file."""
     file = known.get(parts) or _module_file(folder, parts)
     return None if file is None else (file, file.read_bytes())
 
@@ -236,10 +239,12 @@ def _walk_imports(
 
 
 def _source_files(sources: Sources) -> tuple[SourceFile, ...]:
+    """The files as sources of a table's code."""
     return tuple(SourceFile(file, content) for _, file, content in sources)
 
 
 def _module_parts(path: Path, folder: Path) -> Parts:
+    """The parts of the name that the module of a file has below `folder`."""
     parts = path.relative_to(folder).with_suffix("").parts
     return parts[:-1] if path.name == INIT else parts
 
@@ -266,6 +271,8 @@ def _imported_parts(source: bytes, file: str, within: Parts) -> tuple[Parts, ...
 
 
 def _imported_names(node: ast.AST, within: Parts) -> Iterator[Parts]:
+    """The names that an import statement in the package `within` may import, as absolute ones; of
+    `from a import b` a.b, which need not be a module. None of another statement."""
     if isinstance(node, ast.Import):
         yield from (tuple(alias.name.split(".")) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

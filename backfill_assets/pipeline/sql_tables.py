@@ -104,6 +104,7 @@ def sql_table(path: Path, settings: LakeSettings) -> Table:
 
 
 def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
+    """The file as read, its header, and its query. Raises SettingsError naming the file."""
     try:
         file = SourceFile.read(path)
         text = file.text
@@ -135,6 +136,7 @@ def _parsed_file(path: Path) -> tuple[SourceFile, _Header, str]:
 
 
 def _sql_contract(path: Path, header: _Header) -> Contract:
+    """The contract that a header declares; the table is called as its file. Raises ValueError."""
     for name, window in header.inputs.items():
         names_other_tables = {*window.joined} - {*header.inputs}
         if names_other_tables or (window.joined and not window.by):
@@ -142,30 +144,30 @@ def _sql_contract(path: Path, header: _Header) -> Contract:
                 f"inputs.{name}: `joined` names other inputs, and `by` the columns of both to "
                 "join by"
             )
+    columns = (_declared_column(name, told, header) for name, told in header.columns.items())
     return Contract(
-        path.stem,
-        header.description,
-        tuple(
-            _declared_column(name, declared, header) for name, declared in header.columns.items()
-        ),
-        header.day,
-        tuple(header.key),
-        tuple(_input(name, window) for name, window in header.inputs.items()),
+        name=path.stem,
+        description=header.description,
+        columns=tuple(columns),
+        day_column=header.day,
+        key=tuple(header.key),
+        inputs=tuple(_declared_input(name, window) for name, window in header.inputs.items()),
         waits_for_cut=header.has_input_as_known,
         rules=tuple(_declared_rule(name, declared) for name, declared in header.rules.items()),
     )
 
 
-def _input(table: str, window: _Window) -> Input:
+def _declared_input(table: str, window: _Window) -> Input:
+    """The input `table`, read as its entry below `inputs` says."""
     return Input(
         table,
-        window.before,
-        window.after,
-        InputKind.KNOWN_AT_CUT if window.as_known else InputKind.CONTENT,
-        tuple(window.columns) if window.columns else None,
-        tuple(window.by),
-        window.isolate_nulls,
-        window.salt,
+        before=window.before,
+        after=window.after,
+        kind=InputKind.KNOWN_AT_CUT if window.as_known else InputKind.CONTENT,
+        columns=tuple(window.columns) if window.columns else None,
+        by=tuple(window.by),
+        isolate_nulls=window.isolate_nulls,
+        salt=window.salt,
     )
 
 
@@ -187,8 +189,8 @@ def _declared_rule(name: str, declared: str | _Rule) -> Rule:
             name,
             declared.expression,
             declared.description or name,
-            tuple(declared.per),
-            declared.only_warns,
+            per=tuple(declared.per),
+            only_warns=declared.only_warns,
         )
     expression, _, description = declared.partition("--")
     return Rule(name, expression.strip(), description.strip() or name)
@@ -197,6 +199,9 @@ def _declared_rule(name: str, declared: str | _Rule) -> Rule:
 def _transform_of(
     contract: Contract, header: _Header, query: str, grace: int
 ) -> Callable[[Mapping[str, "DataFrame"], Chunk], "DataFrame"]:
+    """The transform of a table: `query` over its inputs, with parameters and days filled in, of
+    which only the rows of a chunk's days, or without a day, are kept. `grace`: of the cuts, in
+    hours."""
     named = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in header.inputs)
 
     def run(frames: Mapping[str, "DataFrame"], chunk: Chunk) -> "DataFrame":
@@ -208,15 +213,12 @@ def _transform_of(
             "last_day": chunk.days.last,
             "frontier": chunk.frontier,
         }
-        filled = _session_free_query(
-            contract.name, _filled_query(query, {**header.parameters, **of_chunk}), seen
-        )
+        filled = _filled_query(query, {**header.parameters, **of_chunk})
+        filled = _session_free_query(contract.name, filled, seen)
+        # `sql` below takes braces for names of frames.
         filled = filled.replace("{", "{{").replace("}", "}}")
-        first, last, day = (
-            _sql_literal(chunk.days.start),
-            _sql_literal(chunk.days.last),
-            f"`{header.day}`",
-        )
+        first, last = _sql_literal(chunk.days.start), _sql_literal(chunk.days.last)
+        day = f"`{header.day}`"
         text = (
             f"WITH {named} SELECT * FROM (\n{filled}\n) AS made WHERE {day} IS NULL OR {day} "
             f"BETWEEN {first} AND {last}"

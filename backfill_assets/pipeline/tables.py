@@ -76,15 +76,16 @@ class _View:
         return type(self._section)
 
     def __getattr__(self, name: str) -> Any:
+        """The value of a key, which is noted; of a section a view; of anything else, such as a
+        method, which may read any key, the whole section is noted."""
         found = getattr(self._section, name)
         if name not in type(self._section).model_fields:
             self.note_all()
         elif isinstance(found, BaseModel):
             return _View(found, f"{self._path}{name}.", self._noted, self._views)
         else:
-            self._noted[self._path + name] = self._section.model_dump(mode="json", include={name})[
-                name
-            ]
+            values = self._section.model_dump(mode="json", include={name})
+            self._noted[self._path + name] = values[name]
         return found
 
     def __iter__(self) -> Iterator[Any]:

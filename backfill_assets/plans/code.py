@@ -34,9 +34,8 @@ SUFFIXES = (".py", ".sql")
 DIGEST_CHARS = 16
 GIT_SECONDS = 30.0  # of one call; the file system may be slow
 COMMIT_IT = "Commit the file, and name a commit, branch or tag that holds it"
-Reach = Callable[
-    [Path], tuple[Path, ...]
-]  # a Python file and all that it imports from beside it, itself first
+# A Python file and all that it imports from beside it, itself first.
+Reach = Callable[[Path], tuple[Path, ...]]
 Files = Mapping[str, bytes]  # content by path below the frozen folder
 
 

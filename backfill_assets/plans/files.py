@@ -37,10 +37,11 @@ Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
 HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
+# Of what a person accepted; of `started`, too: broken values by control.
 CHUNKS, CONTROLS = (
     "chunks",
     "controls",
-)  # of what a person accepted; of `started`, too: broken values by control
+)
 WHO = "who"  # accepted what, when and why
 FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 
@@ -143,9 +144,8 @@ def accept_chunk_writes(
 class Acceptance:
     """What a person let a plan's gates pass."""
 
-    what: tuple[
-        str, ...
-    ]  # `chunk N`, or for all chunks a bound: TABLE.SETTING, TABLE.COLUMN.SETTING
+    # `chunk N`, or for all chunks a bound: TABLE.SETTING, TABLE.COLUMN.SETTING
+    what: tuple[str, ...]
     by: str
     at: str
     reason: str

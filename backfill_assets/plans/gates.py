@@ -29,10 +29,11 @@ from backfill_assets.kernel.write.gates import MAX_DRIFT, MAX_NULL_JUMP, DayToJu
 from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 
+# As the options of `plan` are called.
 MAX_ROW_CHANGE, MAX_MEAN_CHANGE = (
     "max_row_change",
     "max_mean_change",
-)  # as the options of `plan` are called
+)
 OF_COLUMNS = (MAX_NULL_JUMP, MAX_MEAN_CHANGE, MAX_DRIFT)
 FEWEST_ROWS = 20  # below it a relative change is chance
 BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them
@@ -62,9 +63,8 @@ class TableEvidence:
     before: Mapping[date, DayEntry]  # all days of the table before the plan
     after: Mapping[date, DayEntry]  # the days of the chunk, by the receipts
     read: Mapping[date, DayProfile]  # the chunk's files, profiled by an independent reader
-    read_before: Mapping[date, DayProfile] = field(
-        default_factory=dict
-    )  # the files before, profiled likewise
+    # the files before, profiled likewise
+    read_before: Mapping[date, DayProfile] = field(default_factory=dict)
     own_bounds: TableGate = field(default_factory=TableGate)  # of `[gates.tables]`
     accepted: Collection[str] = ()  # the bounds that a person lifted
 
@@ -120,9 +120,8 @@ class PlanGate:
     """A gate that compares a day with its receipt or with the day before the plan."""
 
     name: str
-    description: Callable[
-        [Tolerances], str
-    ]  # in words under some tolerances; "": they do not bound it
+    # in words under some tolerances; "": they do not bound it
+    description: Callable[[Tolerances], str]
     # yields each bound ("": none can be lifted) and what it refuses, in words
     evaluate: Callable[[TableEvidence, date, Tolerances], Iterator[tuple[str, str]]]
 

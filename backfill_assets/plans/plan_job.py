@@ -59,9 +59,8 @@ from backfill_assets.plans.work import PARENT, ROOT, ChunkMaker
 from backfill_assets.reading.claims import holding_plans
 
 BACKFILL_RANGE, RUN_CHUNKS = "backfill_range", "run_chunks"
-NO_RETRY = {
-    "dagster/max_retries": "0"
-}  # the sensor `plans` goes on with a plan whose runner was killed
+# The sensor `plans` goes on with a plan whose runner was killed.
+NO_RETRY = {"dagster/max_retries": "0"}
 JobOf = Callable[[Collection[str]], dg.JobDefinition]
 Log = Callable[[str], None]
 

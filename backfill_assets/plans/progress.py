@@ -69,9 +69,8 @@ class PlanWrites:
     """A plan's writes of one table per chunk."""
 
     chunks: Mapping[int, ChunkWrites] = field(default_factory=dict)
-    put_back: Mapping[int, int] = field(
-        default_factory=dict
-    )  # version of the newest rollback or release of a chunk
+    # version of the newest rollback or release of a chunk
+    put_back: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def base(self) -> int:

@@ -33,9 +33,8 @@ from backfill_assets.plans.policy import Days, RollbackOptions
 
 UNDOING = (ROLLBACK, RELEASE)
 NOTHING_PUT_BACK = "Nothing was put back"
-Writes = Sequence[
-    tuple[int, Receipt]
-]  # of a table or a day: versions with their receipts, ascending
+# Of a table or a day: versions with their receipts, ascending.
+Writes = Sequence[tuple[int, Receipt]]
 
 
 class RollbackRequest(RollbackOptions):
@@ -79,9 +78,8 @@ class RollbackReport:
     """A rollback, previewed or done."""
 
     tables: tuple[PreparedRestore, ...]
-    stale: Mapping[str, frozenset[date]] = field(
-        default_factory=dict
-    )  # per table the other days that it makes stale
+    # per table the other days that it makes stale
+    stale: Mapping[str, frozenset[date]] = field(default_factory=dict)
     untouched: tuple[str, ...] = ()  # landed tables that the plan wrote: a rollback changes none
 
     @property

@@ -21,9 +21,8 @@ from backfill_assets.kernel.tables.home import Lake
 
 PARTITIONS, SPARK_DEFAULT = "spark.sql.shuffle.partitions", "200"
 UNEVEN = 2  # times an even share, below which a plan takes hardly longer
-Reads = Mapping[
-    str, Mapping[str, Sequence[DayRange]]
-]  # per table to write: the days of each table that it reads
+# Per table to write: the days of each table that it reads.
+Reads = Mapping[str, Mapping[str, Sequence[DayRange]]]
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,11 @@ from backfill_assets.plans.model import PLAN_REASON, Plan, PlanChunk
 from backfill_assets.plans.preflight import refuse_moved_pins
 from backfill_assets.plans.progress import Progress, read_progress
 
+# Tags by which Dagster shows which run began which.
 PARENT, ROOT = (
     "dagster/parent_run_id",
     "dagster/root_run_id",
-)  # tags by which Dagster shows which run began which
+)
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
 Opener = Callable[[], tuple[Lake, Pipeline]]
 
@@ -72,14 +73,12 @@ class ChunkMaker:
 
     root: Path
     open_lake: Opener
-    make_one: Callable[
-        [Work], str
-    ]  # runs the work in this process and gives the cause of a failure
+    # runs the work in this process and gives the cause of a failure
+    make_one: Callable[[Work], str]
     report: Callable[[str], None]  # shows a line
     options: Sequence[str] = ()  # of the command `run`
-    environ: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of its processes, besides this process's
+    # of its processes, besides this process's
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def make(self, works: Sequence[ChunkWork]) -> list[str]:
         """Make the days of each work; gives per work the cause of its failure, or an empty text."""

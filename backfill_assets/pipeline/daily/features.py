@@ -20,7 +20,7 @@ from backfill_assets.pipeline.columns import (
     declares_nothing,
 )
 from backfill_assets.pipeline.daily.staging import staging
-from backfill_assets.pipeline.transforms.aggregation import built_in_columns
+from backfill_assets.pipeline.transforms.aggregation import Aggregation, built_in_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,18 +39,24 @@ def declared_windows(settings: LakeSettings) -> Aggregates:
     source, built_in = settings.source_of("features"), declares_nothing(settings, "features")
     settings = settings.of_source(source)
     if settings.features.columns:
+        # its parser is slow to import
         from backfill_assets.pipeline.declared import (
             declared_features,
-        )  # its parser is slow to import
+        )
 
         columns = declared_features(settings)
     else:
         _refuse_lacking_columns(settings)
         built = built_in_columns(settings.features.windows_days)
-        columns = tuple(
-            DeclaredColumn(c, c.value.of, None, (c.value.of,) if c.value.of else ()) for c in built
-        )
+        columns = tuple(_built_in_column(aggregation) for aggregation in built)
     return Aggregates(settings, staging(settings, source).contract, columns, built_in)
+
+
+def _built_in_column(aggregation: Aggregation) -> DeclaredColumn:
+    """The record of a built-in column, whose value is a column of the payload or the event."""
+    value = aggregation.value.of
+    columns = (value,) if value else ()
+    return DeclaredColumn(aggregation, of=value, where=None, columns=columns)
 
 
 def features(windows: Aggregates) -> Table:
@@ -58,6 +64,7 @@ def features(windows: Aggregates) -> Table:
     settings, entity, events = windows.settings.features, windows.entity, windows.staging.name
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The features of a chunk's days, as known now."""
         from backfill_assets.pipeline.transforms.declared import features_now
 
         found, finer = windows.aggregations, settings.by_day_first
@@ -70,8 +77,8 @@ def features(windows: Aggregates) -> Table:
     return Table(
         _features_contract(windows),
         transform,
-        _reaching_settings(windows),
-        MADE_BY,
+        settings=_reaching_settings(windows),
+        sources=MADE_BY,
         code_version=windows.version("features"),
         compiled=windows.compiled,
         expressions=tuple(expressions),
@@ -79,6 +86,8 @@ def features(windows: Aggregates) -> Table:
 
 
 def _features_contract(windows: Aggregates) -> Contract:
+    """The contract of features with these columns; staging is read as far back as the longest
+    window reaches."""
     events, section = windows.staging.name, windows.settings.features
     longest = max(c.aggregation.reach.days for c in windows.declared)
     declared = (c.column(events, nullable=_is_nullable(c, windows)) for c in windows.declared)
@@ -117,6 +126,7 @@ def _is_nullable(column: DeclaredColumn, windows: Aggregates) -> bool | None:
 
 
 def _refuse_lacking_columns(settings: LakeSettings) -> None:
+    """Raise SettingsError where the payload lacks a column that the built-in features look at."""
     amounts = [c for c in DEFAULT_PAYLOAD if c.name not in ENTITY]
     if not {*amounts} <= {*settings.source.payload_columns}:
         needed = ", ".join(f"{c.name} {c.type} NOT NULL" for c in amounts)

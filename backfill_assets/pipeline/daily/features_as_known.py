@@ -30,6 +30,7 @@ def features_as_known(windows: Aggregates, features: Table) -> Table:
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The features of a chunk's days, as known at the cut of each day."""
         from backfill_assets.pipeline.transforms.declared import features_at_cut
 
         finer = settings.by_day_first

@@ -63,6 +63,7 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The labels of a chunk's days, mature ones by the chunk's frontier."""
         from backfill_assets.pipeline.transforms.declared import label_rows
 
         inputs = frames[terms.staging.name], frames[known.name]
@@ -75,8 +76,8 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
     return Table(
         _labels_contract(terms, known),
         transform,
-        _reaching_settings(terms, condition),
-        (*MADE_BY, "backfill_assets.kernel.core.days"),
+        settings=_reaching_settings(terms, condition),
+        sources=(*MADE_BY, "backfill_assets.kernel.core.days"),
         revisions=partial(label_flips_query, entity=terms.entity),
         counts_alike=True,
         compiled={**terms.compiled, "label": condition} if terms.compiled else {},
@@ -93,10 +94,11 @@ def _declared_condition(
     if settings.labels.label is None:
         where = f'[labels] measure = "{settings.labels.measure}"'
         return *label_from_rule(settings), where, []
+    # its parser is slow to import
     from backfill_assets.pipeline.declared import (
         condition_type,
         declared_label,
-    )  # its parser is slow to import
+    )
 
     where, (declared, condition) = "[labels] label", declared_label(settings)
     types = {term.aggregation.name: str(condition_type(term)) for term in declared}
@@ -114,6 +116,7 @@ def _reaching_settings(terms: Aggregates, condition: str) -> dict[str, Any]:
 
 
 def _labels_contract(terms: Aggregates, known: Contract) -> Contract:
+    """The contract of labels with these terms, for the rows of `known`."""
     section, events = terms.settings.labels, terms.staging.name
     declared = (
         term.column(events, nullable=True if terms.built_in else None) for term in terms.declared
@@ -137,6 +140,7 @@ def _labels_contract(terms: Aggregates, known: Contract) -> Contract:
 
 
 def _label_columns(terms: Aggregates) -> tuple[Column, ...]:
+    """The label, whether it is mature, and its day."""
     condition, events = terms.settings.labels.label or "the rule of [labels]", terms.staging.name
     looked_at = [f"{events}.{column}" for term in terms.declared for column in term.columns]
     return (
@@ -172,7 +176,9 @@ def label_from_rule(settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...],
     SettingsError."""
     section, known = settings.labels, event_types(settings)
     where = f'[labels] measure = "{section.measure}"'
-    columns = tuple(name for name in known if name.lower() == section.measure != "events")
+    columns = tuple[str, ...]()  # the one that is measured; none where events are counted
+    if section.measure != "events":
+        columns = tuple(name for name in known if name.lower() == section.measure)
     if not columns and section.measure != "events":
         advice = f"Name columns of the payload: {', '.join(known)}"
         raise declaration_error(where, f"there is no column {section.measure}", advice)
@@ -186,6 +192,5 @@ def label_from_rule(settings: LakeSettings) -> tuple[tuple[DeclaredColumn, ...],
         checked_aggregation(Aggregation(name, agg, value, reach), where)
         for name, reach in sides.items()
     )
-    return tuple(DeclaredColumn(term, value.of, None, columns) for term in terms), RULES[
-        section.rule
-    ]
+    declared = (DeclaredColumn(term, value.of, where=None, columns=columns) for term in terms)
+    return tuple(declared), RULES[section.rule]

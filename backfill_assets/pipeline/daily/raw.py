@@ -65,9 +65,10 @@ def _log_columns(source: SourceSettings) -> tuple[Column, ...]:
     """What raw keeps of the log of a table that others write."""
     if not source.table:
         return ()
+    # a parser, which other lakes need not import to look
     from backfill_assets.intake.select import (
         selected_clocks,
-    )  # a parser, which other lakes need not import to look
+    )
 
     columns = list[Column]()
     for name, kind in log_columns(selected_clocks(source.select)).items():
@@ -86,13 +87,13 @@ def raw(settings: LakeSettings, source: str = "") -> Table:
         facts=lateness_of_deliveries,
         counts_alike=True,
         code_version=OF_TABLE if is_table else "",
-        earlier_versions=(LOADER_VERSION,)
-        if is_table
-        else (),  # what was loaded without the order of the log stays
+        # What was loaded without the order of the log stays.
+        earlier_versions=(LOADER_VERSION,) if is_table else (),
     )
 
 
 def _raw_contract(settings: LakeSettings, source: str) -> Contract:
+    """The contract of raw of a source."""
     return Contract(
         source_table_name("raw", source),
         "Every delivery that landed that day, unchanged. Corrections are new deliveries; nothing "
@@ -110,6 +111,7 @@ def _raw_contract(settings: LakeSettings, source: str) -> Contract:
 
 
 def _payload_column(column: PayloadColumn) -> Column:
+    """A column of the payload in raw, where a delete may lack it."""
     meaning = MEANING.get(column, f"{CARRIED}; NULL on deletes")
     return Column(column.name, column.type, meaning, nullable=True, tags=payload_tags(column))
 

@@ -65,6 +65,7 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The versions of events of a chunk's days."""
         from backfill_assets.pipeline.transforms.staging import staging_rows
 
         return staging_rows(frames[raw], chunk.days, names, chunk.wanted, doubles)
@@ -83,6 +84,7 @@ def staging(settings: LakeSettings, source: str = "") -> Table:
 
 
 def _staging_contract(payload: Sequence[PayloadColumn], source: str) -> Contract:
+    """The contract of staging of a source with this payload."""
     carried = (
         Column(c.name, c.type, MEANING.get(c, CARRIED), c.nullable, payload_tags(c))
         for c in payload
@@ -101,14 +103,16 @@ def _staging_contract(payload: Sequence[PayloadColumn], source: str) -> Contract
 def _staging_of_table(contract: Contract, settings: LakeSettings) -> Table:
     """staging of a table that others write: of the rows of a key that it holds, the one that
     counts."""
+    # a parser, which other lakes need not import to look
     from backfill_assets.intake.select import (
         selected_clocks,
-    )  # a parser, which other lakes need not import to look
+    )
 
     payload, given = settings.source.payload_columns, selected_clocks(settings.source.select)
     names, doubles = [c.name for c in payload], [c.name for c in payload if c.is_floating]
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The versions of events of a chunk's days, by the log of the table."""
         from backfill_assets.pipeline.transforms.table_versions import table_versions
 
         (rows,) = frames.values()

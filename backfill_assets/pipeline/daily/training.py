@@ -39,6 +39,7 @@ def training(windows: Aggregates, known: Contract, labels: Contract) -> Table:
     )
 
     def transform(frames: Frames, chunk: Chunk) -> "DataFrame":
+        """The training rows of a chunk's days."""
         from backfill_assets.pipeline.transforms.declared import training_rows
 
         return training_rows(frames[known.name], frames[labels.name], chunk.days, entity)
@@ -46,8 +47,8 @@ def training(windows: Aggregates, known: Contract, labels: Contract) -> Table:
     return Table(
         contract,
         transform,
-        {} if windows.built_in else {"entity": list(entity)},
-        (TRANSFORMS + "declared",),
+        settings={} if windows.built_in else {"entity": list(entity)},
+        sources=(TRANSFORMS + "declared",),
         drops_incomplete=True,
         code_version=windows.version("training"),
     )

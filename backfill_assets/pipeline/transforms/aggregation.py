@@ -14,10 +14,11 @@ Agg = Literal["count", "sum", "avg", "min", "max", "first", "last", "distinct", 
 NUMBERS = ("INT", "BIGINT", "DOUBLE")
 # A sum of up to 10^10 rows has ten digits more than its numbers, and a DECIMAL has 38 of them.
 SUM_DIGITS, SUM_DIGITS_MOST = 10, 28
+# As Spark's own avg; of longer ones the division would lose decimals.
 AVG_SCALE, AVG_DIGITS_MOST = (
     4,
     24,
-)  # as Spark's own avg; of longer ones the division would lose decimals
+)
 RULES = {"any": "forward > 0", "rise": "forward > backward"}
 DOUBLE_SCALE = 9  # the decimals of a DOUBLE that are summed, unless said otherwise
 
@@ -116,6 +117,8 @@ def decimal_digits(type: str) -> tuple[int, int] | None:
 
 
 def _sum_type(agg: Agg, of: str) -> str:
+    """The type of a sum or mean of values of the type `of`: of decimals with room for the digits
+    that many rows add. Raises UnfitAggregation for what is no number, or would not fit."""
     decimal = decimal_digits(of)
     if decimal is None:
         if of not in NUMBERS:

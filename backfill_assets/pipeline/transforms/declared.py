@@ -91,6 +91,7 @@ def measured_aggregates(
     names = {m: f"__measure_{i}" for i, m in enumerate(dict.fromkeys(wanted))}
 
     def _parts(column: Aggregation) -> Callable[[Part], Column]:
+        """What gives the measures of a column by their parts."""
         return lambda part: F.col(names[Measure(part, column.value, column.reach)])
 
     measures = {name: measure for measure, name in names.items()}
@@ -107,6 +108,8 @@ def _feature_rows(
     columns: Sequence[Aggregation],
     by_day_first: bool,
 ) -> DataFrame:
+    """One row per entity and day with an event in the longest window; `rows` with the days on which
+    each counts."""
     found, shown, _ = measured_aggregates(rows, days, entity, columns, by_day_first)
     return found.select(
         *entity, *shown, F.date_add(F.lit(days.start), F.col(DAY)).alias("feature_date")
@@ -137,6 +140,8 @@ def label_rows(
         F.col("feature_date").between(F.lit(days.start), F.lit(days.last))
     ).select(*entity, F.datediff("feature_date", F.lit(days.start)).cast("int").alias(DAY))
     answered = asked.join(found, [*entity, DAY], "left")
+    # The condition sees the terms in exact decimals; the table gets them as results, which have
+    # the same names and are packed meanwhile.
     decided = answered.select(*entity, DAY, F.struct(*results).alias("__told"), *exact)
     ripe = (
         F.lit(None)

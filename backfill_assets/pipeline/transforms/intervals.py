@@ -77,10 +77,12 @@ def _on_single_day(
     measures, values = asked
 
     def _reached(reach: Reach) -> Column:
+        """Whether an event counts for a reach on the day, whose number is 0."""
         a, b = _reach_interval(reach)
         return (a <= 0) & (b >= 0)
 
     def _measured(measure: Measure) -> Column:
+        """The measure of the events that count for its reach."""
         counted = F.when(_reached(measure.reach), F.col(values[measure.value]))
         if measure.part == "distinct":
             return F.count_distinct(counted)
@@ -122,6 +124,7 @@ def _numbered_days(
     """Days as numbers from the first of `days`, bounds clipped to them."""
 
     def _number(day: str) -> Column:
+        """The number of a day; 0: the first of `days`."""
         return F.datediff(day, F.lit(days.start)).cast("int")
 
     return rows.select(
@@ -206,6 +209,9 @@ def _is_whole(reach: Reach, last: int) -> Column:
 
 
 def _point_struct(side: int, which: int, cut: Column, position: Column, limit: Column) -> Column:
+    """A point: its `side` (BEGIN, …), `which` reach it is of, the day at which its interval is cut
+    (of parts), its `position` (a day, of parts from a cut on counted backwards), and the last
+    position for which it may hold."""
     named = zip((F.lit(side), F.lit(which), cut, position, limit), POINT, strict=True)
     return F.struct(*(column.cast("int").alias(name) for column, name in named))
 
@@ -221,7 +227,9 @@ def _cut_parts(number: int, reach: Reach, asked: Column) -> tuple[Column, Column
     """The part before the cut, by its first day, and the part from the cut on, by its last day,
     counted backwards."""
     a, b = _reach_interval(reach)
-    multiple = b - b % reach.days
+    multiple = b - b % reach.days  # the last day that is a multiple of the reach's length
+    # The number of bits behind the first one in which both days differ: without these bits `b` is
+    # the roundest day of the interval.
     bits = F.length(F.bin(a.bitwiseXOR(b))) - 1
     roundest = F.when(a == b, a).otherwise(
         F.call_function("shiftleft", F.call_function("shiftright", b, bits), bits)
@@ -284,6 +292,7 @@ def _measures_by_day(running: DataFrame, entity: Sequence[str], measures: Measur
     )
 
     def _value(name: str, measure: Measure) -> Column:
+        """The measure over the points and parts that hold on a day."""
         held = F.col(name)
         if measure.is_newest:  # the newest interval that began may have ended since
             inside = event_day_of(measure.part, held) + measure.reach.last >= F.col("at")

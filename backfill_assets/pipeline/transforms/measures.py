@@ -151,6 +151,7 @@ def _summed_decimal(value: Value, column: Column) -> Column:
 
 
 def _or_zero(column: Column) -> Column:
+    """The value; 0 in place of NULL."""
     return F.coalesce(column, F.lit(0))
 
 
@@ -159,5 +160,6 @@ def _exact_mean(aggregation: Aggregation, part: Callable[[Part], Column]) -> Col
     known, count = decimal_digits(aggregation.value.type), F.nullif(part("count"), F.lit(0))
     if known is None:
         return part("sum").cast("double") / count
+    # `known`: digits in all and behind the point; a sum has more of them.
     summed = part("sum").try_cast(f"decimal({known[0] + SUM_DIGITS},{known[1]})")
     return (summed / count.cast("decimal(10,0)")).try_cast(aggregation.type)

@@ -41,18 +41,20 @@ def _lateness_query(rows: str, day: str, arrival: str) -> str:
 
 
 def _day_sql(moment: str) -> str:
+    """The day in UTC of a moment, whatever the session's time zone."""
     return f"CAST(make_timestamp(epoch_us({moment})) AS DATE)"
 
 
 def account_query(rows: str, payload: Sequence[str]) -> str:
-    """A query for deliveries of whole keys: per event day its upserts, and how many of these are
-    superseded.
+    """A query over `rows`, all deliveries of their keys: per event day its upserts, and how many of
+    these are superseded.
 
     Superseded is an upsert that arrived with a version which was not the greatest of its key by
     then, that was replaced or deleted in the instant in which it arrived, or that said (`event_ts`
     and `payload`) what was known already.
     """
     arrived = "PARTITION BY event_key ORDER BY arrival_ts, seq"
+    # Whether a delivery beats all that came before it, and so is a version of its event.
     newest = (
         f"max((version_ts, arrival_ts, seq)) OVER ({arrived} ROWS BETWEEN UNBOUNDED PRECEDING AND "
         "1 PRECEDING)"
@@ -60,12 +62,15 @@ def account_query(rows: str, payload: Sequence[str]) -> str:
     ranked = (
         f"SELECT *, coalesce((version_ts, arrival_ts, seq) > {newest}, true) AS wins FROM ({rows})"
     )
+    # Each version, with the arrival of the one that replaced it.
     until = f"SELECT *, lead(arrival_ts) OVER ({arrived}) AS ended FROM ({ranked}) WHERE wins"
+    # What a version says of the event; nothing of a delete. A version of no length is left out.
     facts = (
         "CASE WHEN op = 'upsert' THEN "
         f"row({', '.join(map(_quoted_name, ('event_ts', *payload)))}) END"
     )
     known = f"SELECT *, {facts} AS facts FROM ({until}) WHERE ended IS NULL OR ended > arrival_ts"
+    # A version that says what the one before it said is none of its own.
     kept = f"SELECT *, facts IS DISTINCT FROM lag(facts) OVER ({arrived}) AS differs FROM ({known})"
     day = _day_sql("event_ts")
     return (
@@ -77,6 +82,7 @@ def account_query(rows: str, payload: Sequence[str]) -> str:
 
 
 def _quoted_name(name: str) -> str:
+    """A column's name in quotes, as DuckDB reads it."""
     return '"' + name.replace('"', '""') + '"'
 
 

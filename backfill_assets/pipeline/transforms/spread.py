@@ -46,6 +46,8 @@ def spread_join(
 
 
 def _salted_join(left: DataFrame, right: DataFrame, choice: Input, how: str) -> DataFrame:
+    """The join, in which a row of `left` goes to one of `choice.salt` tasks of its key by its
+    values, and a row of `right` to all of them."""
     if choice.salt == 1:
         return left.join(right, [*choice.by], how)
     salt = F.pmod(F.xxhash64(*left.columns), F.lit(choice.salt)).cast("int")

@@ -40,6 +40,7 @@ def staging_rows(
     in which 0.0 and -0.0 are equal.
     """
     chosen, wanted = deliveries_of_keys(deliveries, days, only)
+    # Deliveries that beat all before them; of these the ones that lasted and said something new.
     version = F.struct("version_ts", "arrival_ts", "seq")
     arrived = Window.partitionBy("event_key").orderBy("arrival_ts", "seq")
     before = arrived.rowsBetween(Window.unboundedPreceding, -1)
