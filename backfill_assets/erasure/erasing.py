@@ -99,7 +99,7 @@ def _erase_of_table(search: Search, table: Place, erasure: Erasure) -> None:
 
 def _erase_record(lake: LakeFolder, path: Path, erasure: Erasure) -> None:
     """Delete a file, or the object that this machine calls so, below the lake or below a folder of
-    copies."""
+    copies. It is counted under its folder of the lake, or the folder of copies."""
     below = path.parent.name
     if path.is_relative_to(lake.root):
         below = path.relative_to(lake.root).as_posix()

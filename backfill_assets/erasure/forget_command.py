@@ -107,7 +107,9 @@ def forget(
         return
     trace = steps.entity_trace(lake, entity)
     kinds = [KINDS[name] for name in drops]
-    request = steps.ForgetRequest(lake, pipeline, trace, note, (_dagster_home(),), kinds)
+    request = steps.ForgetRequest(
+        lake, pipeline, trace, note, homes=(_dagster_home(),), drops=kinds
+    )
     found = request.look()
     obstacles = list(steps.erasure_obstacles(request, found.held))
     if yes and obstacles:

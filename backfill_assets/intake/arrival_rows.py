@@ -158,12 +158,15 @@ def raw_deliveries(
 def ledger_rows(
     arrived: str, placed: str | None, parts: Sets, lacking: Collection[date] = ()
 ) -> str:
-    """SQL selecting the ledger's rows for the arrival days of `arrived`.
+    """SQL selecting the ledger's rows for the arrival days of `arrived`, which selects their
+    deliveries: each key of an arrival day counts for all event days that the key has.
 
     `placed` selects, as `keys_with_days` does, from all rows with the keys of `arrived`, or more
     (None: of `arrived`). `lacking`: the arrival days whose files lack a column of raw's, which
-    reads as NULL: their fingerprints say so (`LACKING`).
+    reads as NULL: their fingerprints say so (`LACKING`). `parts`: sets of columns with a
+    fingerprint of their own.
     """
+    # Of the whole row first, then of each set.
     pieces = [f"piece_{i}" for i in range(PIECES * (1 + len(parts)))]
     per_key = ", ".join(f"sum({p}) AS {p}" for p in pieces)
     near = keys_with_days("SELECT * FROM arrived")

@@ -91,7 +91,8 @@ def _changed_rows(
     lake_session: Session, raw: Contract, source: Source, parts: Sets, by_key: str
 ) -> tuple[set[date], Staged]:
     """The arrival days whose rows of the ledger may differ since it was written, and their rows of
-    today, staged. `by_key`: as `_key_day_promise` gives it."""
+    today, staged. `parts`: the sets of columns that have a fingerprint of their own; `by_key`: as
+    `_key_day_promise` gives it."""
     recorded = source.loaded_version
     moved = {d for d, receipt in source.loaded.latest.items() if receipt.version > recorded}
     moved |= days_with_columns_again(source, raw)
@@ -167,9 +168,14 @@ def _staged_rows_by_key(
     read = loaded & days
     lacking = _lacking_days(source, raw, read)
     deliveries = raw_deliveries(
-        lake_session, raw, parts, head, read, _day_of_key(lake_session.lake)
+        lake_session, raw, parts, head, read, by_key=_day_of_key(lake_session.lake)
     )
-    with deliveries.rows(head, read, lambda rows: ledger_rows(rows, None, parts, lacking)) as rows:
+
+    def narrowed(rows: str) -> str:
+        """The ledger's rows, for which no other delivery of a key has to be looked for."""
+        return ledger_rows(rows, placed=None, parts=parts, lacking=lacking)
+
+    with deliveries.rows(head, read, narrowed) as rows:
         return days, deliveries.stage(ledger_of_source(ARRIVALS, raw.source), rows)
 
 
@@ -221,7 +227,9 @@ def _staged_rows(
     is_untrusted = source.loaded_version < 0 or by_key or source.doubted_arrivals()
     if are_most or is_untrusted:
         with deliveries.rows(head, loaded) as arrived:
-            staged = deliveries.stage(ledger, ledger_rows(arrived, None, parts, lacking))
+            staged = deliveries.stage(
+                ledger, ledger_rows(arrived, placed=None, parts=parts, lacking=lacking)
+            )
             return moved | loaded | by_key, staged
     return _staged_touched_rows(deliveries, source, moved, lacking)
 

@@ -63,17 +63,19 @@ def exact_cast(value: "Column", found: str, kind: ColumnType) -> "Column":
 
 
 def _as_array(value: "Column", found: str, target: str) -> "Column":
-    """The value, a text of JSON or an array, as an array of the type `target`. Elements that do not
-    fit would be NULL in silence: text is read strictly, within what catches its error."""
+    """The value (of the type `found`: a text of JSON or an array) as an array of the type `target`.
+    Elements that do not fit would be NULL in silence: text is read strictly, within what catches
+    its error."""
     from pyspark.sql import functions as F
 
-    is_text, strict, elements = found == "string", value.cast(target), value
+    is_text = found == "string"
+    array, elements = value.cast(target), value
     if is_text:
-        strict = F.from_json(value, target, {"mode": "FAILFAST"})
+        array = F.from_json(value, target, {"mode": "FAILFAST"})
         elements = F.from_json(value, "array<string>")
     if "timestamp" in target and "string" in found:
-        strict = F.when(~F.exists(elements, has_no_day), strict)
-    return F.when(value.isNotNull(), strict) if is_text else strict
+        array = F.when(~F.exists(elements, has_no_day), array)
+    return F.when(value.isNotNull(), array) if is_text else array
 
 
 def _as_exact_decimal(value: "Column", source: str, kind: ColumnType) -> "Column":
@@ -81,6 +83,7 @@ def _as_exact_decimal(value: "Column", source: str, kind: ColumnType) -> "Column
     point."""
     from pyspark.sql import functions as F
 
+    # With as many digits behind the point as there is room for: what differs was rounded.
     widest_scale = GREATEST_PRECISION - kind.precision + kind.scale
     rounded = value.try_cast(kind.spark)
     fits = rounded == value.try_cast(f"decimal({GREATEST_PRECISION},{widest_scale})")
@@ -190,8 +193,9 @@ def undetected_cast_error(name: str, engine: Engine) -> SettingsError:
 def undoubted_value(
     name: str, value: "Column", given: "Column", found: str, kind: ColumnType, engine: Engine
 ) -> "tuple[Column, list[Column]]":
-    """Return the value where the engine reads `given` as Spark does, and why it is NULL elsewhere.
-    Raises UnfitSelect for a type that it converts otherwise."""
+    """Return the `value` (of the column `name`, cast to `kind`) where the engine reads it as Spark
+    does, and why it is NULL elsewhere. `given`: before the cast, of the type `found`. Raises
+    UnfitSelect for a type that the engine converts otherwise."""
     from pyspark.sql import functions as F
 
     if kind.kind == "STRING" and found in ("float", "double"):

@@ -88,17 +88,19 @@ def _column_kinds(content: StoredFile) -> dict[str, str]:
         pq.ParquetFile(opened) as file,
     ):
         footer, schema = file.metadata, file.schema_arrow
-    full = {name.lower() for name in schema.names}
+    with_values = {name.lower() for name in schema.names}
     for place in range(footer.num_columns):
         chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
         if all(_is_empty(chunk) for chunk in chunks):
-            full.discard(footer.schema.column(place).path.lower())
-    texts, kinds = {n.lower(): t for n, t in content.types.items()}, dict[str, str]()
+            with_values.discard(footer.schema.column(place).path.lower())
+    # Of a text file all columns are texts in the store; what their values are is noted beside.
+    types_of_text = {name.lower(): kind for name, kind in content.types.items()}
+    kinds = dict[str, str]()
     for field in schema:
         name = field.name.lower()
-        kind = texts.get(name) or _kind_of_type(field.type)
+        kind = types_of_text.get(name) or _kind_of_type(field.type)
         is_ours = name.startswith("__")
-        if kind and name in full and not is_ours:
+        if kind and name in with_values and not is_ours:
             kinds[name] = kind
     return kinds
 

@@ -27,7 +27,7 @@ from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.heirs import erased_origins
 from backfill_assets.intake.ingest import DEFAULT_LIMITS, decoded_content
 from backfill_assets.intake.landed_changes import landed_by_content
-from backfill_assets.intake.ledger import NO_ROWS, REFUSED_WHOLE, DayCount, FileRecord
+from backfill_assets.intake.ledger import NO_ROWS, REFUSED_WHOLE, FileRecord, RowCounts
 from backfill_assets.intake.mapping import is_data_fault
 from backfill_assets.intake.parquet_files import odd_encodings
 from backfill_assets.intake.select import uses_path
@@ -62,7 +62,7 @@ OF_THE_MACHINE = ("08", "53", "57", "58")  # SQL states: connection, resources, 
 class Counted:
     """A content's rows per arrival day (None: no usable arrival time)."""
 
-    days: dict[date | None, DayCount] = field(default_factory=dict)
+    days: dict[date | None, RowCounts] = field(default_factory=dict)
     refused: str | None = None  # why no row of it can be judged; it then counts as one bad row
     example: str = ""  # why one of its rows is bad
 
@@ -280,7 +280,7 @@ def _count_files(
     for row in counts.collect():
         counted = found.setdefault(row["sha256"], Counted())
         rows, bad = row["rows"], row["bad_rows"]
-        counted.days[row["arrival_date"]] = DayCount(rows, bad, usable=rows - bad)
+        counted.days[row["arrival_date"]] = RowCounts(rows, bad, usable=rows - bad)
         counted.refused = counted.refused or row["whole"]
         counted.example = counted.example or row["example"] or ""
     return found
@@ -326,7 +326,7 @@ def refuse_rules_that_leave_nothing(
         )
 
 
-def refuse_lost_rows(path: str, expected: int, days: Mapping[date, DayCount]) -> None:
+def refuse_lost_rows(path: str, expected: int, days: Mapping[date, RowCounts]) -> None:
     """Raise LandingError unless the `days` of the landed file at `path` hold the `expected` number
     of rows."""
     if (counted := sum(count.rows for count in days.values())) != expected:
@@ -361,8 +361,8 @@ def _refused_count(error: Exception, file: StoredFile) -> Counted:
 
 
 def assign_home_day(
-    counted: Mapping[date | None, DayCount], start: date
-) -> tuple[dict[date, DayCount], date]:
+    counted: Mapping[date | None, RowCounts], start: date
+) -> tuple[dict[date, RowCounts], date]:
     """Give rows without a usable arrival time (None) to the file's earliest usable day, else to
     `start`: the counts per day, and that home day."""
     days = {day: count for day, count in counted.items() if day is not None}

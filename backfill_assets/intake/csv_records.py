@@ -258,6 +258,7 @@ class CsvRecords(TextParser[Fields]):
         is_bare = not last.endswith(b"\r")
         if not is_bare and not self._has_crlf:
             self._has_crlf = True
+            # What plain records look like depends on how lines end.
             self._plain = self._plain and self._plain_records()
         return _CutRecord(record, reason, is_bare)
 

@@ -265,11 +265,9 @@ def _open_descriptor(file: LandedFile) -> int:
     inside = os.open(file.path.parents[len(folders)], OPEN_FOLDER_FLAGS)
     try:
         for folder in folders:
-            outside, inside = (
-                inside,
-                os.open(folder, OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=inside),
-            )
-            os.close(outside)
+            below = os.open(folder, OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=inside)
+            os.close(inside)
+            inside = below
         return os.open(
             last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside
         )

@@ -222,7 +222,7 @@ def begin_erasure(lake: LakeFolder, values: Mapping[str, str], note: str) -> Era
     """Record the entity (its value per column) as forgotten, or find the erasure of it that was not
     finished. From now on no load takes a row of it."""
     place = lake.shared_place
-    with contextlib.suppress(AlreadyThere):
+    with contextlib.suppress(AlreadyThere):  # one key for all erasures of the lake
         place.write(
             KEY_FILE, secrets.token_bytes(BLOCK_BYTES // 2), if_absent=True, is_private=True
         )

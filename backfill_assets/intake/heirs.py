@@ -15,10 +15,8 @@ from backfill_assets.kernel.tables.folder import LakeFolder
 # A content as it landed, and the numbers (from 1, ascending) of lost records.
 Place = tuple[str, tuple[int, ...]]
 # SHA-256 of the rewritten file, whatever names its content.
-BYTES_BEFORE, BYTES_AFTER = (
-    "bytes_before",
-    "bytes_after",
-)
+BYTES_BEFORE = "bytes_before"
+BYTES_AFTER = "bytes_after"
 
 
 def with_heirs(lake: LakeFolder, contents: Iterable[str]) -> frozenset[str]:

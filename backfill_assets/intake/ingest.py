@@ -151,9 +151,9 @@ def ingest_in_place(file: LandedFile, like: StoredFile, by_path: bool) -> Stored
 
 
 def decoded_content(stored: StoredFile, format: str) -> StoredFile:
-    """The content of this format once its pages were decoded by a process that may end over them;
-    then it is refused. For an engine whose rows this process decodes, where another engine was to
-    find out before."""
+    """Decode the pages of a content of this format in a process of its own, which may end over
+    them: the content is refused then, else noted as decoded. For a content that was taken in
+    undecoded, because an engine judges pages by itself, and now meets an engine that does not."""
     token = stored.store.token(stored.name)
     if token is None:
         raise StillChanging(str(stored.parquet), frozenset([stored.sha256]))

@@ -73,10 +73,8 @@ PLAIN: dict[type, _PlainValue] = {
 }
 UNPLAIN_NAME = re.compile(r'["\\\x00-\x1f]')
 # Patterns per file: compiling one costs as much as parsing 1,000 lines.
-MOST_SHAPES, MOST_PLAIN_COLUMNS = (
-    8,
-    100,
-)
+MOST_SHAPES = 8
+MOST_PLAIN_COLUMNS = 100
 
 
 def _line_pattern(shape: Shape, group: str) -> bytes:

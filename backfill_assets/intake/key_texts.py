@@ -83,9 +83,9 @@ def refuse_varying_keys(select: str, types: Mapping[str, str], numbers: Collecti
     known = {name.lower(): kind for name, kind in types.items()}
     known |= {name.lower(): "double" for name in types.keys() & {*numbers}}
     for expression in select_expressions(select):
-        why = (
-            key_fault(expression, known, numbers) if selected_name(expression) == KEY_COLUMN else ""
-        )
+        if selected_name(expression) != KEY_COLUMN:
+            continue
+        why = key_fault(expression, known, numbers)
         if why:
             raise UnfitSelect(why)
 

@@ -335,7 +335,7 @@ def _refuse_unfit_columns(lake_session: Session, listing: TableListing, found: C
     refuse_unknown_columns(listing, source)
     refuse_without_day(source.select, found.missing)
     again = {record.path for record, _ in found.uncounted}
-    whole = listing
+    whole: Listing = listing
     if again:  # they may lie in front of where this listing begins
         whole, _ = listing_and_ledger(lake_session, whole=True)
     names = again.union(file.name for file in found.fresh)

@@ -65,12 +65,14 @@ def landed_by_day(lake: Lake, source: str) -> Mapping[date, LandedDay]:
 def with_names(
     lake: Lake, source: str, landed: Mapping[date, LandedDay], days: Collection[date]
 ) -> Mapping[date, LandedDay]:
-    """The landed days, some of them with the names of their contents."""
+    """The landed days, those among `days` with the names of their contents."""
     lacking = sorted(d for d in days if d in landed and landed[d].names is None)
     if not lacking:
         return landed
 
     def read() -> Mapping[date, LandedDay]:
+        """The days that lack names, by their events; of dumps all days, which follow from each
+        other."""
         if are_dumps(lake, source):
             return _days_of_all(lake, source)
         found = landed_days(records_around(event_reader(lake.store, source), of_days(lacking)))
@@ -100,7 +102,7 @@ def append_events(lake: Lake, rows: Sequence[Sequence[object]], reason: str, not
     try:
         with lake.store.lock(contract.name):
             sweep_writes(lake, contract.name, staged.write_id)
-            lake.store.append(contract, staged, _naming(lake, contract, events, receipt))
+            lake.store.append(contract, staged, _with_named_days(lake, contract, events, receipt))
     finally:
         staged.drop()
 
@@ -132,7 +134,9 @@ def names_days(lake: Lake) -> bool:
     return _named_days(lake.store, view, table, rules) is not None
 
 
-def _naming(lake: Lake, contract: Contract, events: Sequence[Event], receipt: Receipt) -> Receipt:
+def _with_named_days(
+    lake: Lake, contract: Contract, events: Sequence[Event], receipt: Receipt
+) -> Receipt:
     """The receipt of the next commit, which appends these events, with the days that they change;
     with all days, where the commits before do not name theirs."""
     store, is_of_dumps = lake.store, are_dumps(lake, lake.source)
@@ -143,20 +147,21 @@ def _naming(lake: Lake, contract: Contract, events: Sequence[Event], receipt: Re
         touched = {*days, *view.latest}
     else:
         touched, days = _days_around(event_reader(store, lake.source), events)
-    entries = {
-        day: _entry_of(days.get(day))
-        for day in sorted(touched)
-        if known is None or known.get(day) != days.get(day)
-    }
+    entries = dict[date, DayEntry]()
+    for day in sorted(touched):
+        if known is None or known.get(day) != days.get(day):
+            entries[day] = _entry_of(days.get(day))
     becomes = {contract.name: max(view.version, 0) + 1}  # behind the commit that makes the table
     return replace(receipt, days=entries, settings_digest=rules, inputs=becomes)
 
 
 def _rules(is_of_dumps: bool) -> str:
+    """The name, in receipts, of the rules by which days follow from events."""
     return digest_of([RULES, is_of_dumps])
 
 
 def _entry_of(day: LandedDay | None) -> DayEntry:
+    """A landed day as the entry of a receipt; None: no content names it any more."""
     if day is None:
         return NOBODY
     return DayEntry(day.usable_rows, day.digest, "", counts={CONTENTS: day.contents})
@@ -225,6 +230,7 @@ def of_contents(contents: Collection[str]) -> "pc.Expression":
 
 
 def _is_one_of(column: str, values: Collection[str] | Collection[date]) -> "pc.Expression":
+    """Which events have one of these values in a column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

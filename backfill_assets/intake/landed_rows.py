@@ -265,18 +265,22 @@ def _with_commits(
     its place in it."""
     from pyspark.sql import functions as F
 
-    names = [*files[0].partition]
-    places = {name: f"__p{place}" for place, name in enumerate(names)}
+    types = {name: kind for name, (kind, _) in files[0].partition.items()}
+    text_columns = {name: f"__p{number}" for number, name in enumerate(types)}
     rows = list[tuple[object, ...]]()
     for file in files:
-        partition = [file.partition[name][1] or None for name in names]
-        rows.append((file.sha256, *(file.commit or ()), file.rows_before, *partition))
-    texts = "".join(f", {place} string" for place in places.values())
-    schema = f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint{texts}"
-    joined_to = frame.join(F.broadcast(small_frame(session, rows, schema)), CONTENT)
-    values = {n: F.col(place).cast(files[0].partition[n][0]) for n, place in places.items()}
+        texts = dict[str, str | None]()
+        for name, (_, text) in file.partition.items():
+            texts[name] = text or None  # to a log an empty text is NULL
+        values = [texts[name] for name in types]
+        rows.append((file.sha256, *(file.commit or ()), file.rows_before, *values))
+    schema = f"{CONTENT} string, {COMMIT} bigint, {COMMITTED} timestamp, {LOG_PLACE} bigint"
+    schema += "".join(f", {column} string" for column in text_columns.values())
+    joined = frame.join(F.broadcast(small_frame(session, rows, schema)), CONTENT)
+    typed = {name: F.col(column).cast(types[name]) for name, column in text_columns.items()}
+    # A file without a change feed was added by its commit.
     change = F.col(CHANGE) if CHANGE in frame.columns else F.lit("insert")
-    return joined_to.withColumns({**values, CHANGE: change}).drop(*places.values())
+    return joined.withColumns({**typed, CHANGE: change}).drop(*text_columns.values())
 
 
 def _numbered_copy(scratch: Path, file: StoredFile) -> Path:

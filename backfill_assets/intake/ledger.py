@@ -32,10 +32,10 @@ LONG_BEFORE = datetime.min.replace(tzinfo=UTC)
 Event = Mapping[str, Any]  # a row of `files`, by the names of its columns
 
 FILES = Contract(
-    ledgers.FILES,
-    "What has landed: one row per file and arrival day; of a path and content the newest event "
-    "wins.",
-    (
+    name=ledgers.FILES,
+    description="What has landed: one row per file and arrival day; of a path and content the "
+    "newest event wins.",
+    columns=(
         Column("event", "STRING", "landed, or withdrawn by `landing accept`"),
         Column("path", "STRING", "below the folder that [source] files names"),
         Column("sha256", "STRING", "of the file's bytes: the identity that input digests use"),
@@ -74,32 +74,33 @@ FILES = Contract(
             nullable=True,
         ),
     ),
-    "arrival_date",
-    ("path", "sha256", "arrival_date"),
-    (),
+    day_column="arrival_date",
+    key=("path", "sha256", "arrival_date"),
+    inputs=(),
     partition_by="",
 )
 
 QUARANTINE = Contract(
-    ledgers.QUARANTINE,
-    "Landed rows that could not become deliveries, with the reason. Nothing that lands is lost.",
-    (
+    name=ledgers.QUARANTINE,
+    description="Landed rows that could not become deliveries, with the reason. Nothing that lands "
+    "is lost.",
+    columns=(
         Column("arrival_date", "DATE", "the day the row arrived, else the home day of its file"),
         Column("source_file", "STRING", "sha256 of the file; its path is in `files`"),
         Column("row_number", "BIGINT", "1-based position in the file; 0: the file as a whole"),
         Column("text", "STRING", "the row as it stands in the file (cut to 8 KiB)", nullable=True),
         Column("reason", "STRING", "why it is unusable"),
     ),
-    "arrival_date",
-    ("source_file", "row_number"),
-    (Input(LANDING, kind=InputKind.FILES),),
+    day_column="arrival_date",
+    key=("source_file", "row_number"),
+    inputs=(Input(LANDING, kind=InputKind.FILES),),
 )
 
 ARRIVALS = Contract(
-    ledgers.ARRIVALS,
-    "Which arrival day touches which event day: a row iff a key of the one has a delivery for the "
-    "other.",
-    (
+    name=ledgers.ARRIVALS,
+    description="Which arrival day touches which event day: a row iff a key of the one has a "
+    "delivery for the other.",
+    columns=(
         Column("arrival_date", "DATE", "the day of arrival"),
         Column("event_date", "DATE", "an event day that keys delivered then have or had"),
         Column("deliveries", "BIGINT", "deliveries of that arrival day of such keys"),
@@ -116,9 +117,9 @@ ARRIVALS = Contract(
             "arrival_month", "STRING", "YYYY-MM: the table's layout, few files to read for all days"
         ),
     ),
-    "arrival_date",
-    ("event_date",),
-    (),
+    day_column="arrival_date",
+    key=("event_date",),
+    inputs=(),
     partition_by="arrival_month",
 )
 
@@ -132,16 +133,16 @@ def ledger_of_source(ledger: Contract, source: str) -> Contract:
     return replace(ledger, name=ledgers.source_table_name(ledger.name, source), inputs=inputs)
 
 
-class DayCount(NamedTuple):
-    """How many rows of a content belong to an arrival day."""
+class RowCounts(NamedTuple):
+    """How many rows of a content belong to one arrival day."""
 
     rows: int  # all: bad and usable ones
     bad: int  # they cannot become a delivery by themselves
     usable: int
 
 
-NO_ROWS = DayCount(rows=0, bad=0, usable=0)
-REFUSED_WHOLE = DayCount(rows=1, bad=1, usable=0)  # what a file counts as that cannot be judged
+NO_ROWS = RowCounts(rows=0, bad=0, usable=0)
+REFUSED_WHOLE = RowCounts(rows=1, bad=1, usable=0)  # what a file counts as that cannot be judged
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class FileRecord:
     mtime_ns: int
     first_scan: datetime
     home_day: date
-    days: Mapping[date, DayCount]  # per arrival day
+    days: Mapping[date, RowCounts]  # per arrival day
     withdrawn: bool = False
     counted_by: str = ""
     refused: str | None = None  # why no row of it can be judged; it counts as one unusable row
@@ -307,9 +308,9 @@ def _newest_record(rows: list[Event]) -> FileRecord:
     newest = max(r["recorded_at"] for r in landings)
     counted = [r for r in landings if r["recorded_at"] == newest]
     last = counted[0]  # the days of one landing differ in their counts alone
-    days = dict[date, DayCount]()
+    days = dict[date, RowCounts]()
     for row in counted:
-        days[row["arrival_date"]] = DayCount(row["rows"], row["bad_rows"], row["usable_rows"])
+        days[row["arrival_date"]] = RowCounts(row["rows"], row["bad_rows"], row["usable_rows"])
     is_loaded = (last["note"] or "").startswith(LOADED_BEFORE)
     return FileRecord(
         path=last["path"],

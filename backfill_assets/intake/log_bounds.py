@@ -183,7 +183,7 @@ def _json_text_fault(text: str) -> str:
     """Why a text of JSON, statistics or a schema, must not be read: it is too deep or has too many
     columns; "" if it may be."""
     limits = Limits()
-    if text.count("{") + text.count("[") <= limits.max_depth:
+    if text.count("{") + text.count("[") <= limits.max_depth:  # too few brackets to be too deep
         return ""
     if is_nested_deeper(text, limits.max_depth):
         return f"holds a text that is nested more than {limits.max_depth} levels deep"

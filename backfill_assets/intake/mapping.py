@@ -244,7 +244,9 @@ def _cast_value(name: str, chosen: _Chosen, index: int, found: str) -> _Value:
         raise UnfitSelect(f"{name} must be a {kind.spark}, but select makes it {found[:200]}")
     given = F.expr(f"struct({chosen.free[index]})").getField(name)
     value = exact_cast(given, found, kind)
-    value, doubts = undoubted_value(name, value, given, found, kind, chosen.engine)
+    value, doubts = undoubted_value(
+        name, value, given=given, found=found, kind=kind, engine=chosen.engine
+    )
     may_raise = can_raise(chosen.forgiving[index]) or kind.element is not None
     if not (may_raise and chosen.engine.catches_errors):
         return _Value(value, {}, (), doubts)

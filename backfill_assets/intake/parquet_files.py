@@ -29,10 +29,8 @@ WIDTHS = {
     "BYTE_ARRAY": 4,
 }
 # Of a row group: enough for compression, little enough for one Spark task.
-GROUP_ROWS, GROUP_BYTES = (
-    131_072,
-    32 << 20,
-)
+GROUP_ROWS = 131_072
+GROUP_BYTES = 32 << 20
 # Which a file's own Arrow schema may ask for.
 VIEWS = (
     pa.types.is_string_view,

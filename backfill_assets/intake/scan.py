@@ -55,8 +55,8 @@ from backfill_assets.intake.ledger import (
     NO_ROWS,
     REFUSED_WHOLE,
     WITHDRAWN,
-    DayCount,
     FileRecord,
+    RowCounts,
     ledger_of_source,
 )
 from backfill_assets.intake.listing import Listing
@@ -107,6 +107,7 @@ def scan_each(lake_session: Session) -> tuple[ScanReport, list[BackfillError]]:
             with load_lock(lake.place, lake.source), alone, errors_of_source(lake.source):
                 reports[lake.source] = scan_source(lake_session.of_source(lake.source))
         except BackfillError as error:
+            # A file that still changes is of one source; other such errors are of the machine.
             if isinstance(error, TransientError) and not isinstance(error, StillChanging):
                 raise
             failed.append(error)
@@ -176,6 +177,7 @@ def _record_scan(
     refuse_replaced(by_content.values())  # of equal files the last one is read
     known_before = [(r.path, r.sha256) for r in records if not r.withdrawn]
     note_kinds(lake.stock, [(file.name, intake) for file, intake in intakes], known_before)
+    # A missing file whose content lands again at another path was moved.
     missing = [m for m in comparison.missing if m.sha256 not in by_content]
     live = _undisputed_records(look, missing, {*waits, *(file.name for file, _ in intakes)})
     rules = _rules_of_scan(lake.settings, look, intakes, live, moment)
@@ -306,9 +308,9 @@ def _records_to_append(
     """Records to append, of new files and then of files to `recount`; and why one of their rows is
     unusable. `records`: of the ledger at the same paths and of the same contents."""
     settings, earlier = lake_session.lake.settings, (*rules.before, *records)
-    believed = [r for r in earlier if r.sha256 not in rules.early]
+    believed = [r for r in earlier if r.sha256 not in rules.early]  # by their first scans
     believed.sort(key=lambda record: record.first_scan)
-    known = {r.sha256: r for r in believed if rules.has_counted(r)}
+    known = {r.sha256: r for r in believed if rules.has_counted(r)}  # of which nothing is read
     first_scans = {r.sha256: r.first_scan for r in believed}
     new = _new_records(intakes, first_scans, moment, settings.start_date)
     again = [replace(r, first_scan=first_scans.get(r.sha256, moment)) for r in recount]
@@ -387,7 +389,7 @@ class _Verdicts:
         """The record with its days, and why it is refused or contradicted. A content with a fault
         is refused whole, unless raw may have its rows: then it is contradicted. Raises LandingError
         where a reader lost rows."""
-        days: Mapping[date, DayCount]
+        days: Mapping[date, RowCounts]
         known = self.known.get(record.sha256)
         if known is not None:
             days, home, refused = known.days, known.home_day, known.refused
@@ -458,7 +460,9 @@ def follow_rewritten_files(lake_session: Session, records: Sequence[FileRecord],
     declared = declared_by_content(look.listing.declared, contents)
     rules = _CountingRules(counting_digest(lake.settings), declared, early=())
     known = with_contents(lake, look.records, {sha256 for _, sha256 in contents})
-    recorded, _ = _records_to_append(lake_session, intakes, [*known, *heirs], now, [], rules)
+    recorded, _ = _records_to_append(
+        lake_session, intakes, [*known, *heirs], now, recount=[], rules=rules
+    )
     ended = _withdrawal_events(records, _moment_after([*known, *recorded], now), note)
     append_events(lake_session.lake, [*_landing_events(recorded), *ended], "forget", note)
 
@@ -474,7 +478,7 @@ def _withdrawal_events(
 
 
 def _ledger_event(
-    event: str, record: FileRecord, day: date, count: DayCount, note: str | None
+    event: str, record: FileRecord, day: date, count: RowCounts, note: str | None
 ) -> tuple[object, ...]:
     """A row of the ledger, in the order of the columns of `FILES`."""
     return (
@@ -500,7 +504,8 @@ def joined_reports(reports: Mapping[str, ScanReport]) -> ScanReport:
     source."""
     fields: dict[str, Any] = {name: {} for name in FIELDS_BY_PATH}
     fields |= dict.fromkeys(PATH_FIELDS, ())
-    copies, blocked, known, example = dict[str, str](), frozenset[date](), 0, ""
+    copies, blocked = dict[str, str](), frozenset[date]()
+    known, example = 0, ""
     for source, report in reports.items():
         for name in FIELDS_BY_PATH:
             for path, value in getattr(report, name).items():

@@ -37,10 +37,8 @@ OF_COMMITS = (COMMITTED, COMMIT, CHANGE)
 # earlier release took the content in, which did not look.
 LOG_PLACE = "__log_place"
 # Of the number of a row in the log of a table: 16 million commits, each of 5e11 rows.
-COMMIT_BITS, PLACE_BITS = (
-    24,
-    39,
-)
+COMMIT_BITS = 24
+PLACE_BITS = 39
 OWN_COLUMNS = frozenset(
     {
         FILE,
@@ -328,10 +326,13 @@ def function_name(node: exp.Expr) -> str:
 def default_columns(
     absent: Collection[str], columns: Mapping[str, "Column"], of_table: bool = False
 ) -> dict[str, "Column"]:
-    """Columns that `select` may leave out, because the file gives them, the same at every load.
-    With `of_table` the commit gives them, and for a row that it removed `op`, `arrival_ts`,
-    `version_ts` in place of those by `select`, which stay beside them
-    (`kernel.core.payload.log_columns`); `seq` is then the row's place in the log."""
+    """The delivery columns that `select` leaves out (`absent`), made of what the file gives, the
+    same at every load. `columns`: those that `select` gives.
+
+    With `of_table` they follow from the commit; of a row that it took away `op`, `arrival_ts` and
+    `version_ts` do so in any case. What `select` gives stays beside them
+    (`kernel.core.payload.log_columns`), and `seq` becomes the row's place in the log.
+    """
     from pyspark.sql import functions as F
 
     made: dict[str, Column] = {}

@@ -278,25 +278,29 @@ def _function_calls(text: str) -> Iterator[_Call]:
 
 
 def _call_at(text: str, token: Token, rest: list[Token]) -> _Call:
-    """The call whose bracket opens with the first token of the `rest`."""
-    depth, start, found, kind = 0, rest[0].end + 1, [], ""
+    """The call whose bracket opens with the first token of the `rest`; one without a closing
+    bracket goes to the end of the text, and has no arguments."""
+    depth, start = 0, rest[0].end + 1  # of brackets; where the next argument begins
+    arguments, kind, is_type_next = list[tuple[int, int]](), "", False
     for inner in rest:
         opens = inner.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
         closes = inner.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
         depth += opens - closes
-        if depth == 0 or (depth == 1 and inner.token_type in (TokenType.COMMA, TokenType.ALIAS)):
-            place = start, start + len(text[start : inner.start].rstrip())
-            if kind:
-                kind = text[place[0] : place[1]].strip()
-            elif text[place[0] : place[1]].strip():
-                found.append(place)
-            kind = kind or (" " if inner.token_type is TokenType.ALIAS else "")
+        separates = depth == 1 and inner.token_type in (TokenType.COMMA, TokenType.ALIAS)
+        if depth == 0 or separates:
+            written = text[start : inner.start].rstrip()
+            if is_type_next:
+                kind = written.strip()
+            elif written.strip():
+                arguments.append((start, start + len(written)))
+            # Behind AS stands the type of a cast.
+            is_type_next = bool(kind) or inner.token_type is TokenType.ALIAS
             start = inner.end + 1
         if depth == 0:
             name = token.text.lower()
-            if name == "date_add" and len(found) == 3:
+            if name == "date_add" and len(arguments) == 3:
                 name = "dateadd"  # of times, too
-            return _Call(name, token.start, inner.end, tuple(found), kind.strip())
+            return _Call(name, token.start, inner.end, tuple(arguments), kind)
     return _Call(token.text.lower(), token.start, len(text), ())
 
 

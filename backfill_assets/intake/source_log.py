@@ -149,7 +149,7 @@ def list_source(
     if commits and read_before >= commits.start and not table.exists(commit_name(commits.start)):
         commits = commits[1:]  # what only a checkpoint tells was read as a commit
     if known and (known.first != first or not known.holds(table, commits)):
-        known = None
+        known = None  # another log, or another beginning: all of it is read again
     read = range(known.version + 1, commits.stop) if known else commits
     look = round(utc_now().timestamp() * 1000)  # as commits tell times: in milliseconds
     files, state = brought_contents(table, read, first, known.state if known else None, look)
@@ -176,8 +176,8 @@ def are_files_there(table: Place, names: Sequence[str]) -> list[bool]:
 def known_content(table: Place, name: str, size: int, mtime_ns: int, sha256: str) -> TableFile:
     """A content whose commit is not read again: nobody knows the data files that its rows come
     from."""
-    here, there = (NOT_HERE, table) if table.is_store else (table.local(), None)
-    return TableFile(name, here, size, mtime_ns, sha256, there)
+    path, place = (NOT_HERE, table) if table.is_store else (table.local(), None)
+    return TableFile(name, path, size, mtime_ns, sha256=sha256, place=place)
 
 
 def _with_presence(table: Place, files: tuple[TableFile, ...]) -> tuple[TableFile, ...]:
@@ -233,8 +233,7 @@ def brought_contents(
     if that is not 0, brought all that the table holds then, and earlier ones nothing. `state`:
     before them, None if it is not known. A commit counts as later than the one before it, and one
     that says a time beyond a day after `look` (milliseconds since 1970) as of the look, which holds
-    no later commit up.
-    Raises LandingError for what cannot be read without loss."""
+    no later commit up. Raises LandingError for what cannot be read without loss."""
     found = list[TableFile]()
     if state is None:
         state = _state_at(table, commits.start) if commits.start > 0 else TableState()
@@ -247,20 +246,21 @@ def brought_contents(
             continue
         told, digest = _commit_actions(table, version)
         before, state = state, _state_after(table, version, state, told)
-        said = _committed_ms(table, version, told)
-        is_ahead = said > look + AHEAD_MS
-        if is_ahead:
-            counts = replace(state, time=look)
+        committed_ms = _committed_ms(table, version, told)
+        is_ahead = committed_ms > look + AHEAD_MS
+        if is_ahead:  # `state` keeps the time before, so that no later commit is held up
+            after = replace(state, time=look)
         else:
-            time = max(said, state.time + 1) if version >= first else 0
-            counts = state = replace(state, time=time)
+            time = max(committed_ms, state.time + 1) if version >= first else 0
+            after = state = replace(state, time=time)
         if version >= first:
             if version == first > 0:
                 actions = _held_files(table, version, told)
             else:
                 actions = _with_partitions(table, commits.start, version, told, before)
-            brought = _commit_contents(table, version, actions, digest, (before, counts))
-            found += [replace(file, committed_ms=said) if is_ahead else file for file in brought]
+            brought = _commit_contents(table, version, actions, digest, (before, after))
+            noted_ms = committed_ms if is_ahead else 0
+            found += [replace(file, committed_ms=noted_ms) for file in brought]
     return tuple(found), state
 
 

@@ -26,7 +26,7 @@ from backfill_assets.intake.content_store import (
 )
 from backfill_assets.intake.files import LandedFile, landed_object, local_file
 from backfill_assets.intake.ingest import link_data_file, table_rules
-from backfill_assets.intake.ledger import REFUSED_WHOLE, DayCount, FileRecord, read_files
+from backfill_assets.intake.ledger import REFUSED_WHOLE, FileRecord, RowCounts, read_files
 from backfill_assets.intake.listing import Listing
 from backfill_assets.intake.select import (
     CHANGE,
@@ -75,10 +75,8 @@ if TYPE_CHECKING:
 # In the content store: the version up to which the log was read; versions may bring nothing.
 READ = "table.json"
 # Keys there: where the next look goes on, and a digest of what the ledger had.
-POSITION, LEDGER = (
-    "position",
-    "ledger",
-)
+POSITION = "position"
+LEDGER = "ledger"
 VACUUMED = "vacuum took its rows"
 
 
@@ -110,10 +108,11 @@ def with_recorded_contents(
 
     Raises LandingError where versions are gone that were not read.
     """
-    first, of_records = listing.commits.start, [content_version(r.path) for r in records]
-    last = max([noted_version(stock), *of_records, begun - 1])
-    if first > last + 1:
-        raise missing_versions_error(table, last + 1, first - 1)
+    first_in_log = listing.commits.start
+    recorded = [content_version(record.path) for record in records]
+    last_read = max([noted_version(stock), *recorded, begun - 1])
+    if first_in_log > last_read + 1:
+        raise missing_versions_error(table, last_read + 1, first_in_log - 1)
     known = list[TableFile]()
     for record in records:
         if not record.withdrawn and content_version(record.path) < listing.read.start:
@@ -128,18 +127,22 @@ def _with_noted_times(listing: TableListing, records: Sequence[FileRecord]) -> T
     """The listing with the times that the ledger has, and later ones for later commits: where the
     log was cleaned, its beginning no longer tells how late the commits before it were."""
     noted = {content_version(r.path): r.mtime_ns for r in records if not r.withdrawn}
-    begins_at, latest = listing.read.start, 0
+    begins_at = listing.read.start
+    latest = 0  # the time of the newest commit so far
     if begins_at == listing.commits.start:
         # Else the state of the position knows the time before it.
         latest = max((time for at, time in noted.items() if at < begins_at), default=0)
     files = list[LandedFile]()
     for version, group in groupby(listing.files, lambda file: content_version(file.name)):
-        brought, time = [*group], noted.get(version)
+        brought = [*group]
+        time = brought[0].mtime_ns  # of the commit, and so of all that it brought
+        # A commit that says a time too far ahead counts as of its look, and holds no later one up.
         is_ahead = any(isinstance(f, TableFile) and f.committed_ms for f in brought)
-        if is_ahead:
-            time = time or brought[0].mtime_ns
-        else:
-            time = latest = time or max(brought[0].mtime_ns, latest + MILLISECOND)
+        if not is_ahead:
+            time = max(time, latest + MILLISECOND)
+        time = noted.get(version) or time
+        if not is_ahead:
+            latest = time
         files += [replace(file, mtime_ns=time) for file in brought]
     if (position := listing.position) is not None:
         state = replace(position.state, time=max(position.state.time, latest // MILLISECOND))
@@ -221,7 +224,7 @@ def unloaded_record(file: LandedFile) -> FileRecord:
         mtime_ns=file.mtime_ns,
         first_scan=utc_now(),
         home_day=day,
-        days={day: DayCount(rows=1, bad=0, usable=1)},  # as if raw had a row of it
+        days={day: RowCounts(rows=1, bad=0, usable=1)},  # as if raw had a row of it
     )
 
 

@@ -172,7 +172,7 @@ class TextLines:
     def _line_across_blocks(self) -> Line | None:
         """The line from the end of the buffer into the next blocks; None after the last line."""
         line = self._within_limit(self._buffer[self._at :])
-        self._buffer, self._at, self._utf8_end = b"", 0, 0
+        self._buffer, self._at, self._utf8_end = b"", 0, 0  # in case that the last line is it
         for block in self._blocks:
             end = block.find(b"\n")
             piece = block if end < 0 else block[:end]

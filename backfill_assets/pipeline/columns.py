@@ -65,7 +65,14 @@ class DeclaredColumn:
         may_be_null = spec.nullable if nullable is None else nullable
         meaning = self._aggregate_sql(self.of, self.where) + self._without_events(may_be_null)
         origins = tuple(f"{source_table}.{column}" for column in self.columns or ("event_key",))
-        return Column(spec.name, spec.type, meaning, may_be_null, self._column_tags(), origins)
+        return Column(
+            spec.name,
+            spec.type,
+            meaning,
+            nullable=may_be_null,
+            tags=self._column_tags(),
+            made_from=origins,
+        )
 
     def _column_tags(self) -> dict[str, str]:
         """The tags of the column: its role, the aggregation, its window, value and filter."""

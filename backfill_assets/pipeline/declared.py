@@ -167,7 +167,7 @@ def _label_term(
     name, number = base, 2
     while name in used:
         name, number = f"{base}_{number}", number + 1
-    aggregated = _aggregated_value(value, None, LABEL)
+    aggregated = _aggregated_value(value, where=None, setting=LABEL)
     aggregation = Aggregation(name, AGGS[call.agg], aggregated, reach)
     return _declared_column(checked_aggregation(aggregation, LABEL), value)
 

@@ -203,8 +203,8 @@ def _type_of_literal(node: exp.Expr, type_of: _TypeOf) -> ColumnType:
         return STRING
     if "e" in text.lower():
         return DOUBLE
-    whole, fraction = (*text.split("."), "")[:2]
-    if "." not in text:
+    whole, point, fraction = text.partition(".")
+    if not point:
         return INT if int(text) <= INT_MOST else BIGINT
     return _decimal_type(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
 

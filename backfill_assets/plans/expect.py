@@ -124,7 +124,7 @@ def parse_expectation(text: str, contracts: Sequence[Contract]) -> Expectation:
     if bound["by"] is not None:  # ±N: how far from before
         distance = _distance(text, figure, bound)
         is_relative = bool(bound["percent"])
-        return Expectation(text, figure, name, column, distance, is_relative)
+        return Expectation(text, figure, name, column, by=distance, relative=is_relative)
     least, most = _least_and_most(text, bound)
     return Expectation(text, figure, name, column, least=least, most=most)
 

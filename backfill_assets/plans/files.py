@@ -37,11 +37,9 @@ Mark = Literal["started", "paused", "waiting", "stopped", "ended"]
 HOLDS: tuple[Mark, ...] = ("paused", "waiting")  # which `plan resume` takes back
 WAITING: tuple[Mark, ...] = (*HOLDS, "stopped")  # for a person
 FINISHED, CANCELLED = "finished", "cancelled"  # what `ended` says
-# Of what a person accepted; of `started`, too: broken values by control.
-CHUNKS, CONTROLS = (
-    "chunks",
-    "controls",
-)
+# Keys of the mark `accepted`: write ids by chunk, and broken values by control, as in `started`.
+CHUNKS = "chunks"
+CONTROLS = "controls"
 WHO = "who"  # accepted what, when and why
 FOR_EVER = -1.0  # seconds: a chunk takes as long as it takes
 

@@ -266,8 +266,9 @@ def layer_findings(
 def _version_findings(
     lake: Lake, states: States, table: Table, written: Sequence[date]
 ) -> Iterator[GateFinding]:
-    """Findings for the days written, without days that are stale by newer deliveries, which will be
-    rebuilt."""
+    """A finding for each of the days `written` of a table of versions whose rows and superseded
+    deliveries are not as many as the deliveries in raw. Days that are stale by newer deliveries are
+    left out: they will be rebuilt."""
     name, latest = table.name, dict[date, DayReceipt]()
     for day in written:
         newest, is_complete = states.latest(name, day), states.of(name, day) in COMPLETE
@@ -280,7 +281,8 @@ def _version_findings(
         counted = _counted_deliveries(lake, states, table, raw, receipt.inputs[raw.name], [*days])
         for day in days:
             arrived, superseded = counted.get(day, (0, 0))
-            rows = receipt.days[day].rows - receipt.days[day].counts.get(KEPT, 0)
+            entry = receipt.days[day]
+            rows = entry.rows - entry.counts.get(KEPT, 0)  # without rows that a merge kept
             if arrived != rows + superseded:
                 figures = (
                     f"{arrived} deliveries in {raw.name} are for it, {rows} are here and "

@@ -30,10 +30,8 @@ from backfill_assets.plans.model import Plan
 from backfill_assets.plans.policy import Tolerances
 
 # As the options of `plan` are called.
-MAX_ROW_CHANGE, MAX_MEAN_CHANGE = (
-    "max_row_change",
-    "max_mean_change",
-)
+MAX_ROW_CHANGE = "max_row_change"
+MAX_MEAN_CHANGE = "max_mean_change"
 OF_COLUMNS = (MAX_NULL_JUMP, MAX_MEAN_CHANGE, MAX_DRIFT)
 FEWEST_ROWS = 20  # below it a relative change is chance
 BY_TOLERANCES = (gates.ROW_COUNT, gates.PROFILE)  # shown by the tolerances that bound them

@@ -71,11 +71,11 @@ def _moves_of_source(
     loaded = small_frame(session, [(day,) for day in sorted(arrived)], "arrival_date date")
     content = tuple(delivery_types(lake_session.lake.settings.source.payload_columns))
     reread_loaded = reread.join(loaded, "arrival_date", "left_semi")
-    moves = _moved_days(content, raw.name, published, reread_loaded, "seq", "arrival_date")
+    moves = _moved_days(content, raw.name, published, reread_loaded, key="seq", day="arrival_date")
     for versions, landed in landed_by_versions(states.contracts.values()).items():
         if landed == raw.name:
             old, new = _upserts_by_day(published), _upserts_by_day(reread)
-            moves += _moved_days(content, versions, old, new, "event_key", "day")
+            moves += _moved_days(content, versions, old, new, key="event_key", day="day")
             break
     return moves
 

@@ -62,14 +62,12 @@ GUESS_DAY_SECONDS = 0.2  # of a small table on two cores, if it has no past writ
 GUESS_FACTOR, LEARNT_FACTOR = 4.0, 1.5  # how far a price may be off, both ways
 MOST_READ = 100  # commits, for the prices: receipts that repeat older ones name no seconds
 NEWEST_WRITES = 40  # older ones describe another machine and another size
-MISSING, STALE, OUTDATED, MATURED, FOLLOWS, FORCED = (
-    "missing",
-    "stale",
-    "outdated",
-    "matured",
-    "follows",
-    "forced",
-)
+MISSING = "missing"
+STALE = "stale"
+OUTDATED = "outdated"
+MATURED = "matured"
+FOLLOWS = "follows"
+FORCED = "forced"
 
 Receipts = Mapping[str, Sequence[Receipt]]  # the newest per table
 

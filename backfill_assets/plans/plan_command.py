@@ -130,9 +130,8 @@ def _make_and_show(options: dict[str, Any]) -> bool:
     if options["max_parallel"] is None and not options["template"]:
         options["max_parallel"], rest["parallel"] = usual_parallel(lake.settings)
     with errors_as_usage():
-        options["expect"] += (
-            read_expectations(options["expect_from"]) if options["expect_from"] else ()
-        )
+        if options["expect_from"]:
+            options["expect"] += read_expectations(options["expect_from"])
         request = PlanRequest(
             days, tables, _chosen_policy(options), most_days=options["max_chunk_days"], **rest
         )
@@ -149,10 +148,8 @@ def _make_and_show(options: dict[str, Any]) -> bool:
 
 def _chosen_policy(options: dict[str, Any]) -> Policy:
     """The template's, or the defaults, with the given options on top."""
-    base, chosen = (
-        TEMPLATES[options["template"]] if options["template"] else Policy(),
-        entered_options(PolicyOptions, options),
-    )
+    base = TEMPLATES[options["template"]] if options["template"] else Policy()
+    chosen = entered_options(PolicyOptions, options)
     if isinstance(options["canary"], DayRange):
         chosen |= {"canary": len(options["canary"]), "canary_days": options["canary"]}
     if options["rollback_on_failure"]:

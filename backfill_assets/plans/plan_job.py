@@ -99,8 +99,14 @@ def chunk_maker(
             return ""
         return next((cause_of(e) for e in result.all_events if e.is_step_failure), "the run failed")
 
-    options, environ = ("--parent", parent, root), lake_context.naming.environ
-    return ChunkMaker(lake_context.root, lake_context.open, make_one, log, options, environ)
+    return ChunkMaker(
+        root=lake_context.root,
+        open_lake=lake_context.open,
+        make_one=make_one,
+        report=log,
+        options=("--parent", parent, root),
+        environ=lake_context.naming.environ,
+    )
 
 
 def backfill_job(lake_context: LakeContext, start: date, rebuild_of: JobOf) -> dg.JobDefinition:
@@ -277,11 +283,11 @@ def _request_runner(
     tick.requests.append(
         whole_request(
             lake,
-            PLANS,
-            naming.name(BACKFILL_RANGE),
-            base,
-            tried.number,
-            {PLAN_TAG: plan.id},
+            sensor=PLANS,
+            job=naming.name(BACKFILL_RANGE),
+            base=base,
+            tried=tried.number,
+            tags={PLAN_TAG: plan.id},
             run_config=run_config,
         )
     )

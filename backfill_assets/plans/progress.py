@@ -137,9 +137,10 @@ class TableBefore:
 def table_before_plan(lake: Lake, contract: Contract, writes: PlanWrites) -> TableBefore:
     """The table before the plan's first write; in a candidate, the newest version of the table in
     the lake beside it."""
-    before_lake, version = lake, writes.base
+    before_lake = lake
+    version: int | None = writes.base
     if lake.base_lake is not None:
-        before_lake, version = lake.base_lake, None
+        before_lake, version = lake.base_lake, None  # the newest
     view = before_lake.store.view(contract.name, contract.day_column, version)
     entries = {day: receipt.entry for day, receipt in view.latest.items()}
     return TableBefore(before_lake, view.version, entries)

@@ -102,10 +102,8 @@ def _record_accepted(
     """Record what this person accepts; return the number of the chunk among it, or 0. Raises
     click's error for a bound without a reason, and for what is neither a chunk nor a bound of the
     plan."""
-    bounds, chunks = (
-        [a for a in accepts if not a.isdigit()],
-        [int(a) for a in accepts if a.isdigit()],
-    )
+    bounds = [accept for accept in accepts if not accept.isdigit()]
+    chunks = [int(accept) for accept in accepts if accept.isdigit()]
     with errors_as_usage():
         for number in chunks:
             plan.chunk(number)

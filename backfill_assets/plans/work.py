@@ -29,10 +29,8 @@ from backfill_assets.plans.preflight import refuse_moved_pins
 from backfill_assets.plans.progress import Progress, read_progress
 
 # Tags by which Dagster shows which run began which.
-PARENT, ROOT = (
-    "dagster/parent_run_id",
-    "dagster/root_run_id",
-)
+PARENT = "dagster/parent_run_id"
+ROOT = "dagster/root_run_id"
 END_SECONDS = 15.0  # an interrupted run ends by itself within ten
 Opener = Callable[[], tuple[Lake, Pipeline]]
 
@@ -58,7 +56,9 @@ class ChunkWork:
         """As the work of a run."""
         note = "; ".join(filter(None, (self.plan.reason, self.plan.note)))
         force = forced_tables(self.tables, self.plan.policy.force, self.written)
-        return Work(self.days, self.tables, PLAN_REASON, note, self.tags, force)
+        return Work(
+            self.days, self.tables, reason=PLAN_REASON, note=note, tags=self.tags, force=force
+        )
 
 
 class Terminated(KeyboardInterrupt):

@@ -32,7 +32,7 @@ from backfill_assets.intake.files import file_sha256
 from backfill_assets.intake.forgotten import FORGOTTEN_REASON
 from backfill_assets.intake.ingest import ingest_in_place
 from backfill_assets.intake.landed_changes import listing_and_ledger
-from backfill_assets.intake.ledger import DayCount, FileRecord
+from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.kernel.core.engines import SAIL
 from backfill_assets.kernel.core.errors import EngineLost, LandingError, SettingsError
 from backfill_assets.kernel.place.folder import Folder
@@ -79,7 +79,7 @@ def failing(
         asked.append(len(over))
         if len(asked) <= times and culprits & {f.sha256 for f in over}:
             raise EngineError(state) if isinstance(state, str) else state
-        return {f.sha256: Counted({None: DayCount(7, 0, 7)}) for f in over}
+        return {f.sha256: Counted({None: RowCounts(7, 0, 7)}) for f in over}
 
     monkeypatch.setattr(counting, "_count_files", query)
     return asked
@@ -93,9 +93,9 @@ def test_files_over_which_a_query_fails_are_refused_alone(
     found = count_days(lambda: LAKE, files(64), LAKE)
     assert {sha for sha, c in found.items() if c.refused} == {"03", "40"}
     assert found["03"] == Counted(
-        {None: DayCount(1, 1, 0)}, "its rows cannot be judged: [CONDITION] told"
+        {None: RowCounts(1, 1, 0)}, "its rows cannot be judged: [CONDITION] told"
     )
-    assert found["04"] == Counted({None: DayCount(7, 0, 7)})
+    assert found["04"] == Counted({None: RowCounts(7, 0, 7)})
     assert len(asked) <= 4 * 6 + 1
 
 
@@ -288,7 +288,7 @@ def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_who
     bad: int, refused: bool
 ) -> None:
     counted = Counted(
-        {date(2024, 3, 1): DayCount(bad, bad, 0), date(2024, 3, 2): DayCount(5, 0, 5)}
+        {date(2024, 3, 1): RowCounts(bad, bad, 0), date(2024, 3, 2): RowCounts(5, 0, 5)}
     )
     found = refused_if_flooded(counted, size=1_000)
     assert (found.refused is not None) == refused
@@ -298,10 +298,10 @@ def test_a_content_with_more_unusable_rows_than_its_bytes_pay_for_is_refused_who
 def test_rules_by_which_nothing_is_usable_any_more_are_refused_unless_an_entity_was_forgotten() -> (
     None
 ):
-    before = FileRecord("a.jsonl", "a", 9, 0, SEEN, SEEN.date(), {SEEN.date(): DayCount(3, 0, 3)})
-    nothing = Counted({SEEN.date(): DayCount(3, 3, 0)}, example="total is NULL")
+    before = FileRecord("a.jsonl", "a", 9, 0, SEEN, SEEN.date(), {SEEN.date(): RowCounts(3, 0, 3)})
+    nothing = Counted({SEEN.date(): RowCounts(3, 3, 0)}, example="total is NULL")
     refuse_rules_that_leave_nothing(
-        {"a": Counted({SEEN.date(): DayCount(3, 2, 1)}, example="total is NULL")}, [before]
+        {"a": Counted({SEEN.date(): RowCounts(3, 2, 1)}, example="total is NULL")}, [before]
     )
     refuse_rules_that_leave_nothing({"a": replace(nothing, example=FORGOTTEN_REASON)}, [before])
     with pytest.raises(SettingsError, match=r"none of 3 row.*: total is NULL"):

@@ -23,7 +23,7 @@ from backfill_assets.intake.landed_changes import (
     unneeded_copies,
 )
 from backfill_assets.intake.landed_changes import compare_sources as look
-from backfill_assets.intake.ledger import FILES, DayCount, FileRecord
+from backfill_assets.intake.ledger import FILES, FileRecord, RowCounts
 from backfill_assets.intake.listing import list_landing
 from backfill_assets.kernel.core.days import ONE_DAY
 from backfill_assets.kernel.core.receipts import Receipt
@@ -52,7 +52,7 @@ def recorded(
         file.mtime_ns,
         SEEN,
         DAY,
-        {DAY: DayCount(1, 1 - usable, usable)},
+        {DAY: RowCounts(1, 1 - usable, usable)},
         withdrawn,
     )
 

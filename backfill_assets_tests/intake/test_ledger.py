@@ -15,8 +15,8 @@ from backfill_assets.intake.ledger import (
     FILES,
     LANDED,
     WITHDRAWN,
-    DayCount,
     FileRecord,
+    RowCounts,
     landed_days,
     read_arrivals,
     read_files,
@@ -72,7 +72,7 @@ def _record(path: str, sha: str, **days: tuple[int, int, int]) -> FileRecord:
         7,
         SEEN,
         day(0),
-        {day(int(n.removeprefix("day"))): DayCount(*c) for n, c in days.items()},
+        {day(int(n.removeprefix("day"))): RowCounts(*c) for n, c in days.items()},
         False,
     )
 

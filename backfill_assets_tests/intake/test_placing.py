@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from backfill_assets.intake.ledger import DayCount, FileRecord
+from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.intake.placing import Counts, account_of_rows, is_day_cut
 from backfill_assets.kernel.core.errors import LandingError
 from backfill_assets_tests.builders import day
@@ -22,7 +22,7 @@ def record(name: str, days: Mapping[int, tuple[int, int, int]]) -> FileRecord:
         0,
         NOW,
         day(0),
-        {day(n): DayCount(*counts) for n, counts in days.items()},
+        {day(n): RowCounts(*counts) for n, counts in days.items()},
     )
 
 

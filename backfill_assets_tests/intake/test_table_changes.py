@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.intake.ledger import DayCount, FileRecord
+from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.intake.source_log import TableFile, TableListing, known_content
 from backfill_assets.intake.source_position import Position, TableState
 from backfill_assets.intake.table_changes import (
@@ -40,7 +40,7 @@ DAY = NOON.date()
 
 def record(name: str = "3/part") -> FileRecord:
     nanoseconds = int(NOON.timestamp()) * 10**9
-    return FileRecord(name, name * 8, 9, nanoseconds, NOON, DAY, {DAY: DayCount(1, 0, 1)})
+    return FileRecord(name, name * 8, 9, nanoseconds, NOON, DAY, {DAY: RowCounts(1, 0, 1)})
 
 
 def listing(commits: range, *files: TableFile) -> TableListing:

@@ -4,8 +4,9 @@ provisional until mature.
 Not here: reading the expression of a declared label (`pipeline.declared`).
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_assets.kernel.core.contracts import Column, Contract, Input, Rule
 from backfill_assets.kernel.core.days import days_until_mature
@@ -54,11 +55,11 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
     source, built_in = settings.source_of("labels"), declares_nothing(settings, "labels")
     settings = settings.of_source(source)
     section = settings.labels
-    declared, condition, where, expressions = _declared_condition(settings)
-    terms = Aggregates(settings, staging(settings, source).contract, declared, built_in)
+    condition = _declared_condition(settings)
+    terms = Aggregates(settings, staging(settings, source).contract, condition.terms, built_in)
     outcome = Outcome(
         terms.aggregations,
-        condition,
+        condition.sql,
         days_until_mature(section.horizon_days, section.maturity_days),
     )
 
@@ -72,37 +73,46 @@ def labels(settings: LakeSettings, known: Contract) -> Table:
             inputs, chunk.days, terms.entity, outcome, chunk.frontier, by_day_first=finer
         )
 
-    of_terms = [one for term in declared for one in terms.expressions(term, where)]
+    expressions = list[DeclaredExpression]()
+    for term in condition.terms:
+        expressions += terms.expressions(term, condition.where)
+    expressions += condition.expressions
     return Table(
         _labels_contract(terms, known),
         transform,
-        settings=_reaching_settings(terms, condition),
+        settings=_reaching_settings(terms, condition.sql),
         sources=(*MADE_BY, "backfill_assets.kernel.core.days"),
         revisions=partial(label_flips_query, entity=terms.entity),
         counts_alike=True,
-        compiled={**terms.compiled, "label": condition} if terms.compiled else {},
-        expressions=(*of_terms, *expressions),
+        compiled={**terms.compiled, "label": condition.sql} if terms.compiled else {},
+        expressions=tuple(expressions),
         code_version=terms.version("labels"),
     )
 
 
-def _declared_condition(
-    settings: LakeSettings,
-) -> tuple[tuple[DeclaredColumn, ...], str, str, list[DeclaredExpression]]:
-    """The aggregates of a label, the condition over them, where `lake.toml` declares it, and the
-    condition as an expression of its own; none for a label by measure and rule."""
+class _Condition(NamedTuple):
+    """What decides a label."""
+
+    terms: tuple[DeclaredColumn, ...]  # aggregates ahead of the day and behind it
+    sql: str  # the condition over them
+    where: str  # `lake.toml` declares it
+    expressions: Sequence[DeclaredExpression] = ()  # the condition, where a person wrote it
+
+
+def _declared_condition(settings: LakeSettings) -> _Condition:
+    """The condition of `[labels] label`, or of a measure and a rule. Raises SettingsError."""
     if settings.labels.label is None:
-        where = f'[labels] measure = "{settings.labels.measure}"'
-        return *label_from_rule(settings), where, []
+        terms, sql = label_from_rule(settings)
+        return _Condition(terms, sql, f'[labels] measure = "{settings.labels.measure}"')
     # its parser is slow to import
     from backfill_assets.pipeline.declared import (
         condition_type,
         declared_label,
     )
 
-    where, (declared, condition) = "[labels] label", declared_label(settings)
-    types = {term.aggregation.name: str(condition_type(term)) for term in declared}
-    return declared, condition, where, [DeclaredExpression(where, condition, types)]
+    where, (terms, sql) = "[labels] label", declared_label(settings)
+    types = {term.aggregation.name: str(condition_type(term)) for term in terms}
+    return _Condition(terms, sql, where, [DeclaredExpression(where, sql, types)])
 
 
 def _reaching_settings(terms: Aggregates, condition: str) -> dict[str, Any]:

@@ -152,7 +152,9 @@ def _interval_points(
     last: int,
     asked: tuple[Measures, Mapping[tuple[Part, Value], str]],
 ) -> DataFrame:
-    """Each group as the points of its intervals, with what each adds or holds of every measure."""
+    """Each group as the points of its intervals, with what each adds or holds of every measure.
+    `asked`: the measures by name, and the columns of the group that hold their partial values;
+    `last`: the number of the last day."""
     measures, partials = asked
     reaches = sorted({m.reach for m in measures.values()})
     ends, parts = list[Column](), list[Column]()
@@ -162,7 +164,7 @@ def _interval_points(
             ends += _end_points(number, *_reach_interval(reach), last)
         if COMPARED in ways:
             parts += _cut_parts(number, reach, F.lit(True))
-        elif NEWEST in ways:
+        elif NEWEST in ways:  # only for what is replaced before the end of its reach
             parts += _cut_parts(number, reach, ~_is_whole(reach, last))
     every = F.explode(F.array(*ends, *parts))
     points = grouped.withColumn("point", every).where("point IS NOT NULL")
@@ -267,6 +269,7 @@ def _span_changes(spans: DataFrame, entity: Sequence[str], last: int, name: str)
 
 def _running_measures(points: DataFrame, entity: Sequence[str], measures: Measures) -> DataFrame:
     """Running aggregates over points and parts, each good until the next position of its kind."""
+    # Parts run by reach and cut; all begins and ends run together, as NULL.
     part = F.when(F.col("side") > END, F.struct("side", "which", "cut"))
     order = Window.partitionBy(*entity, part).orderBy("position")
     so_far = order.rangeBetween(Window.unboundedPreceding, Window.currentRow)

@@ -31,7 +31,7 @@ from backfill_assets.dagster.adapter.ticks import (
 )
 from backfill_assets.intake.files import LandedFile
 from backfill_assets.intake.landed_changes import Comparison
-from backfill_assets.intake.ledger import DayCount, FileRecord
+from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.kernel.core.days import parse_day
 from backfill_assets.kernel.core.needs import rebuild_needs
 from backfill_assets.kernel.core.states import States
@@ -198,7 +198,7 @@ class World:
 
 
 def _record(arrival: date) -> FileRecord:
-    return FileRecord("a", "sha", 1, 0, NOW, arrival, {arrival: DayCount(1, 0, 1)}, counted_by="")
+    return FileRecord("a", "sha", 1, 0, NOW, arrival, {arrival: RowCounts(1, 0, 1)}, counted_by="")
 
 
 def _requests(run: dg.DagsterRun) -> Iterator[Request]:

@@ -27,7 +27,7 @@ from backfill_assets.dagster.adapter.ticks import (
 from backfill_assets.dagster.adding import PLANS
 from backfill_assets.engines.server import server_status
 from backfill_assets.intake.landed_changes import Comparison
-from backfill_assets.intake.ledger import DayCount, FileRecord
+from backfill_assets.intake.ledger import FileRecord, RowCounts
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
@@ -206,7 +206,7 @@ def test_a_recorded_file_that_a_later_manifest_contradicts_holds_its_days_back()
         0,
         seen,
         day(1),
-        {day(1): DayCount(2, 0, 2)},
+        {day(1): RowCounts(2, 0, 2)},
         contradicted="its totals (m) disagree",
     )
     tick = Tick()
