@@ -249,7 +249,7 @@ def _publication_grounds(
     if made_by == finished:
         return f"the gates of plan {', '.join(sorted(made_by))} passed"
     count: CountChanges | None = offered_function("count_changes")
-    is_new = request.lake.store.head(table.name) < 0
+    is_new = not request.lake.store.exists(table.name)
     if is_new or not request.compares or count is None:
         return "not compared"
     sides = Moment(request.lake), Moment(candidate, built.version)

@@ -130,7 +130,7 @@ def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
             days = list(request.days)
         else:
             days = sorted(d for d, entry in held.items() if entry.built is not Built.PENDING)
-        if view.version < 0:
+        if not view.exists:
             raise _snapshot_error(
                 request.name,
                 f"the table {contract.name} was never made",

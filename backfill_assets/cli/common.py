@@ -294,7 +294,7 @@ def say_unusable(lake: "Lake") -> "Unusable":
     from backfill_assets.reading.rejected import unusable_rows
 
     ledgers = [ledger_of_source(FILES, each.source) for each in lake.by_source()]
-    empty = all(lake.store.view(ledger.name, ledger.day_column).version < 0 for ledger in ledgers)
+    empty = not any(lake.store.view(ledger.name, ledger.day_column).exists for ledger in ledgers)
     if ledgers and empty and not _has_landed(lake):
         patterns = ", ".join(source.files for source in lake.settings.delivered.values())
         remark(f"Nothing has landed where lake.toml says: {patterns}")

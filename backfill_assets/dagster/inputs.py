@@ -38,6 +38,7 @@ from backfill_assets.kernel.core.commands import materializing_advice
 from backfill_assets.kernel.core.contracts import Column, Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import BackfillError, InputMissing, SettingsError
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.data_files import PlainFiles
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.settings import is_lake
@@ -70,7 +71,7 @@ class InputDays(Readable):
         made."""
         files: Sequence[str] = []
         if self.days:
-            if self.version < 0:
+            if not exists_at(self.version):
                 asset = self.contract.made_by or self.contract.name
                 raise never_made_error(asset, self.days, self.lake.root)
             files = self.lake.store.data_files(self.contract, self.version, self.days)
@@ -78,7 +79,7 @@ class InputDays(Readable):
 
     def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = pinned.contract
-        if self.version < 0:
+        if not exists_at(self.version):
             columns = tuple((column.name, column.type) for column in contract.columns)
             frame = read_plain(session, PlainFiles((), columns, ""))
         else:

@@ -399,9 +399,9 @@ def _refreshed_inputs(lake: Lake, known: StepInputs) -> StepInputs:
     """What a step knows, with the newest of all tables that were not loaded for it."""
     pipeline, read = chosen_pipeline(lake), dict[str, int]()
     for name in known.loaded.keys() - known.written.keys():
-        version = known.states.view.table(name).version
-        if version >= 0:
-            read[name] = version
+        table = known.states.view.table(name)
+        if table.exists:
+            read[name] = table.version
     view = read_view(lake, pipeline.contracts, read)
     return replace(known, pipeline=pipeline, states=pipeline.states(view))
 

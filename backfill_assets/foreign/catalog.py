@@ -17,6 +17,7 @@ from backfill_assets.engines.engine_paths import hadoop_address
 from backfill_assets.foreign.located import catalog_description, place_in_catalog, quoted_name
 from backfill_assets.foreign.settings import registered_schema
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.write.session import Session
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def register_new_table(lake_session: Session, table: str, before: int) -> str:
     by the name reads what is published. Returns what was not done and why, as a warning: the commit
     stands, whatever a catalog says."""
     schema = registered_schema(lake_session.lake.settings)
-    if schema is None or before >= 0 or lake_session.lake.shared is not None:
+    if schema is None or exists_at(before) or lake_session.lake.shared is not None:
         return ""
     try:
         _, failed = register_tables(lake_session, [table], schema)

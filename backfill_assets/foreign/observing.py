@@ -312,7 +312,7 @@ class _Look:
 
     def _files_in_lake(self) -> Iterable[Reference]:
         """The files that the lake's own log names now."""
-        if self.before.version < 0:
+        if not self.before.exists:
             return ()
         return file_references(
             LOGS.opened(self.path, self.before.version), self.contract, self.path, None

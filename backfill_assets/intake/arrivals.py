@@ -224,7 +224,7 @@ def _staged_rows(
     deliveries = raw_deliveries(lake_session, raw, parts, head, loaded)
     lacking = _lacking_days(source, raw, loaded)
     are_most = len(moved & loaded) > WHOLE_SHARE * len(loaded)
-    is_untrusted = source.loaded_version < 0 or by_key or source.doubted_arrivals()
+    is_untrusted = not source.is_loaded or by_key or source.doubted_arrivals()
     if are_most or is_untrusted:
         with deliveries.rows(head, loaded) as arrived:
             staged = deliveries.stage(

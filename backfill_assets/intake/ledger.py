@@ -16,7 +16,7 @@ from backfill_assets.intake.paths import day_of_path
 from backfill_assets.kernel.core import ledgers
 from backfill_assets.kernel.core.contracts import LANDING, Column, Contract, Input, InputKind
 from backfill_assets.kernel.core.digests import digest_of
-from backfill_assets.kernel.core.view import LandedDay
+from backfill_assets.kernel.core.view import LandedDay, exists_at
 from backfill_assets.kernel.tables.store import TableStore
 
 # How a reason begins that speaks of a file's manifest; the manifest's path follows.
@@ -376,7 +376,7 @@ def read_arrivals(
     found: dict[date, list[tuple[date, str]]] = defaultdict(list)
     columns = ("arrival_date", "event_date", "fingerprint")
     name = ledgers.source_table_name(ARRIVALS.name, source)
-    for row in store.rows(name, version, columns) if version >= 0 else []:
+    for row in store.rows(name, version, columns) if exists_at(version) else []:
         found[row["event_date"]].append((row["arrival_date"], row["fingerprint"]))
     return {day: tuple(sorted(rows)) for day, rows in found.items()}
 

@@ -18,8 +18,8 @@ from typing import Any
 from backfill_assets.intake.json_lines import is_nested_deeper
 from backfill_assets.intake.limited_decoding import examine_apart
 from backfill_assets.intake.text_lines import Limits, Unreadable
-from backfill_assets.kernel.log.adopted import LOG
 from backfill_assets.kernel.log.file_names import printable_name
+from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.port import Place, Token
 
 LINE_BYTES = 64 << 20  # of one action: the statistics of 2,000 columns take less than one MiB

@@ -17,6 +17,7 @@ from typing import Any
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, rows_query
 from backfill_assets.kernel.tables.fingerprints import quoted_name
 from backfill_assets.kernel.tables.home import Lake
@@ -245,8 +246,8 @@ def _both_sides(
 
 
 def _rows_of_days(lake: Lake, version: int, contract: Contract, days: DayRange) -> str:
-    """SQL of the rows of some days of a table at a version; below 0: of none."""
-    files = lake.store.data_files(contract, version, [*days]) if version >= 0 else []
+    """SQL of the rows of some days of a table at a version; of none where there was no table."""
+    files = lake.store.data_files(contract, version, [*days]) if exists_at(version) else []
     within = (
         f"{quoted_name(contract.day_column)} BETWEEN DATE '{days.start}' AND DATE '{days.last}'"
     )

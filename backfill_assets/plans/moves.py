@@ -56,7 +56,7 @@ def _moves_of_source(
     change rows: what the contents near `days` give by today's rules, against what is loaded."""
     raw = states.contracts[source.table]
     records = _records_near(lake_session, source, days)
-    if not records or source.loaded_version < 0:
+    if not records or not source.is_loaded:
         return []
     session = lake_session.spark()
     lake_session.expect(2 * sum(record.rows for record in records))  # read again, and as loaded

@@ -113,7 +113,7 @@ def _check_rollback(lake: Lake, states: States, plan: Plan) -> PreflightTick:
     never = ""  # tables that have no rollback
     for impact in plan.impacts:
         contract, days = states.contracts[impact.table], impact.days()
-        if not days or states.view.table(impact.table).version < 0:
+        if not days or not states.view.table(impact.table).exists:
             continue
         if not can_restore(contract):
             never += f"; {impact.table} is never put back"

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import find_version, versions_seen
 
@@ -48,7 +49,7 @@ class Moment:
             version = together[table]
         else:
             version = self._version_by_commits(table)
-        if version < 0:
+        if not exists_at(version):
             raise BackfillError(
                 f"the table {table} of {self.lake.address}",
                 f"it has no {self._in_words()}",

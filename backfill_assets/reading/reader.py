@@ -17,6 +17,7 @@ from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, day_range
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Built
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.data_files import PlainFiles, folder_of
 from backfill_assets.kernel.tables.embedded import new_engine, rows_query
 from backfill_assets.kernel.tables.fingerprints import quoted_name
@@ -247,12 +248,12 @@ class TableReader(Readable):
             else unfit_days_then(view, contract, days)
         )
         settle_unfit_days(contract, unfit, self.unfit)
-        files = store.data_files(contract, view.version, days) if view.version >= 0 else []
+        files = store.data_files(contract, view.version, days) if view.exists else []
         return PinnedRows(contract, view.version, files, days)
 
     def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
         contract = self.contract
-        if pinned.version is None or pinned.version < 0:
+        if pinned.version is None or not exists_at(pinned.version):
             raise BackfillError(
                 f"the table {contract.name}", "it was never made", NOTHING, "Make days of it first"
             )

@@ -107,7 +107,7 @@ def ledger_counts(
     counts = []
     for contract in ledger_contracts(raw):
         view = lake.store.view(contract.name, contract.day_column)
-        if view.version >= 0 and view.version != known_versions.get(contract.name):
+        if view.exists and view.version != known_versions.get(contract.name):
             counts.append(_count_of_ledger(lake, raw, contract, view))
     return counts
 
@@ -309,11 +309,9 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
         whole = {why[:REASON_CHARS] for why in refused.values()}
         newest = newest_reasons(lake, (ledger, view.version), loaded)
         reasons.update({printable_text(r.text): r.rows for r in newest if r.text not in whole})
-    where = (
-        ledger
-        if view.version >= 0
-        else f"{source_table_name(FILES.name, lake.source)} WHERE bad_rows > 0"
-    )
+    where = ledger
+    if not view.exists:
+        where = f"{source_table_name(FILES.name, lake.source)} WHERE bad_rows > 0"
     late = _days_with_rows(
         lake.store.view(source_table_name(TOO_LATE, lake.source), QUARANTINE.day_column)
     )

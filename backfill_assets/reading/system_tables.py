@@ -105,14 +105,14 @@ def _rejected_rows(look: LakeLook) -> Iterator[RejectedRows]:
     for source in look.states.view.sources.values():
         for ledger, reason in ((QUARANTINE, "reason"), (TOO_LATE, late)):
             name = source_table_name(ledger, source.name)
-            version = look.states.view.table(name).version
+            ledger_view = look.states.view.table(name)
             query = (
                 f"SELECT arrival_date, source_file, {reason} AS why, count(*) AS n FROM t GROUP "
                 "BY 1, 2, 3"
             )
-            for batch in (
-                look.lake.store.query(query, {"t": (name, version)}) if version >= 0 else ()
-            ):
+            if not ledger_view.exists:
+                continue
+            for batch in look.lake.store.query(query, {"t": (name, ledger_view.version)}):
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield RejectedRows(source.name, ledger, *row)
 

@@ -224,12 +224,13 @@ def _tables_of_versions(seen: _LakeState) -> list[str]:
 def _repeated_current_keys(seen: _LakeState, name: str) -> int:
     """Count the rows of a table of versions that are current and whose key another current row
     has."""
-    if (version := seen.states.view.table(name).version) < 0:
+    table = seen.states.view.table(name)
+    if not table.exists:
         return 0
     query = "SELECT count(*) - count(DISTINCT event_key) AS n FROM t WHERE known_until IS NULL"
     return sum(
         batch.columns[0][0].as_py()
-        for batch in seen.lake.store.query(query, {"t": (name, version)})
+        for batch in seen.lake.store.query(query, {"t": (name, table.version)})
     )
 
 

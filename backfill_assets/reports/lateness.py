@@ -273,7 +273,7 @@ def _measure_source(
 ) -> _Measured | None:
     """Measure a source; None where nothing is loaded."""
     frontier = states.frontier(source.table)
-    if source.loaded_version < 0 or frontier is None:
+    if not source.is_loaded or frontier is None:
         return None
     rows = read_lateness(lake.store, source.table, source.loaded_version, days)
     if not rows.by_arrival:

@@ -30,6 +30,7 @@ from backfill_assets.kernel.core.ledgers import ARRIVALS
 from backfill_assets.kernel.core.ownership import BY
 from backfill_assets.kernel.core.receipts import SPREAD, Built, DayEntry, Receipt
 from backfill_assets.kernel.core.states import State
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.attention import lines_for_a_person
@@ -366,8 +367,7 @@ def _inputs_read(receipt: Receipt, entry: DayEntry) -> str:
     """Return the versions of the inputs that a day was made from, in words."""
     versions = []
     for name, version in receipt.inputs.items():
-        did_exist = version >= 0
-        versions.append(f"{name} v{version}" if did_exist else f"{name} (not there yet)")
+        versions.append(f"{name} v{version}" if exists_at(version) else f"{name} (not there yet)")
     if versions:
         return ", ".join(versions)
     if entry.built is Built.HELD:

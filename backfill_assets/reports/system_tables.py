@@ -61,7 +61,7 @@ def _day_writes(look: LakeLook) -> Iterator[DayAudit]:
 
 def _late_rows(look: LakeLook) -> Iterator[LateRows]:
     for source in look.states.view.sources.values():
-        if source.loaded_version >= 0:
+        if source.is_loaded:
             for c in read_lateness(look.lake.store, source.table, source.loaded_version).cells:
                 yield LateRows(source.name, c.arrival_day, c.event_day, c.age_days, c.rows)
 

@@ -22,6 +22,7 @@ from backfill_assets.kernel.core.clock import utc_now, utc_today
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.receipts import Receipt
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.place.port import Held, load_lock
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.versions import (
@@ -185,13 +186,14 @@ def rewrite_layout(lake: Lake, contract: Contract, work: Callable[[], T]) -> T |
     scoped = lake.of_source(contract.source)
     with load_lock(scoped.place, scoped.source):
         ledger = ledger_of_source(ARRIVALS, scoped.source)
-        recorded = lake.store.view(ledger.name, ledger.day_column).inputs.get(contract.name, -1)
+        ledger_view = lake.store.view(ledger.name, ledger.day_column)
+        recorded = ledger_view.input_version(contract.name)
         latest = lake.store.view(contract.name, contract.day_column).latest.values()
         if any(s.version > recorded for s in latest):
             return None
         result = work()
         head = lake.store.view(contract.name, contract.day_column).version
-        if head > recorded >= 0:
+        if exists_at(recorded) and head > recorded:
             note = (
                 f"names version {head} of {contract.name}, which holds the same rows as {recorded}"
             )

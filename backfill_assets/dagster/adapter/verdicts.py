@@ -29,6 +29,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import checks_of
@@ -166,7 +167,7 @@ class Verdicts:
     def are_behind(self, contract: Contract) -> bool:
         """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of
         now."""
-        key, version = self.naming.of(contract), self.states.view.table(contract.name).version
+        key, table = self.naming.of(contract), self.states.view.table(contract.name)
         target = newest_target(self.instance, key)
         for name in checks_of(contract):
             record = self.instance.get_latest_asset_check_evaluation_record(
@@ -174,10 +175,10 @@ class Verdicts:
             )
             newest: object = record.evaluation if record is not None else None
             if not isinstance(newest, dg.AssetCheckEvaluation):
-                return version >= 0
+                return table.exists
             if newest.target_materialization_data != target:
-                return version >= 0
-            if self._standing_of(newest).version < version:
+                return table.exists
+            if self._standing_of(newest).version < table.version:
                 return True
         return False
 
@@ -306,7 +307,7 @@ def _next_step(lake: Lake, contract: Contract, now: Standing) -> str:
     first, can_run = min(now.refused or now.warned), lake.settings.pipeline.definitions is not None
     if now.refused:
         return mending_advice(
-            contract, first, now.refused, is_known=now.version >= 0, can_run=can_run
+            contract, first, now.refused, is_known=exists_at(now.version), can_run=can_run
         )
     look = f"Look with `{show_command(contract.name, first)}`"
     return (

@@ -184,7 +184,7 @@ def first_unready_input(
             source = states.view.source(wanted.table)
             # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is
             # made from.
-            unknown = source.doubted_arrivals() if source.ledger.version >= 0 else coming
+            unknown = source.doubted_arrivals() if source.ledger.exists else coming
             if unknown:
                 return wanted.table, min(unknown)
             days = [arrival for arrival, _ in source.arrivals.get(day, ())]

@@ -13,6 +13,13 @@ from backfill_assets.kernel.core.days import end_of_day, midnight
 from backfill_assets.kernel.core.ledgers import ARRIVALS, LOAD_LEDGERS, source_table_name
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 
+NO_VERSION = -1  # of a table that does not exist, or did not at the time in question
+
+
+def exists_at(version: int) -> bool:
+    """Whether a table existed at `version`: it did not at `NO_VERSION`."""
+    return version > NO_VERSION
+
 
 @dataclass(frozen=True, slots=True)  # tens of thousands are held
 class DayReceipt:
@@ -37,7 +44,7 @@ class DayReceipt:
 class TableView:
     """The state of a table at a version of its log."""
 
-    version: int = -1  # -1: the table does not exist
+    version: int = NO_VERSION
     latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # of each written day
     inputs: Mapping[str, int] = field(
         default_factory=dict
@@ -53,6 +60,15 @@ class TableView:
     releases: tuple[
         Mapping[str, str], ...
     ] = ()  # tags of the receipts that released rows of `too_late`, oldest first
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table has a version, so that its rows can be read."""
+        return exists_at(self.version)
+
+    def input_version(self, name: str) -> int:
+        """The version of an input that the newest receipt names; `NO_VERSION` if it names none."""
+        return self.inputs.get(name, NO_VERSION)
 
     @property
     def held_days(self) -> list[date]:
@@ -169,8 +185,13 @@ class Source(Deliveries):
     @property
     def loaded_version(self) -> int:
         """The version of the landed table that the ledger names: the newest that was loaded whole;
-        -1: none."""
-        return self.ledger.inputs.get(self.table, -1)
+        `NO_VERSION`: none."""
+        return self.ledger.input_version(self.table)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether any load came to its end: the ledger names a version of the landed table."""
+        return exists_at(self.loaded_version)
 
     def is_doubted(self, arrival_day: date) -> bool:
         """Whether another program may have changed the day in a ledger: it must be loaded again."""

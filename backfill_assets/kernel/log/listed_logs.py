@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from backfill_assets.kernel.core.view import NO_VERSION, exists_at
 from backfill_assets.kernel.log.log import (
     LOG,
     Commit,
@@ -42,7 +43,7 @@ class _KnownLog:
     readers: set[int] = field(default_factory=set)  # the threads that were given it
     # An object that no other thread has, which is moved on when it is needed.
     behind: "DeltaTable | None" = None
-    head: int = -1  # the newest version that was listed
+    head: int = NO_VERSION  # the newest version that was listed
 
 
 class ListedLogs:
@@ -57,33 +58,34 @@ class ListedLogs:
         return self._known.setdefault(table, _KnownLog())
 
     def head(self, table: Place) -> int:
-        """The newest version (-1: there is no table), by one listing from the newest known commit
-        on."""
+        """The newest version (`NO_VERSION`: there is no table), by one listing from the newest
+        known commit on."""
         known = self._known_log(table)
         found = _listed_names(table, known.head)
         name = _name_in_log(known.head)
-        is_another_log = known.head >= 0 and found.get(name) != known.names[name]
+        is_another_log = exists_at(known.head) and found.get(name) != known.names[name]
         if is_another_log:
             self._known.pop(table, None)
             known = self._known_log(table)
-            found = _listed_names(table, -1)
+            found = _listed_names(table, NO_VERSION)
         known.names |= found
-        known.head = max(versions_in(found, 0), default=-1)
+        known.head = max(versions_in(found, 0), default=NO_VERSION)
         return known.head
 
     def known_head(self, table: Place) -> int:
         """The newest version that this process has listed or read; else by a listing."""
         known = self._known_log(table)
-        if known.head < 0:
+        if not exists_at(known.head):
             return self.head(table)
         if known.newest is None:
             return known.head
         return max(known.head, known.newest[0].version)
 
     def token(self, table: Place, version: int) -> Token | None:
-        """The token of a commit; of one that was listed without asking again."""
+        """The token of a commit: from the last listing if that has it, else asked of the place;
+        None for `NO_VERSION`."""
         listed = self._known_log(table).names.get(_name_in_log(version))
-        if listed is not None or version < 0:
+        if listed is not None or not exists_at(version):
             return listed
         return table.token(commit_name(version))
 
@@ -125,7 +127,7 @@ class ListedLogs:
             return known.opened
         found = self._updated_table(table, last)
         if found is None:
-            found = open_delta(table, last if last >= 0 else None)
+            found = open_delta(table, last if exists_at(last) else None)
         if known.opened is None or known.opened.version() < last:
             known.opened, known.readers = found, {threading.get_ident()}
         return found
@@ -167,8 +169,8 @@ def _name_in_log(version: int) -> str:
 
 
 def _listed_names(table: Place, first: int) -> dict[str, Token]:
-    """The names in a log, from a commit on (-1: all), without folders in it."""
-    after = commit_name(first)[:-1] if first >= 0 else ""
+    """The names in a log, from a commit on (`NO_VERSION`: all), without folders in it."""
+    after = commit_name(first)[:-1] if exists_at(first) else ""
     found = {}
     for path, token in table.tokens(LOG, after).items():
         name = path.removeprefix(f"{LOG}/")

@@ -21,7 +21,12 @@ from backfill_assets.kernel.core.frontier import frontiers_in
 from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.core.view import (
+    NO_VERSION,
+    DayReceipt,
+    TableView,
+    exists_at,
+)
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.listed_logs import ListedLogs, commit_with_digest
 from backfill_assets.kernel.log.log import (
@@ -66,22 +71,22 @@ class LogCache:
         self._in_stores = ListedLogs()
 
     def head(self, table: Place) -> int:
-        """The newest version; -1 where there is no table. A log without a commit after the one
-        known is not listed."""
+        """The newest version; `NO_VERSION` where there is no table. A log without a commit after
+        the one known is not listed."""
         if table.is_store:
             return self._in_stores.head(table)
-        known, token, _ = self._kept.get((table, HEAD), (-1, None, None))
+        known, token, _ = self._kept.get((table, HEAD), (NO_VERSION, None, None))
         is_same_log = token is not None and table.token(commit_name(known)) == token
         if is_same_log and not table.exists(commit_name(known + 1)):
             return known
-        newest = max(commit_versions(table), default=-1)
+        newest = max(commit_versions(table), default=NO_VERSION)
         self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
         return newest
 
     def _commit_token(self, table: Place, version: int) -> Token | None:
         if table.is_store:
             return self._in_stores.token(table, version)
-        if version < 0:
+        if not exists_at(version):
             return None
         return table.token(commit_name(version))
 
@@ -113,12 +118,11 @@ class LogCache:
         """The value `name` of a table by its commits, up to `version` (None: the newest there is
         now).
 
-        `read(before, last)` computes it from the commits up to version `last` (-1: no commit);
-        `before` is the value of an earlier version of the same log, or None.
-        """
+        `read(before, last)` computes it from the commits up to version `last` (`NO_VERSION`: no
+        commit); `before` is the value of an earlier version of the same log, or None."""
         last = self.head(table) if version is None else version
         token = self._commit_token(table, last)
-        known, known_token, value = self._kept.pop((table, name), (-1, None, None))
+        known, known_token, value = self._kept.pop((table, name), (NO_VERSION, None, None))
         is_same_log = known_token is not None and self._commit_token(table, known) == known_token
         is_newest = known == last and token is not None and token == known_token
         if not is_newest:
@@ -153,7 +157,7 @@ class LogCache:
 
         def read(before: TableView | None, last: int) -> TableView:
             """The state at the version `last`, from an earlier one or from a kept one."""
-            if last < 0:
+            if not exists_at(last):
                 return TableView()
             start = self._start_of_fold(table, day_column, before, last)
             return _fold_commits(
@@ -188,7 +192,7 @@ class LogCache:
 
         def read(_: "DeltaTable | None", last: int) -> "DeltaTable":
             """The table as opened at its newest version."""
-            return open_delta(table, last if last >= 0 else None)
+            return open_delta(table, last if exists_at(last) else None)
 
         newest = self.value(table, "opened", read)
         if version in (None, newest.version()):
@@ -230,13 +234,13 @@ LOGS = LogCache()  # of this process
 
 
 def states_at(table: Place, day_column: str, versions: Collection[int]) -> dict[int, TableView]:
-    """The state as of each of these versions; an empty one below version 0.
+    """The state as of each of these versions; an empty one for `NO_VERSION`.
 
     Raises as `log.read_commits` does. Versions that the log does not have are left out.
     """
     found = {}
     for version in sorted(versions):
-        if version < 0:
+        if not exists_at(version):
             found[version] = TableView()
             continue
         state = LOGS.state(table, day_column, version)

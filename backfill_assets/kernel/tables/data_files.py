@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError
 
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import Altered, ContractBroken
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.log.file_names import OTHERS, file_fault, is_adopted_there
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
@@ -160,7 +161,8 @@ def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dic
     Empty if there is no table or its log cannot be opened.
     """
     path = lake.table_place(table)
-    if (newest := LOGS.head(path)) < 0:
+    newest = LOGS.head(path)
+    if not exists_at(newest):
         return {}
     try:
         opened = LOGS.opened(path, newest)
@@ -173,7 +175,7 @@ def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dic
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
     sizes, newest = Counter[date](), LOGS.head(lake.table_place(contract.name))
-    for file in files_of_version(lake, contract, newest) if newest >= 0 else []:
+    for file in files_of_version(lake, contract, newest) if exists_at(newest) else []:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size
     return dict(sizes)
@@ -259,5 +261,6 @@ def refuse_altered_version(
     nothing where there is no table, or where its log cannot be opened."""
     place = lake.table_place(contract.name)
     with suppress(DeltaError):
-        if (seen := version or LOGS.head(place)) >= 0:
+        seen = version or LOGS.head(place)
+        if exists_at(seen):
             refuse_altered_files(place, files_of_version(lake, contract, seen))

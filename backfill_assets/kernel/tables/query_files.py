@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import ranges_text
 from backfill_assets.kernel.core.errors import ContractBroken
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.log.log import LiveFile
 from backfill_assets.kernel.place.port import Place
 from backfill_assets.kernel.tables.columns import duckdb_name, footer_in
@@ -176,11 +177,11 @@ def add_standing_rows(
     """Upsert: add to the staging the rows of these days at a version whose keys it lacks, one file
     per day.
 
-    Returns how many rows were added, for days that have any. For tables laid out by day; version -1
-    means that the table does not exist. NULL in a key is a value like any other.
+    Returns how many rows were added, for days that have any. For tables laid out by day; version
+    `NO_VERSION` means that the table does not exist. NULL in a key is a value like any other.
     """
     table = lake.table_place(contract.name)
-    live = files_of_version(lake, contract, version) if version >= 0 else []
+    live = files_of_version(lake, contract, version) if exists_at(version) else []
     refuse_altered_files(table, live)
     keys = map(quoted_name, contract.key)
     same = " AND ".join(f"comes.{k} IS NOT DISTINCT FROM stands.{k}" for k in keys)

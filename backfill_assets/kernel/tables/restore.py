@@ -31,7 +31,12 @@ from backfill_assets.kernel.core.plans import (
 from backfill_assets.kernel.core.profiles import EMPTY_FINGERPRINT
 from backfill_assets.kernel.core.readings import PARAMETERS
 from backfill_assets.kernel.core.receipts import Built, DayEntry, Provenance, Receipt
-from backfill_assets.kernel.core.view import DayReceipt, TableView
+from backfill_assets.kernel.core.view import (
+    NO_VERSION,
+    DayReceipt,
+    TableView,
+    exists_at,
+)
 from backfill_assets.kernel.log.adopted import JUDGE
 from backfill_assets.kernel.log.log import Commit, LiveFile, read_commits
 from backfill_assets.kernel.log.log_state import LOGS, states_at
@@ -276,7 +281,7 @@ def _file_changes(
     for day, at in targets.items():
         days_by_version[at].append(day)
     for at, days in days_by_version.items():
-        if at >= 0:
+        if exists_at(at):
             wanted |= _files_of_days(LOGS.opened(path, at), contract, days)
     live = _files_of_days(open_table(path), contract, targets)
     return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
@@ -361,8 +366,8 @@ def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Prove
 
 
 def _original_version(history: Sequence[Commit], day: date, version: int) -> int:
-    """The version of the write whose content `day` holds since its hold at `version`; -1 if it was
-    never made."""
+    """The version of the write whose content `day` holds since its hold at `version`;
+    `NO_VERSION` if it was never made."""
     while True:
         receipt = _receipt_at(history, version)
         if receipt is None or receipt.reason == JUDGE or receipt.days[day].built is not Built.HELD:
@@ -379,7 +384,7 @@ def _original_version(history: Sequence[Commit], day: date, version: int) -> int
             )
         before = [c.version for c in history if c.names(day) and c.version <= target]
         if not before:
-            return -1
+            return NO_VERSION
         version = before[-1]
 
 
@@ -394,7 +399,7 @@ def _release_receipt(
 ) -> Receipt:
     """Receipt of the write `origin` repeated for these days; for days never written, one that makes
     them stale."""
-    before = _receipt_at(history, origin) if origin >= 0 else None
+    before = _receipt_at(history, origin) if exists_at(origin) else None
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         receipts = [commit.receipt for commit in history if commit.receipt is not None]
         undone = next(receipt for receipt in receipts if days[0] in receipt.days)

@@ -18,7 +18,11 @@ from deltalake import DeltaTable, QueryBuilder
 from backfill_assets.kernel.core.contracts import Contract, refuse_external
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
-from backfill_assets.kernel.core.view import TableView
+from backfill_assets.kernel.core.view import (
+    NO_VERSION,
+    TableView,
+    exists_at,
+)
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.log import Commit, LiveFile
 from backfill_assets.kernel.log.log_state import LOGS
@@ -63,26 +67,25 @@ class TableStore:
     """Tables by name. Every method may raise BackfillError for a log that has a gap or a torn
     commit.
 
-    A table that does not exist has no commits, no rows and the version -1; the first write creates
-    it. No method needs a JVM.
-    """
+    A table that does not exist has no commits, no rows and the version `NO_VERSION`; the first
+    write creates it. No method needs a JVM."""
 
     lake: LakeFolder
 
     def exists(self, table: str) -> bool:
         """Whether the table was ever created."""
-        return self.head(table) >= 0
+        return exists_at(self.head(table))
 
     def head(self, table: str) -> int:
-        """The newest version of a table; -1 where it does not exist."""
+        """The newest version of a table; `NO_VERSION` where it does not exist."""
         return LOGS.head(self.lake.table_place(table))
 
     def view(self, table: str, day_column: str, version: int | None = None) -> TableView:
         """The newest receipt of every day, the head, and days changed by others, at a version
-        (None: the newest; -1: before the first). Raises KeyError for a version that the table
-        lacks."""
+        (None: the newest; `NO_VERSION`: before the first). Raises KeyError for a version that the
+        table lacks."""
         path = self.lake.table_place(table)
-        found = LOGS.state(path, day_column, version) if version != -1 else TableView()
+        found = LOGS.state(path, day_column, version) if version != NO_VERSION else TableView()
         if version not in (None, found.version):
             raise KeyError(version)
         return found
@@ -155,7 +158,8 @@ class TableStore:
     ) -> list[dict[str, Any]]:
         """The rows of a small table (columns: None = all) at a version (None: the newest), `where`
         SQL says so. Raises BackfillError if a data file is gone."""
-        if (newest := self.head(table)) < 0:
+        newest = self.head(table)
+        if not exists_at(newest):
             return []
         path = self.lake.table_place(table)
         pinned = LOGS.opened(path, newest if version is None else version)
@@ -291,10 +295,9 @@ class TableStore:
         returns its version.
 
         Without days it commits only the receipt. Deletes staged files that it did not use. Raises
-        Conflict if another commit came first, also one that wrote days after version `since` (-1:
-        before the first), Swept as `Staged`, BackfillError if a file is not as it should be; then
-        it wrote nothing. Tried once.
-        """
+        Conflict if another commit came first, also one that wrote days after version `since`
+        (`NO_VERSION`: before the first), Swept as `Staged`, BackfillError if a file is not as it
+        should be; then it wrote nothing. Tried once."""
         if staged is not None and staged.tried and since is not None:
             staged.committing(since + 1)  # first of all: its files may be swept since the last try
         self._ensure_table(contract, since)
@@ -304,13 +307,13 @@ class TableStore:
 
     def append(self, contract: Contract, staged: Staged, receipt: Receipt) -> int:
         """In one commit add the staged rows; returns its version. Raises as `replace_days` does."""
-        self._ensure_table(contract, -1)
+        self._ensure_table(contract, NO_VERSION)
         return self._commit_changes(contract, staged, receipt, (staged.files, ()))
 
     def _ensure_table(self, contract: Contract, known: int | None) -> None:
         self.lake.refuse_shared(contract.name)
         refuse_external(contract)
-        if known is None or known < 0:
+        if known is None or not exists_at(known):
             ensure_table(self.lake, contract)
 
     def _commit_changes(
@@ -340,7 +343,7 @@ class TableStore:
         (`since`) is enough: if the table moved on, the commit is refused."""
         if not days:
             return (), ()
-        is_known = self.lake.place.is_store and since != -1
+        is_known = self.lake.place.is_store and since != NO_VERSION
         live = files_of_version(self.lake, contract, since if is_known else None)
         if not contract.is_by_day:
             return merge_days(self.lake, contract, staged, live, days)
@@ -355,7 +358,7 @@ def ensure_table(lake: LakeFolder, contract: Contract) -> None:
     """Create the table with its whole schema and properties, unless it exists. The caller holds its
     lock; should that be lost, another process may create it first."""
     table = lake.table_place(contract.name)
-    if LOGS.head(table) >= 0:
+    if exists_at(LOGS.head(table)):
         return
     if table.is_store and table_at(lake.place, contract.name) != table:
         raise stale_commit_error(table, "it was adopted, and lies elsewhere")

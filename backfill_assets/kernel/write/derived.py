@@ -22,6 +22,7 @@ from backfill_assets.kernel.core.profiles import DayProfile, receipt_counts
 from backfill_assets.kernel.core.readings import column_sets_read, contract_columns, lacking_columns
 from backfill_assets.kernel.core.receipts import KEPT, Built, DayEntry
 from backfill_assets.kernel.core.states import States
+from backfill_assets.kernel.core.view import exists_at
 from backfill_assets.kernel.tables.staging import Staged
 from backfill_assets.kernel.write.audit import sample_keys
 from backfill_assets.kernel.write.candidate import (
@@ -94,7 +95,7 @@ def refuse_unbuildable(states: States, contract: Contract, days: DayRange) -> No
     for wanted in contract.inputs:
         if wanted.kind is InputKind.ARRIVALS:
             _refuse_doubted_ledger(states, contract, wanted)
-            is_loaded = states.view.source(wanted.table).ledger.version >= 0
+            is_loaded = states.view.source(wanted.table).ledger.exists
             absent = [] if is_loaded else list(days)
         elif wanted.kind is InputKind.FILES:
             absent = []
@@ -297,7 +298,9 @@ def _count_standing_rows(
     session: Session, contract: Contract, staged: Staged, version: int, days: Sequence[date]
 ) -> dict[date, int]:
     """As `Auditor.keep_rows`, by whoever counts the files of both sides."""
-    stands = session.lake.store.files(contract, version, days, altered=True) if version >= 0 else []
+    if not exists_at(version):
+        return DuckDBAuditor(session.lake).keep_rows(contract, staged, version, days)
+    stands = session.lake.store.files(contract, version, days, altered=True)
     auditor: Auditor = DuckDBAuditor(session.lake)
     if stands:
         auditor = session.auditor(contract, [*staged.files, *stands])

@@ -238,7 +238,7 @@ def refusal_error(
         if innocent := sorted({*request.days} - {*culprits}):
             kept_with = f"kept back with {ranges_text(culprits)}"
             parts.append(f"nothing is wrong with {ranges_text(innocent)}, {kept_with}")
-    is_known = request.known.states.view.table(contract.name).version >= 0
+    is_known = request.known.states.view.table(contract.name).exists
     can_run = request.lake_session.lake.settings.pipeline.definitions is not None
     fix = mending_advice(contract, culprits[0], again, is_known=is_known, can_run=can_run)
     return ContractBroken(f"the table {contract.name}", "; ".join(parts), outcome, fix)
