@@ -103,7 +103,9 @@ class Bucket(Place):
                 self._object_key(folder), self._object_key(after) if after else ""
             )
         except OddKeys as error:
-            raise error.listed({**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut) from None
+            raise error.with_listing(
+                {**error.good, **dict.fromkeys(error.odd, NO_TOKEN)}, cut
+            ) from None
         tokens = {key[cut:]: token for key, token in found.items()}
         for name in self._unsent_names(folder):
             if name > after and (token := self.token(name)):

@@ -95,7 +95,7 @@ class Objects:
                 return {o["path"]: _object_token(o) for o in found if o["path"] > after}
         except OddKeys as error:
             if (listed := list_odd_keys(self.bucket, prefix, after)) is not None:
-                error.listed(listed)
+                error.with_listing(listed)
             raise
 
     def token(self, key: str) -> Token | None:

@@ -32,7 +32,8 @@ from backfill_assets.engines.engine_paths import hadoop_address
 from backfill_assets.kernel.core.records import json_of
 from backfill_assets.kernel.core.states import States
 from backfill_assets.kernel.core.texts import printable_text
-from backfill_assets.kernel.tables.versions import NEVER_MADE, versions_seen
+from backfill_assets.kernel.core.view import exists_at
+from backfill_assets.kernel.tables.versions import versions_seen
 from backfill_assets.kernel.tables.view import settled_view
 from backfill_assets.reading.fitness import lacking_reason, unfit_text
 from backfill_assets.reading.readable import readable_tables
@@ -196,7 +197,7 @@ def attach(reader: str, newest: bool) -> None:
     lines = _opening_lines(reader, lake.address)
     for name, uri in uris.items():
         version = (seen or {}).get(name)
-        if version != NEVER_MADE:
+        if version is None or exists_at(version):
             lines.append(_attaching_line(reader, name, uri, version))
     click.echo("\n".join(lines))
     known, unread = readable_tables(lake, pipeline)

@@ -339,7 +339,7 @@ def _agreed_columns(
 
 
 def _widened_column(column: Column, given: ColumnType | None) -> Column:
-    is_wider = given is not None and given.holds(column.kind)
+    is_wider = given is not None and given.is_wider_than(column.kind)
     return replace(column, type=str(given)) if is_wider else column
 
 

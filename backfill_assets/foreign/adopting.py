@@ -387,7 +387,7 @@ def _refuse_other_columns(lake: Lake, contract: Contract, view: TableView) -> No
     own = {column.name: column.kind for column in contract.columns}
     new = list[str]()
     for name, kind in sorted(column_types_by_day(opened, contract.day_column).items()):
-        fits = name in own and (own[name] == kind or own[name].holds(kind))
+        fits = name in own and (own[name] == kind or own[name].is_wider_than(kind))
         if not fits:
             new.append(f"{name} as {kind or 'no type of a table here'}")
     if new:

@@ -321,5 +321,5 @@ def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, .
 
 def _is_widening(column: Column, known: str) -> bool:
     with suppress(ValueError):  # a type that no contract has
-        return column.kind.holds(read_type(known))
+        return column.kind.is_wider_than(read_type(known))
     return False

@@ -16,12 +16,12 @@ from datetime import date
 
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.intake.ledger import ARRIVALS, FILES
+from backfill_assets.intake.ledger import ARRIVALS, FILE_DIGESTS
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
 from backfill_assets.kernel.log.log import (
-    BEFORE,
+    DIGEST_BEFORE,
     FILE_DIGEST_CHARS,
     LOG,
     FileChange,
@@ -39,7 +39,7 @@ from backfill_assets.kernel.log.log import (
     read_head,
     torn_checkpoints,
 )
-from backfill_assets.kernel.log.log import FILES as DIGESTS
+from backfill_assets.kernel.log.log import FILE_DIGESTS as DIGESTS
 from backfill_assets.kernel.log.log_state import false_states
 from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import commit_files, commit_receipt
@@ -250,7 +250,7 @@ def mendable_damage(lake: LakeFolder, contract: Contract) -> Damage:
 def is_mended(contract: Contract) -> bool:
     """Whether files that the table lost can be taken out of its log: the next scan or load restores
     their rows."""
-    return contract.columns in (FILES.columns, ARRIVALS.columns)
+    return contract.columns in (FILE_DIGESTS.columns, ARRIVALS.columns)
 
 
 def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
@@ -308,7 +308,7 @@ def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
     other programs name no digest."""
     edited, digest, version = [], "", -1
     for version in present:
-        named = commit_info(table, version).get(BEFORE, digest)
+        named = commit_info(table, version).get(DIGEST_BEFORE, digest)
         if digest and named != digest:
             edited.append(version - 1)
         digest = commit_digest(table, version)

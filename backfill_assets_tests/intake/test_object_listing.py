@@ -85,7 +85,7 @@ class OddlyNamed(Folder):
         keys = {
             name: Token((name,), 1, 0.0) for name in ("a.csv", "/x.csv", "b/../y.csv", "z\r.csv")
         }
-        raise OddKeys("s3://bucket/in", "an odd name", "Nothing", "Delete it").listed(keys)
+        raise OddKeys("s3://bucket/in", "an odd name", "Nothing", "Delete it").with_listing(keys)
 
 
 def test_keys_that_are_no_paths_are_refused_one_by_one_and_the_others_offered(

@@ -21,7 +21,7 @@ from backfill_assets.intake.ledger import (
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance
-from backfill_assets.kernel.log.log import BEFORE, HEAD, LOG
+from backfill_assets.kernel.log.log import DIGEST_BEFORE, HEAD, LOG
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.upkeep.inspection import REASON, inspect_table, mend_table, mendable_damage
@@ -65,8 +65,8 @@ def test_commits_of_versions_that_named_none_before_them_are_no_finding(
 ) -> None:
     publish_by_hand(lake, STAGING, rows(2))
     for commit in (commit_file(table, 1), commit_file(table, 2)):
-        assert BEFORE in commit.read_text()
-        commit.write_text(commit.read_text().replace(BEFORE, "another"))
+        assert DIGEST_BEFORE in commit.read_text()
+        commit.write_text(commit.read_text().replace(DIGEST_BEFORE, "another"))
     (table / LOG / HEAD).unlink()
     assert inspect_table(lake, STAGING).edited == ()
     publish_by_hand(lake, STAGING, rows(3))

@@ -293,9 +293,9 @@ def process_of_run(executor: str, parent: BaseProcess | None) -> PlacedProcess:
     """The process that works on a whole run, told of in the process of one of its steps. `parent`:
     what began that."""
     if executor != dg.multiprocess_executor.name or parent is None or parent.pid is None:
-        return run_markers.ELSEWHERE
+        return run_markers.UNKNOWN_PROCESS
     found = Process.of(parent.pid)
-    return run_markers.ELSEWHERE if found is None else PlacedProcess.of(found)
+    return run_markers.UNKNOWN_PROCESS if found is None else PlacedProcess.of(found)
 
 
 def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:

@@ -20,11 +20,11 @@ SCHEMES = ("s3", "az", "gs")
 TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
 CATALOG_NAME = re.compile(r"\w[\w-]*(\.\w[\w-]*){1,2}")  # SCHEMA.TABLE or CATALOG.SCHEMA.TABLE
-KEY = re.compile(
+TABLE_KEY = re.compile(
     r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*"
 )  # of a table: no sign that logs write otherwise
 CANDIDATES = ".candidates"  # in a lake: below it lie lakes that read it
-PART = re.compile(
+ADDRESS_PART = re.compile(
     r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*"
 )  # what no engine takes for a pattern
 
@@ -41,7 +41,7 @@ def local_root(named: str | Path) -> Path:
     if found is None:
         return Path(named).expanduser().resolve()
     scheme, parts = found[1], found[2].strip("/").split("/")
-    if scheme not in SCHEMES or not all(PART.fullmatch(part) for part in parts):
+    if scheme not in SCHEMES or not all(ADDRESS_PART.fullmatch(part) for part in parts):
         raise SettingsError(
             f"the lake {named}",
             "it is no address of a lake: a bucket and names of letters, digits, - _ and . in it",
@@ -77,7 +77,7 @@ def table_address(named: str, base: Path, what: str) -> str:
     key = bucket
     if below:
         key = f"{bucket}/{normpath(below)}"
-    if scheme in SCHEMES and KEY.fullmatch(key):
+    if scheme in SCHEMES and TABLE_KEY.fullmatch(key):
         return f"{scheme}://{key}"
     raise SettingsError(
         what,

@@ -69,13 +69,13 @@ class ColumnType:
         """Whether it can be summed up."""
         return self.kind in ("INT", "BIGINT", "DOUBLE", DECIMAL)
 
-    def holds(self, other: "ColumnType | None") -> bool:
-        """Whether it is a wider type than `other`: it has every value of that, with the same
+    def is_wider_than(self, other: "ColumnType | None") -> bool:
+        """Whether it is wider than the type `other`: it has every value of that, with the same
         canonical text."""
         if other is None:
             return False
         if self.element is not None:
-            return self.element.holds(other.element)
+            return self.element.is_wider_than(other.element)
         if self.kind == other.kind == DECIMAL:
             return self.scale == other.scale and self.precision > other.precision
         return (other.kind, self.kind) == ("INT", "BIGINT")

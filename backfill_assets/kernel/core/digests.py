@@ -51,8 +51,8 @@ DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by a
 CANONICAL = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), default=str
 )  # one for all: half of the time
-MISSING = "missing"
-NOTHING = "empty"
+NO_INPUT_DAY = "missing"
+NO_CONTENT = "empty"
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them
 
 
@@ -129,7 +129,7 @@ class _KeyReaders:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[date, Keys]]) -> "_KeyReaders":
-        """Of days with their keys."""
+        """Those of an input, by the days that were made from keys of it, each with its keys."""
         by_loaded, awaiting = dict[date, set[date]](), list[tuple[date, Keys]]()
         for day, own in keys:
             for loaded in own.loaded_for(day):
@@ -210,14 +210,15 @@ class Digests:
         """Today's parameters of a table with the keys of a receipt, and their name."""
         if receipt is None:
             return table, self._today[table]
+        # Once per commit, whose text may name keys of thousands of days.
         key = (table, receipt.parameters)
-        if (
-            key not in self._as_made
-        ):  # once per commit, whose text may name keys of thousands of days
+        if key not in self._as_made:
             self._as_made[key] = self._parameters_with_keys(table, receipt)
         return self._as_made[key]
 
     def _parameters_with_keys(self, table: str, receipt: DayReceipt) -> tuple[str, Parameters]:
+        """As `_parameters_for_day`, computed. Equal parameters get the same name, so that a digest
+        is computed once for all receipts that name them."""
         today, made = self._today[table], self._parameters_of(receipt)
         if made is None or self.contracts[table].is_being_made:
             return table, today
@@ -241,6 +242,7 @@ class Digests:
         if self._matches_digest(recorded, receipt.parameters, parameters, day):
             return True
         today = self._today[table].inputs
+        # Its receipt may name whole rows of an input of which fewer columns are read today.
         narrow = replace(
             parameters, inputs=tuple(narrowed_input(i, today) for i in parameters.inputs)
         )
@@ -315,6 +317,8 @@ class Digests:
         return self._digests[key]
 
     def _digest_of_inputs(self, parameters: Parameters, day: date, by_code: bool) -> str:
+        """The digest of what decides a day that is made from other tables: the parts of each input,
+        and whether its cut has passed and it is mature, where it waits for that."""
         if parameters.inputs not in self._frontiers:
             self._frontiers[parameters.inputs] = self._frontier(parameters.inputs)
         frontier = self._frontiers[parameters.inputs]
@@ -336,6 +340,9 @@ class Digests:
         frontier: datetime | None,
         by_code: bool,
     ) -> list[str]:
+        """The texts of one input that decide the day: its deliveries, one after another; or of each
+        input day what had arrived by the day's cut, or the content. `frontier`: of all inputs of
+        `parameters`, decides which days are required; `by_code` as of `_input_digest`."""
         if wanted.kind is InputKind.ARRIVALS:
             arrivals = self._arrival_rows(wanted.table, day, None)
             return [f"{arrival_day} {fingerprint}" for arrival_day, fingerprint in arrivals]
@@ -345,6 +352,7 @@ class Digests:
             # day.
             last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
             return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
+        # A window names its days by their order; of keys, only the text says which days they are.
         has_keys = day in wanted.keys_by_day
         parts = []
         for input_day in days:
@@ -370,17 +378,21 @@ class Digests:
         return delivery_columns(wanted, self.contracts, (*delivered, *gone))
 
     def _content_part(self, wanted: Input, day: date, *, required: bool) -> str:
+        """As `_content_of`, computed once for an input day that many days read."""
         key = (wanted.table, wanted.columns, day, required)
         if key not in self._contents:  # windows overlap
             self._contents[key] = self._content_of(wanted, day, required=required)
         return self._contents[key]
 
     def _content_of(self, wanted: Input, day: date, *, required: bool) -> str:
+        """The text that stands for the rows of an input day: their number, the fingerprint of the
+        columns that are read, and marks. A day that is not `required` and has no rows counts as one
+        that was never made."""
         receipt = self.view.table(wanted.table).latest.get(day)
         if required and receipt is None:
-            return MISSING
+            return NO_INPUT_DAY
         if receipt is None or not (required or receipt.entry.rows):
-            return NOTHING
+            return NO_CONTENT
         entry = receipt.entry
         fingerprint = entry.parts.get(set_name(wanted.columns or ()), entry.fingerprint)
         columns = columns_mark(entry, wanted.columns)
@@ -416,7 +428,7 @@ class Digests:
         arrivals give; also by today's code (`by_code`)."""
         receipt = self.view.table(table).latest.get(wanted)
         if receipt is None:
-            return MISSING
+            return NO_INPUT_DAY
         foreign = self._foreign_mark(table, wanted)
         if foreign or not self._is_of_arrivals(table, wanted, receipt, by_code):
             return f"write {receipt.write_id}{foreign}"
@@ -438,7 +450,7 @@ class Digests:
         arrivals."""
         key = (landed, wanted, part)
         if key not in self._prefixes:
-            days, prefixes, running = list[date](), [NOTHING], hashlib.sha256()
+            days, prefixes, running = list[date](), [NO_CONTENT], hashlib.sha256()
             for arrival_day, fingerprint in self._arrival_rows(landed, wanted, part):
                 running.update(f"{arrival_day} {fingerprint}\n".encode())
                 days.append(arrival_day)

@@ -124,7 +124,8 @@ def _days_made_from(
 ) -> set[date]:
     """The days that are made from a `changed` day of other tables; of a table that is made from its
     own days also what follows from these."""
-    found, own = set[date](), dict(changed)
+    found = set[date]()
+    own = dict(changed)
     while True:
         reached = set[date]()
         for wanted in contract.inputs:
@@ -149,7 +150,9 @@ def _view_after_rebuild(states: States, contract: Contract, days: Set[date]) -> 
         return view
     source = states.view.source(name)
     version = max(states.view.table(name).version, source.loaded_version)
-    ledger, loaded = source.ledger, {**source.ledger.inputs, name: version}
+    ledger = source.ledger
+    loaded = {**ledger.inputs, name: version}
+    # A load also makes the ledger that did not exist: any version says so.
     new_ledger = replace(ledger, version=max(ledger.version, 0), inputs=loaded)
     deliveries = replace(
         view.delivered.get(name, Deliveries()), arrivals=_arrivals_after_load(source, days)
@@ -273,7 +276,9 @@ def _may_run_cover(
     rebuilt: Mapping[str, Set[date]],
     busy: Mapping[str, Set[date]],
 ) -> bool:
-    """Whether a run that rebuilds the days `rebuilt` may cover a range of days of this table."""
+    """Whether a run that makes the days `rebuilt` of each table may cover all days `covered` of
+    this one: none is `busy`, the input days exist that it does not make itself, and what it does
+    not rebuild is settled."""
     busy_days = busy.get(name, frozenset())
     inputs = [i.table for i in states.contracts[name].inputs if i.reads_days]
     present = [states.view.table(table).latest for table in inputs if table not in rebuilt]

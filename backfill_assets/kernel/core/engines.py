@@ -27,7 +27,9 @@ ENGINE = "engine"  # the tag, e.g. `spark 4.2.0`; receipts of earlier versions h
 SHORT_OF_MEMORY = re.compile(
     r"remain available for the total memory pool|Resources exhausted|Failed to allocate additional"
 )
-CHANCE = ": the transform depends on more than its inputs, such as a file, the network or chance"
+DEPENDS_ON_CHANCE = (
+    ": the transform depends on more than its inputs, such as a file, the network or chance"
+)
 
 
 @dataclass(frozen=True)
@@ -127,5 +129,5 @@ def rebuild_disagreement(
         "code"
     )
     if before.engine == engine:
-        found += CHANCE
+        found += DEPENDS_ON_CHANCE
     return found

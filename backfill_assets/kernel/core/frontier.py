@@ -71,7 +71,8 @@ def _frontier_by_days(source: Source) -> datetime | None:
     latest, as_of = source.loaded.latest, source.view.as_of
     loaded = {day for day in latest if is_loaded(day, source)}
     waiting = _waiting_days(source, loaded)
-    if as_of is not None and not waiting and source.ledger.exists:
+    has_all_through_as_of = not waiting and source.ledger.exists
+    if as_of is not None and has_all_through_as_of:
         return as_of
     with_rows = [day for day in loaded if latest[day].entry.rows]
     if not with_rows:

@@ -71,7 +71,7 @@ def _may_repeat() -> bool:
         return False
     earlier = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(earlier)
-    return earlier == -1
+    return earlier == -1  # else such a block, or another program, waits for signals there
 
 
 @contextlib.contextmanager
@@ -137,6 +137,7 @@ def hold_interrupts() -> Iterator[None]:
     """
     is_main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in INTERRUPTS}
+    # None: a handler that Python did not set, and could not put back.
     before: dict[int, Any] = {n: handler for n, handler in handlers.items() if handler is not None}
     is_held = any(isinstance(handler, _Held) and not handler.over for handler in before.values())
     if not is_main or is_held:

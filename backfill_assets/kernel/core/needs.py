@@ -64,6 +64,7 @@ def needed_days(states: States, until: date | None = None) -> dict[str, frozense
     """Per table the days that need a rebuild, whether or not their inputs are in place."""
     days = _named_days(states, until)
     found: dict[str, frozenset[date]] = {}
+    # Downstream first: a missing day is needed where a needed day downstream requires it.
     for name in reversed(list(states.contracts)):
         contract = states.contracts[name]
         if contract.external:
@@ -182,11 +183,11 @@ def first_unready_input(
         coming |= states.view.awaits_others(wanted.table)
         if wanted.kind is InputKind.ARRIVALS:
             source = states.view.source(wanted.table)
-            # Until these are loaded, the ledger `arrivals` cannot say which deliveries a day is
-            # made from.
-            unknown = source.doubted_arrivals() if source.ledger.exists else coming
-            if unknown:
-                return wanted.table, min(unknown)
+            # Until these arrival days are loaded, the ledger `arrivals` cannot say which deliveries
+            # a day is made from.
+            to_load_first = source.doubted_arrivals() if source.ledger.exists else coming
+            if to_load_first:
+                return wanted.table, min(to_load_first)
             days = [arrival for arrival, _ in source.arrivals.get(day, ())]
         elif coming:
             days = input_days_of(wanted, day, states.view)
@@ -259,8 +260,9 @@ def run_requests(
     busy: Set[date],
 ) -> tuple[list[Work], list[date]]:
     """Requests for the days of `known` (with their identities), and the days that were `tried`
-    `most` times as they are and need a person. First days never tried, ascending; then each day
-    that failed, alone, so that it holds no other day back."""
+    `most` times as they are and need a person. First days never tried, ascending, in ranges that
+    lead over no `busy` day; then each day that failed, alone, so that it holds no other day
+    back."""
     given_up = [day for day in known if tried.get(day, 0) >= most]
     first_time = {day for day in known if not tried.get(day, 0)}
     requests = []

@@ -224,18 +224,20 @@ def _values_by_column(earlier: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
 
 
 def has_recurring_values(days: Sequence[Histogram]) -> bool:
-    """Whether these histograms are of numbers, or of texts with few values that come again from day
-    to day."""
+    """Whether these histograms, one a day, are of numbers, or of texts with few values that come
+    again from day to day: at least half of the rows have a value that several days have."""
     days_of_text = Counter(b for day in days for b in day if isinstance(b, str))
     together = pooled_histogram(days)
-    others = together.get(REST, 0)
-    if not days_of_text and REST not in together:
+    rest = together.get(REST, 0)
+    are_numbers = not days_of_text and REST not in together
+    if are_numbers:
         return True
     rows, again = sum(together.values()), 0
     for bucket, count in together.items():
         if isinstance(bucket, int) or days_of_text[bucket] > 1:
             again += count
-    if sum(days_of_text.values()) > MANY_VALUES * len(days) or others > REST_SHARE * rows:
+    has_many_values = sum(days_of_text.values()) > MANY_VALUES * len(days)
+    if has_many_values or rest > REST_SHARE * rows:
         return False
     return 2 * again >= rows
 
@@ -292,7 +294,8 @@ def _filled_buckets(*histograms: Histogram) -> set[Bucket]:
 
 def chance_index(current: Histogram, usual: Histogram) -> float:
     """PSI that two samples of one population hardly ever exceed: few rows differ much without any
-    cause."""
+    cause. Scaled by the numbers of rows it follows the chi-square distribution of `free` degrees of
+    freedom, whose mean is `free` and whose variance is twice that."""
     total, before = sum(current.values()), sum(usual.values())
     free = len(_filled_buckets(current, usual)) - 1
     if not total or not before or free < 1:

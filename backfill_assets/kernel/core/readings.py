@@ -27,6 +27,7 @@ from backfill_assets.kernel.core.receipts import Columns, DayEntry, shared_mappi
 from backfill_assets.kernel.core.view import LakeView, Source
 
 NAME_CHARS = 12
+# In the text of a type, what a wider type has otherwise: `BIG` of BIGINT, the digits of a DECIMAL.
 _WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
 SEPARATOR, NAME_END = "|", ":"
 # Ends the ledger's text of a day whose files lacked a column of raw's then.
@@ -65,8 +66,13 @@ def _partial_inputs(contracts: Iterable[Contract], kind: InputKind) -> Iterator[
 def delivery_columns(
     wanted: Input, contracts: Mapping[str, Contract], delivered: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The columns of a delivery that reach the columns an input reads of a table of versions, and
-    all columns that decide which version was current."""
+    """The columns `delivered`, without those of the table of versions that the input `wanted` does
+    not read.
+
+    MACHINERY (key, times, sequence, operation) stays, read or not: it decides which version was
+    current. What is no column of the table today stays, too: a receipt may name a column that the
+    payload has no more.
+    """
     columns = contracts[wanted.table].column_names
     unread = set(columns).difference(wanted.columns or columns, MACHINERY)
     return tuple(c for c in delivered if c not in unread)
@@ -75,6 +81,8 @@ def delivery_columns(
 def _proper_subsets(
     column_sets: Iterable[tuple[str, ...]], all_columns: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
+    """These sets by their names, each in the order of `all_columns`; without a set that has all of
+    them, which the fingerprint of whole rows stands for."""
     found = {}
     for columns in column_sets:
         part = tuple(c for c in all_columns if c in columns)
@@ -151,6 +159,7 @@ def columns_mark(
 def _cached_columns_mark(
     columns: tuple[tuple[str, str], ...], read: tuple[str, ...] | None, beside: tuple[str, ...]
 ) -> str:
+    """As `columns_mark`, of arguments that can be kept; `columns`: name and type of each column."""
     types = dict(columns)
     chosen = types.keys() - set(beside)
     if read is not None:
@@ -228,7 +237,7 @@ def parse_parameters(text: str) -> Parameters | None:
 
 def _input_values(wanted: Input) -> list[object]:
     """An input as a list; one that reads every column has the form of older receipts, which named
-    no columns."""
+    no columns. `_parse_input` reads it; empty values at the end are left out."""
     values = [wanted.table, wanted.before, wanted.after, wanted.kind]
     more = [
         wanted.columns or [],

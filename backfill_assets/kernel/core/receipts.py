@@ -159,6 +159,7 @@ class _ReceiptText:
 
 
 def _text_of(receipt: Receipt) -> _ReceiptText:
+    """The form in which a receipt is written: the columns that many days share are written once."""
     days = receipt.days
     numbers = dict[date, int | None]()  # of each day's columns among the distinct ones
     distinct = dict[tuple[tuple[str, str], ...], int]()
@@ -235,6 +236,7 @@ def _receipt_from_text(text: _ReceiptText) -> Receipt:
 
 
 def _entries_from_text(text: _ReceiptText) -> dict[date, DayEntry]:
+    """The entries of the days of a written receipt; equal counts and columns are one object."""
     columns = [shared_mapping(found) for found in text.columns]
     nothing: Mapping[str, Any] = {}  # one for all days without counts or parts
     entries = {}

@@ -87,6 +87,7 @@ class States:
         return self._known[key]
 
     def _judge_day(self, table: str, day: date) -> State:
+        """As `of`, computed."""
         contract, receipt = self.contracts[table], self.latest(table, day)
         if receipt is not None and receipt.entry.built is Built.HELD:
             return State.HELD
@@ -101,6 +102,7 @@ class States:
         return self._judge_written(table, day, receipt)
 
     def _judge_written(self, table: str, day: date, receipt: DayReceipt) -> State:
+        """The state of a day with this newest receipt, which is neither held nor pending."""
         if self._is_stale(table, day, receipt):
             return State.STALE
         if receipt.entry.built is Built.INCOMPLETE:
@@ -233,6 +235,7 @@ class States:
         return Built.COMPLETE
 
     def _has_incomplete_days(self, wanted: Input, day: date) -> bool:
+        """Whether `day` reads a day of the input that was written incomplete."""
         latest = self.view.table(wanted.table).latest
         receipts = (latest.get(input_day) for input_day in input_days_of(wanted, day, self.view))
         return any(r is not None and r.entry.built is Built.INCOMPLETE for r in receipts)
@@ -266,6 +269,8 @@ class States:
         return receipt.version <= source.loaded_version and not source.is_doubted(day)
 
     def _is_of_old_code(self, table: str, receipt: DayReceipt) -> bool:
+        """Whether other code or settings than today's made the day; of tables whose rows others
+        write nobody knows their code."""
         today = self.codes.get(table)
         if today is None or self.contracts[table].external:
             return False

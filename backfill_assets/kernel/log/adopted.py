@@ -12,24 +12,24 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 LOG = "_delta_log"
-MARK = ".adopted."  # begins the name, beside the commits, that ends with the first version
-WHOLE_MARK = re.compile(
-    rf"{re.escape(MARK)}\d{{20}}"
-)  # not one that is being written, or was by a killed process
+# Begins the name of a file, beside the commits, that ends with the first version.
+ADOPTION_MARK = ".adopted."
+# Not one that is being written, or was by a killed process.
+WHOLE_MARK = re.compile(rf"{re.escape(ADOPTION_MARK)}\d{{20}}")
 JUDGE = "judge"  # the reason of receipts for days that others wrote
 ADOPTION = "backfill_assets.adopted"  # key of commitInfo: this commit adopted the table
 
 
 def adoption_mark(version: int) -> str:
     """The name, in the log of a table, of the mark that its history here begins with a version."""
-    return f"{MARK}{version:020d}"
+    return f"{ADOPTION_MARK}{version:020d}"
 
 
 def first_version(names: Iterable[str]) -> int:
     """The version with which a table's history begins, by the names in its log: 0 unless the table
     was adopted."""
     marks = [name for name in names if WHOLE_MARK.fullmatch(name)]
-    return max((int(mark.removeprefix(MARK)) for mark in marks), default=0)
+    return max((int(mark.removeprefix(ADOPTION_MARK)) for mark in marks), default=0)
 
 
 def flat_file_name(path: str) -> str:

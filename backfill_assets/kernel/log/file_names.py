@@ -13,14 +13,14 @@ from urllib.parse import unquote
 
 from backfill_assets.kernel.core.addresses import ADDRESS
 from backfill_assets.kernel.core.texts import printable_text, shortened_text
-from backfill_assets.kernel.log.adopted import LOG, MARK
+from backfill_assets.kernel.log.adopted import ADOPTION_MARK, LOG
 from backfill_assets.kernel.place.port import Place
 
 # Begins the link, in a table's folder of a lake, to the folder of a table that others write.
 OTHERS = "others-"
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-PATTERN = re.compile(r"[*?\[]")  # an engine would take the name for all files that fit it
-SHOWN = 200  # characters of a name in an error
+GLOB_SIGN = re.compile(r"[*?\[]")  # an engine would take the name for all files that fit it
+SHOWN_CHARS = 200  # characters of a name in an error
 
 
 def unquoted_file_name(named: str) -> str:
@@ -42,7 +42,7 @@ def name_fault(name: str) -> str:
         return "which leads out of its folder, or has a part without a name"
     if CONTROL.search(name):
         return "whose name has control signs"
-    if PATTERN.search(name):
+    if GLOB_SIGN.search(name):
         return "whose name is a pattern for others"
     try:
         name.encode()
@@ -91,7 +91,7 @@ def is_adopted_there(table: Place) -> bool:
 
 
 def _has_adoption_mark(table: Place) -> bool:
-    return any(name.startswith(MARK) for name in table.names(LOG))
+    return any(name.startswith(ADOPTION_MARK) for name in table.names(LOG))
 
 
 _is_listed_once = lru_cache(maxsize=256)(
@@ -101,4 +101,4 @@ _is_listed_once = lru_cache(maxsize=256)(
 
 def printable_name(name: str) -> str:
     """A name from elsewhere, fit to print."""
-    return shortened_text(printable_text(name), SHOWN)
+    return shortened_text(printable_text(name), SHOWN_CHARS)

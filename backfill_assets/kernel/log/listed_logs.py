@@ -133,7 +133,8 @@ class ListedLogs:
         return found
 
     def _updated_table(self, table: Place, version: int) -> "DeltaTable | None":
-        """The object that is behind at that version; None if there is none."""
+        """The object that lay behind (`_KnownLog.behind`), moved on to that version; None if there
+        is none, or it does not get there."""
         from deltalake.exceptions import DeltaError
 
         known = self._known_log(table)
@@ -170,6 +171,7 @@ def _name_in_log(version: int) -> str:
 
 def _listed_names(table: Place, first: int) -> dict[str, Token]:
     """The names in a log, from a commit on (`NO_VERSION`: all), without folders in it."""
+    # Only names that come after this text are listed: without its last sign it lets `first` in.
     after = commit_name(first)[:-1] if exists_at(first) else ""
     found = {}
     for path, token in table.tokens(LOG, after).items():

@@ -30,9 +30,9 @@ from backfill_assets.kernel.place.port import (
 
 ACTIONS = "backfill_assets.actions"  # key of commitInfo: how many actions the commit holds
 # Key of commitInfo: the digest of the commit before it, so that an edited past shows.
-BEFORE = "backfill_assets.before"
+DIGEST_BEFORE = "backfill_assets.before"
 # Key of commitInfo: digests of the files that it adds, joined, by ascending path.
-FILES = "backfill_assets.files"
+FILE_DIGESTS = "backfill_assets.files"
 # Of SHA-256 in hexadecimal: chance is to be found out, receipts hold the rows against intent.
 FILE_DIGEST_CHARS = 16
 HEAD = ".head"  # beside the commits: the newest version with its digest
@@ -346,9 +346,9 @@ def torn_checkpoints(table: Place) -> list[str]:
     torn, whole = list[str](), set[int]()
     for name in sorted(table.names(LOG)):
         found = CHECKPOINT.fullmatch(name)
-        version = int(found[1]) if found else -1
-        if version < first:
+        if found is None or int(found[1]) < first:
             continue
+        version = int(found[1])
         if _is_whole_checkpoint(table, name, version):
             whole.add(version)
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from operator import attrgetter
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from deltalake import DeltaTable
 
@@ -54,6 +54,17 @@ HEAD, COMMITS = "head", "commits"  # names of values
 KEPT_VALUES = 128
 
 
+class _KeptValue(NamedTuple):
+    """A value that was read from a log up to `version`, whose commit had this token then."""
+
+    version: int = NO_VERSION
+    token: Token | None = None  # None: there is no such commit, and the value fits no later look
+    value: object = None
+
+
+NOT_KEPT = _KeptValue()
+
+
 class LogCache:
     """Values read from logs, each with the version and the commit file that it was read up to:
     inode, size, times.
@@ -64,10 +75,9 @@ class LogCache:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Place, str], tuple[int, Token | None, object]] = {}
-        self._states: dict[
-            tuple[Place, str], int
-        ] = {}  # the version of the newest kept state that fits, as last seen
+        self._kept: dict[tuple[Place, str], _KeptValue] = {}
+        # By table and day column the version of the newest state file that fits, as last seen.
+        self._states: dict[tuple[Place, str], int] = {}
         self._in_stores = ListedLogs()
 
     def head(self, table: Place) -> int:
@@ -75,15 +85,18 @@ class LogCache:
         the one known is not listed."""
         if table.is_store:
             return self._in_stores.head(table)
-        known, token, _ = self._kept.get((table, HEAD), (NO_VERSION, None, None))
-        is_same_log = token is not None and table.token(commit_name(known)) == token
-        if is_same_log and not table.exists(commit_name(known + 1)):
-            return known
+        known = self._kept.get((table, HEAD), NOT_KEPT)
+        is_same_log = known.token is not None and known.token == table.token(
+            commit_name(known.version)
+        )
+        if is_same_log and not table.exists(commit_name(known.version + 1)):
+            return known.version
         newest = max(commit_versions(table), default=NO_VERSION)
-        self._kept[table, HEAD] = newest, table.token(commit_name(newest)), None
+        self._kept[table, HEAD] = _KeptValue(newest, table.token(commit_name(newest)))
         return newest
 
     def _commit_token(self, table: Place, version: int) -> Token | None:
+        """The token of a commit; None for `NO_VERSION`."""
         if table.is_store:
             return self._in_stores.token(table, version)
         if not exists_at(version):
@@ -122,15 +135,18 @@ class LogCache:
         commit); `before` is the value of an earlier version of the same log, or None."""
         last = self.head(table) if version is None else version
         token = self._commit_token(table, last)
-        known, known_token, value = self._kept.pop((table, name), (NO_VERSION, None, None))
-        is_same_log = known_token is not None and self._commit_token(table, known) == known_token
-        is_newest = known == last and token is not None and token == known_token
+        known = self._kept.pop((table, name), NOT_KEPT)
+        value = known.value
+        is_same_log = known.token is not None and known.token == self._commit_token(
+            table, known.version
+        )
+        is_newest = known.version == last and token is not None and token == known.token
         if not is_newest:
-            before = cast("T", value) if is_same_log and known < last else None
+            before = cast("T", value) if is_same_log and known.version < last else None
             value = read(before, last)
         while len(self._kept) >= KEPT_VALUES:
             self._kept.pop(next(iter(self._kept)), None)
-        self._kept[table, name] = last, token, value
+        self._kept[table, name] = _KeptValue(last, token, value)
         return cast("T", value)
 
     def commits(self, table: Place, after: int = -1) -> list[Commit]:
@@ -219,6 +235,7 @@ class LogCache:
         and the next commit tries again."""
         with suppress(OSError, BackfillError):
             last = self._in_stores.known_head(table) if table.is_store else self.head(table)
+            # One that was never seen counts as far away, whatever the last version is.
             kept_version = self._states.get((table, day_column), -KEEP_EVERY)
             is_near = 0 <= last - kept_version < KEEP_EVERY
             if is_near or last < KEEP_EVERY - 1:
@@ -272,7 +289,8 @@ def _commits_up_to(version: int, history: Iterable[Commit]) -> Iterator[Commit]:
 def _fold_commits(
     before: TableView, table: Place, day_column: str, history: Iterable[Commit]
 ) -> TableView:
-    """State after the commits of `history`; `before` stays unchanged."""
+    """State after the commits of `history`; `before` stays unchanged. A commit without a receipt
+    makes the days foreign whose rows it moved; the next receipt of a day ends that."""
     version, frontier = before.version, before.frontier
     latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
     foreign, others, releases = set(before.foreign), list(before.others), list(before.releases)
@@ -293,11 +311,20 @@ def _fold_commits(
             frontier = max(frontier or receipt.frontier, receipt.frontier)
         for source, moment in frontiers_in(receipt.tags).items():
             frontiers[source] = max(moment, frontiers.get(source, moment))
-    kept = (frozenset(foreign), frontiers, tuple(others), tuple(releases))
-    return TableView(version, latest, inputs, frontier, *kept)
+    return TableView(
+        version=version,
+        latest=latest,
+        inputs=inputs,
+        frontier=frontier,
+        foreign=frozenset(foreign),
+        frontiers=frontiers,
+        others=tuple(others),
+        releases=tuple(releases),
+    )
 
 
 def _day_receipts(receipt: Receipt, version: int) -> dict[date, DayReceipt]:
+    """What a receipt, committed at `version`, says of each of its days."""
     irreproducible = receipt.tags.get(IRREPRODUCIBLE, "").split(",")
     return {
         day: DayReceipt(

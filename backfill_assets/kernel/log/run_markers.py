@@ -34,7 +34,7 @@ BEAT_SECONDS = (
 # A run without any sign of life that can be judged: of an earlier release, or where this process
 # may not ask the place for its time.
 UNSEEN_SECONDS = 86_400.0
-ELSEWHERE = PlacedProcess(
+UNKNOWN_PROCESS = PlacedProcess(
     "", "", "", 0, 0.0
 )  # a process that nobody knows: the run lives by its signs of life alone
 
@@ -58,7 +58,7 @@ def mark_run(place: Place, name: str, every: float = BEAT_SECONDS) -> None:
     _beat_until_gone(place, name, every, hold.beat, hold)
 
 
-def mark_step(place: Place, name: str, process: PlacedProcess = ELSEWHERE) -> None:
+def mark_step(place: Place, name: str, process: PlacedProcess = UNKNOWN_PROCESS) -> None:
     """As `mark_run`, for a step of a run that another process works on. Nothing is locked, since
     the run goes on after this process; the marker that an earlier step made stays as it is."""
 
@@ -82,7 +82,8 @@ def _beat_until_gone(
     beat: Callable[[], None],
     end: Callable[[], None] = lambda: None,
 ) -> None:
-    """Give a sign of life again and again in a thread, until the marker is gone."""
+    """Give a sign of life (`beat`) every so many seconds in a thread, until the marker of that name
+    is gone; then call `end`, and delete what the signs left."""
 
     def show() -> None:
         is_over = False

@@ -23,7 +23,7 @@ from backfill_assets.kernel.core.view import DayReceipt, TableView
 from backfill_assets.kernel.log.log import LOG, commit_digest
 from backfill_assets.kernel.place.port import AlreadyThere, Place
 
-FOLDER = ".state"
+STATES_FOLDER = ".state"
 # Raised when commits of an existing log fold to another state; other fields show by their names.
 FOLD = 1
 FORM = digest_of(
@@ -42,12 +42,12 @@ Content = dict[str, Any]  # of a state file, as JSON values
 
 def state_name(version: int) -> str:
     """The name in its table of the file with the state at a version; it need not exist."""
-    return f"{LOG}/{FOLDER}/{version:020d}{SUFFIX}"
+    return f"{LOG}/{STATES_FOLDER}/{version:020d}{SUFFIX}"
 
 
 def kept_versions(table: Place) -> list[int]:
     """The versions whose state is kept in the form of this release, ascending."""
-    names = [STATE_NAME.fullmatch(name) for name in table.names(f"{LOG}/{FOLDER}")]
+    names = [STATE_NAME.fullmatch(name) for name in table.names(f"{LOG}/{STATES_FOLDER}")]
     return sorted(int(found[1]) for found in names if found)
 
 
@@ -72,8 +72,8 @@ def keep_state(table: Place, day_column: str, state: TableView) -> None:
     # Later versions are of another log.
     fitting = [version for version in kept_versions(table) if version <= state.version]
     newest = {state_name(version) for version in fitting[-KEPT:]}
-    for name in table.names(f"{LOG}/{FOLDER}"):
-        path = f"{LOG}/{FOLDER}/{name}"
+    for name in table.names(f"{LOG}/{STATES_FOLDER}"):
+        path = f"{LOG}/{STATES_FOLDER}/{name}"
         if path not in newest:
             table.delete(path)  # also what killed writers left
 
@@ -147,11 +147,14 @@ def _fitting_content(table: Place, day_column: str, version: int) -> Content:
 
 
 def _state_of(content: Content) -> TableView:
+    """The state that `state_content` gave this content for. Raises one of `UNREADABLE` for
+    another."""
     writes = [(*write, _instant_of(frontier)) for *write, frontier in content["writes"]]
     latest = dict[date, DayReceipt]()
     for day, (number, irreproducible, *values) in content["days"].items():
         entry = _entry_of(*values)
-        latest[date.fromisoformat(day)] = DayReceipt(*(entry, *writes[number], irreproducible))
+        write = writes[number]  # version to frontier, in the order of `DayReceipt`'s fields
+        latest[date.fromisoformat(day)] = DayReceipt(*(entry, *write, irreproducible))
     frontiers = content["frontiers"].items()
     return TableView(
         version=content["version"],
@@ -175,6 +178,7 @@ def _entry_of(  # noqa: PLR0913 - each is a value of the list
     built: str,
     scheme: int,
 ) -> DayEntry:
+    """The entry of a day, from the values that `_packed_day` wrote of it, in their order."""
     return DayEntry(
         rows,
         fingerprint,

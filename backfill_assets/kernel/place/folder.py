@@ -140,6 +140,8 @@ class Folder(Place):
             return _token_of(os.fstat(opened.fileno()))
 
     def _put_if_absent(self, part: str, name: str, descriptor: int) -> None:
+        """Give the written file at the path `part`, which `descriptor` has open, its name, safe
+        against a power cut. Raises AlreadyThere if the name is taken."""
         path = self._path_of(name)
         os.fsync(descriptor)
         try:
@@ -155,6 +157,8 @@ class Folder(Place):
         _sync_path(os.path.dirname(path))
 
     def _put_if_unchanged(self, part: str, name: str, descriptor: int, before: Token) -> None:
+        """As `_put_if_absent`, in place of the file whose token is `before`. Raises Changed if the
+        name has another, or none."""
         path = self._path_of(name)
         os.fsync(descriptor)
         try:
@@ -162,9 +166,8 @@ class Folder(Place):
         except ABSENT:
             raise _condition_error(Changed, errno.ESTALE, path) from None
         try:
-            fcntl.flock(
-                known, fcntl.LOCK_EX
-            )  # of the file that is to go: who comes next finds another token
+            # Of the file that is to go: who waits for this lock finds another token afterwards.
+            fcntl.flock(known, fcntl.LOCK_EX)
             if self.token(name) != before:
                 raise _condition_error(Changed, errno.ESTALE, path)
             os.replace(part, path)

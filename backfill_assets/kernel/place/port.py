@@ -80,8 +80,9 @@ class OddKeys(StoreRefused):
     good: Mapping[str, Token] = {}  # of all other keys
     odd: tuple[str, ...] = ()  # those keys; none: nobody could list the others
 
-    def listed(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
-        """The error with the keys of a whole listing, without their first characters (`cut`)."""
+    def with_listing(self, found: Mapping[str, Token], cut: int = 0) -> "OddKeys":
+        """This error, which gets the keys of a whole listing, `odd` and `good` ones, each without
+        its first `cut` characters."""
         odd = {key for key in found if ODD_KEY.search(key)}
         self.odd = tuple(key[cut:] for key in found if key in odd)
         self.good = {key[cut:]: token for key, token in found.items() if key not in odd}

@@ -126,7 +126,7 @@ def evolve_schema(opened: "DeltaTable", path: Place, contract: Contract) -> bool
     """
     present = {field.name: field for field in opened.schema().fields}
     types = column_types_by_day(opened, contract.day_column)
-    wider = {c.name: c.kind for c in contract.columns if c.kind.holds(types.get(c.name))}
+    wider = {c.name: c.kind for c in contract.columns if c.kind.is_wider_than(types.get(c.name))}
     _refuse_other_types(path, contract, {n: kind for n, kind in types.items() if n not in wider})
     absent = [c for c in contract.columns if c.name not in present]
     _refuse_other_case(path, absent, present)
@@ -134,8 +134,9 @@ def evolve_schema(opened: "DeltaTable", path: Place, contract: Contract) -> bool
         note = f"gets {', '.join(f'{c.name} {c.type}' for c in absent)}"
         fields = delta_schema(replace(c, nullable=True) for c in absent).fields
         opened.alter.add_columns(fields, commit_properties=_commit_properties(contract, note))
-    may_lack = {*contract.nullable_columns, *(present.keys() - set(contract.column_names))}
-    loosened = sorted(name for name in may_lack & present.keys() if not present[name].nullable)
+    no_longer_read = present.keys() - set(contract.column_names)
+    may_be_null = {*contract.nullable_columns, *no_longer_read}
+    loosened = sorted(name for name in may_be_null & present.keys() if not present[name].nullable)
     for name in loosened:
         opened.alter.drop_column_not_null(
             name, commit_properties=_commit_properties(contract, f"{name} may be NULL")
@@ -246,9 +247,11 @@ def _refuse_other_case(path: Place, absent: Iterable[Column], present: Iterable[
         )
 
 
-def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection[str] = ()) -> str:
-    """Describe how a file's columns differ from the contract's, apart from some that it `may_lack`,
-    and from narrower types, which readers cast; "" if they do not."""
+def columns_misfit(
+    schema: "pa.Schema", contract: Contract, optional_columns: Collection[str] = ()
+) -> str:
+    """Describe how a file's columns differ from the contract's; "" if they do not. The file may
+    lack `optional_columns`, and have narrower types, which readers cast."""
     found, columns, expected = dict[str, Any](), dict[str, str](), dict[str, str]()
     for field in schema:
         if field.name != contract.partition_column:
@@ -256,9 +259,10 @@ def columns_misfit(schema: "pa.Schema", contract: Contract, may_lack: Collection
             columns[field.name] = arrow_name(field.type)
     for column in contract.columns:
         name = column.name
-        if name == contract.partition_column or (name not in found and name in may_lack):
+        is_left_out = name not in found and name in optional_columns
+        if name == contract.partition_column or is_left_out:
             continue
-        is_narrower = name in found and column.kind.holds(type_of_arrow(found[name]))
+        is_narrower = name in found and column.kind.is_wider_than(type_of_arrow(found[name]))
         expected[name] = arrow_name(found[name] if is_narrower else arrow_type(column.kind))
     return "" if columns == expected else f"{columns}, not {expected}"
 

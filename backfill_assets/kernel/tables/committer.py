@@ -22,8 +22,8 @@ from backfill_assets.kernel.core.plans import ROLLBACK
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.log.log import (
     ACTIONS,
-    BEFORE,
-    FILES,
+    DIGEST_BEFORE,
+    FILE_DIGESTS,
     LiveFile,
     commit_name,
     note_head,
@@ -93,13 +93,14 @@ def commit_files(
     """
     opened, now_ms = _evolved_table(path, contract), _now_ms()
     actions = _remove_actions(opened, path, contract.partition_column, removes, now_ms)
-    restored = receipt.reason == ROLLBACK
-    may_lack = contract.nullable_columns if restored else ()
-    actions += _add_actions(path, contract, adds, now_ms, may_lack)
+    is_rollback = receipt.reason == ROLLBACK
+    optional_columns = contract.nullable_columns if is_rollback else ()
+    actions += _add_actions(path, contract, adds, now_ms, optional_columns)
     if contract.is_by_day:
         _refuse_unnamed_days(path, receipt, adds)
-    are_known = restored and not all(receipt.write_id in f.name.split("/") for f in adds)
-    digests = "" if are_known else _joined_digests(adds)
+    are_own_copies = all(receipt.write_id in f.name.split("/") for f in adds)
+    has_earlier_digests = is_rollback and not are_own_copies
+    digests = "" if has_earlier_digests else _joined_digests(adds)
     # Before the log names them: a power cut must leave no torn file.
     path.sync_new([f.name for f in adds])
     version = _commit_actions(opened, path, receipt, actions, digests, committing)
@@ -144,9 +145,11 @@ def rewrite_files(
     opened, now_ms = open_table(path), _now_ms()
     by_schema = schema_contract(contract, opened)
     actions = _remove_actions(
-        opened, path, contract.partition_column, removes, now_ms, change=False
+        opened, path, contract.partition_column, removes, now_ms, moves_rows=False
     )
-    added = _add_actions(path, by_schema, adds, now_ms, by_schema.nullable_columns, change=False)
+    added = _add_actions(
+        path, by_schema, adds, now_ms, by_schema.nullable_columns, moves_rows=False
+    )
     digests = _joined_digests(adds)
     path.sync_new([f.name for f in adds])
     return _commit_actions(opened, path, receipt, [*actions, *added], digests, committing)
@@ -167,11 +170,13 @@ def commit_references(
     from deltalake.transaction import AddAction
 
     opened, now_ms = _evolved_table(path, contract), _now_ms()
-    column, change = contract.partition_column, bool(receipt.days)
-    actions = _remove_actions(opened, path, column, removes, now_ms, change=change)
+    column = contract.partition_column
+    moves_rows = bool(receipt.days)
+    actions = _remove_actions(opened, path, column, removes, now_ms, moves_rows=moves_rows)
     for file in adds:
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(file.path, file.size, values, now_ms, change, stats[file.path]))
+        stat = stats[file.path]
+        actions.append(AddAction(file.path, file.size, values, now_ms, moves_rows, stat))
     version = _commit_actions(opened, path, receipt, actions)
     LOGS.keep_newest_state(path, contract.day_column)
     return version
@@ -188,9 +193,9 @@ def commit_receipt(path: Place, receipt: Receipt, committing: Committing = annou
 
 
 def newer_writes_check(path: Place, since: int, then: Committing = announce_nothing) -> Committing:
-    """What a commit calls before it is tried that was decided at version `since` (-1: before the
-    first): it raises Conflict where another one wrote days after it. Others take no lock, and one
-    in a store may have been lost."""
+    """What a commit calls before it is tried that was decided at version `since` (`NO_VERSION`:
+    before the first): it raises Conflict where another one wrote days after it, else calls `then`.
+    Others take no lock, and one in a store may have been lost."""
 
     def committing(version: int) -> None:
         for other in (read_commit(path, v) for v in range(max(since, 0) + 1, version)):
@@ -209,16 +214,26 @@ def _commit_actions(
     digests: str = "",
     committing: Committing = announce_nothing,
 ) -> int:
-    """Try one commit of these actions behind the version that was opened; returns its version."""
+    """Try one commit of these actions, with the receipt in its metadata, behind the version that
+    `opened` has; returns its version.
+
+    `digests`: of the files that it adds, joined; `committing` is called with the version that is
+    tried. Raises BackfillError if the newest commit is this very write, else as `committed_version`
+    does: whatever delta-rs says, the log decides whether the commit happened.
+    """
     before = opened.version()
     path.sync(commit_name(before))  # its process may have been killed before it did
     newest, digest = LOGS.read(path, before)
     if newest.receipt is not None and newest.receipt.write_id == receipt.write_id:
         # Of older ones: see `committed_version`.
         raise _invalid_commit_error(path, f"its log holds the write {receipt.write_id} already")
-    metadata = {"userMetadata": receipt.to_json(), ACTIONS: str(len(actions) + 1), BEFORE: digest}
+    metadata = {
+        "userMetadata": receipt.to_json(),
+        ACTIONS: str(len(actions) + 1),
+        DIGEST_BEFORE: digest,
+    }
     if digests:
-        metadata[FILES] = digests
+        metadata[FILE_DIGESTS] = digests
     committing(before + 1)
     failed = None
     try:
@@ -325,8 +340,11 @@ def _remove_actions(
     removes: Sequence[LiveFile],
     now_ms: int,
     *,
-    change: bool = True,
+    moves_rows: bool = True,
 ) -> list[Any]:
+    """The actions that remove these files, laid out by `column` ("": by none), at the time
+    `now_ms`. `moves_rows`: whether readers of changes see rows go. Raises Conflict for a file that
+    `opened` does not hold so."""
     from deltalake.transaction import RemoveAction
 
     live = {f.path: f for f in live_files(opened, column)} if removes else {}
@@ -336,7 +354,7 @@ def _remove_actions(
                 path, f"{file.path} is to be removed and is no file of version {opened.version()}"
             )
     return [
-        RemoveAction(f.path, change, now_ms, f.size, {column: f.partition} if column else {})
+        RemoveAction(f.path, moves_rows, now_ms, f.size, {column: f.partition} if column else {})
         for f in removes
     ]
 
@@ -346,28 +364,32 @@ def _add_actions(
     contract: Contract,
     adds: Sequence[StagedFile],
     now_ms: int,
-    may_lack: Collection[str],
+    optional_columns: Collection[str],
     *,
-    change: bool = True,
+    moves_rows: bool = True,
 ) -> list[Any]:
+    """The actions that add these files, which may lack `optional_columns`, at the time `now_ms`.
+    `moves_rows`: whether readers of changes see rows come. Raises BackfillError for a file that is
+    not whole, not of the contract, or named twice."""
     from deltalake.transaction import AddAction
 
     column, actions = contract.partition_column, list[Any]()
     for file in adds:
         if column and file.partition is None:
             raise _invalid_commit_error(path, f"{file.name} has no value of {column}")
-        stats = _checked_statistics(path, contract, file, may_lack)
+        stats = _checked_statistics(path, contract, file, optional_columns)
         values = {column: file.partition} if column else {}
-        actions.append(AddAction(file.name, file.size, values, now_ms, change, stats))
+        actions.append(AddAction(file.name, file.size, values, now_ms, moves_rows, stats))
     if len({a.path for a in actions}) != len(actions):
         raise _invalid_commit_error(path, "a file is to be added twice")
     return actions
 
 
 def _checked_statistics(
-    place: Place, contract: Contract, file: StagedFile, may_lack: Collection[str]
+    place: Place, contract: Contract, file: StagedFile, optional_columns: Collection[str]
 ) -> str:
-    """The file's statistics; raises BackfillError if it is not whole or not of the contract."""
+    """The file's statistics; raises BackfillError if it is not whole or not of the contract, of
+    which it may lack `optional_columns`."""
     import pyarrow as pa
 
     try:
@@ -376,7 +398,7 @@ def _checked_statistics(
         raise
     except (OSError, pa.ArrowInvalid) as error:
         raise _invalid_commit_error(place, f"{file.name} cannot be read: {error}") from error
-    if misfit := columns_misfit(footer.schema, contract, may_lack):
+    if misfit := columns_misfit(footer.schema, contract, optional_columns):
         raise _invalid_commit_error(place, f"the columns of {file.name} are {misfit}")
     stats = file_statistics(footer)
     nulls = json.loads(stats)["nullCount"]

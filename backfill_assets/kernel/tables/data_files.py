@@ -201,10 +201,14 @@ def plain_files(
     give its rows: the table is not laid out by its day, or another program gave it what our tables
     do not have. `path_of` gives what an engine calls a file (None: its path on this machine)."""
     opened = LOGS.opened(table, version)
-    kinds, laid_out = column_types_by_day(opened, day_column), opened.metadata().partition_columns
+    kinds = column_types_by_day(opened, day_column)
     columns = tuple((name, kind.spark) for name, kind in kinds.items() if kind is not None)
-    is_by_day, needs_log = laid_out == [day_column], opened.protocol().min_reader_version
-    if (laid_out and not is_by_day) or needs_log > PLAIN_READER or len(columns) < len(kinds):
+    laid_out = opened.metadata().partition_columns
+    is_by_day = laid_out == [day_column]
+    is_laid_out_otherwise = bool(laid_out) and not is_by_day
+    has_unknown_type = len(columns) < len(kinds)
+    needs_log = opened.protocol().min_reader_version > PLAIN_READER
+    if is_laid_out_otherwise or needs_log or has_unknown_type:
         return None
     chosen = live_files(opened, day_column if is_by_day else "")
     if is_by_day and days is not None:
@@ -213,8 +217,9 @@ def plain_files(
     refuse_altered_files(table, chosen)
     paths = [str((path_of or table.local)(f.path)) for f in chosen]
     for file, path in zip(chosen, paths, strict=True):
-        in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path
-        if not in_folder or not GLOB_SIGNS.isdisjoint(path):
+        # An engine takes the day from the name of the folder.
+        is_in_folder = not is_by_day or f"/{day_column}={file.partition}/" in path
+        if not is_in_folder or not GLOB_SIGNS.isdisjoint(path):
             return None
     return PlainFiles(tuple(paths), columns, day_column if is_by_day else "")
 

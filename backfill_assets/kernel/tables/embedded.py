@@ -80,6 +80,8 @@ def new_engine(root: Path) -> "DuckDBPyConnection":
 
 
 def _opened_engine(spill: str) -> "DuckDBPyConnection":
+    """A new engine that spills to the folder `spill`, in `MEMORY`. It fetches nothing from the
+    network, gives rows in no order, and reads a file again that was replaced under its name."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -156,12 +158,13 @@ def _columns_of_folders(contract: Contract) -> list[str]:
 def _rows_of_files(files: Sequence[str], types: Mapping[str, str], laid_out: Sequence[str]) -> str:
     """`rows_query` for columns by their names and types, of files whose folders hold the columns
     `laid_out`."""
-    nothing, cast = [], []
+    nulls, cast = [], []
     for name, kind in types.items():
         column = quoted_name(name)
-        nothing.append(f"CAST(NULL AS {kind}) AS {column}")
+        nulls.append(f"CAST(NULL AS {kind}) AS {column}")
         cast.append(f"CAST({column} AS {kind}) AS {column}")
-    no_rows = f"SELECT {', '.join(nothing)} WHERE false"
+    # No row, and every column: one that all files lack is NULL by it.
+    no_rows = f"SELECT {', '.join(nulls)} WHERE false"
     if not files:
         return no_rows
     layout = "hive_partitioning = false"
@@ -258,9 +261,8 @@ def delta_rows(
         raise _unreadable_table(folder, why)
     try:
         table = DeltaTable(folder.uri(), version=version)
-        rows = (
-            table.to_pyarrow_dataset()
-        )  # refuses what is not in the files: deleted rows, renamed columns
+        # It refuses what is not in the files: deleted rows, renamed columns.
+        rows = table.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
         raise _unreadable_table(folder, " ".join(str(error).split())) from error
     engine.register("rows_of_delta", rows)

@@ -38,7 +38,7 @@ OWN_FOLDERS = (
     ".alerts",
 )
 # DuckDB takes a path with one of the first three for a pattern, delta-rs the last one for a /.
-PATTERN = "*?[\\"
+GLOB_CHARS = "*?[\\"
 DAGSTER_FOLDER = ".dagster"  # of the project's own instance, next to its dagster.yaml
 
 
@@ -145,10 +145,11 @@ class LakeFolder:
 
 def refuse_file(root: Path) -> None:
     """Raise SettingsError if `root` or a folder above it is a file, or if its path is a pattern."""
-    if set(str(root)) & set(PATTERN):
+    if set(str(root)) & set(GLOB_CHARS):
         raise SettingsError(
             f"the lake {root}",
-            f"its path holds one of {' '.join(PATTERN)}, and so means files of other folders, too",
+            f"its path holds one of {' '.join(GLOB_CHARS)}, and so means files of other folders, "
+            "too",
             "Nothing was done",
             "Give the folder a name without it",
         )

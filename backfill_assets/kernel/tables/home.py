@@ -106,13 +106,13 @@ def refuse_unwritable(lake: Lake) -> None:
 
 
 OWN_FILE = re.compile(r"\.(py|sql)$")
-ELSEWHERE = re.compile(
+REMOTE_ENGINE = re.compile(
     r"^(sc|spark|k8s)://|^yarn$"
 )  # engines whose machines do not see the copies of this one
 FROZEN = re.compile(
     r"\.plans/code/\w+"
 )  # the folder of older code that a plan works by (`plans.code`)
-CODE = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
+CODE_KEYS = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
 
 
 def fetch_own_files(root: Path, settings: LakeSettings) -> None:
@@ -120,7 +120,7 @@ def fetch_own_files(root: Path, settings: LakeSettings) -> None:
     at, and the files that its pipeline may reach; those that are gone from the bucket are deleted
     here."""
     place, here, wanted = place_at(root), Folder(str(root)), {FILE_NAME}
-    named = [text for key in CODE if (text := getattr(settings.pipeline, key))]
+    named = [text for key in CODE_KEYS if (text := getattr(settings.pipeline, key))]
     if named:
         landings = {source.files.partition("/")[0] for source in settings.delivered.values()}
         wanted |= {*_own_files(place, {TABLES, *landings})}
@@ -159,7 +159,7 @@ def refuse_unreachable(root: Path, settings: LakeSettings) -> None:
                 "machines need not see",
                 "Name its address in a bucket, or keep this lake in a folder",
             )
-    if ELSEWHERE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
+    if REMOTE_ENGINE.match(settings.spark.engine) and not address_of(root).startswith("s3://"):
         raise _bucket_setting_error(
             root,
             f"[spark] engine = {scrub_secrets(settings.spark.engine)!r} computes on machines that "

@@ -34,7 +34,7 @@ from backfill_assets.kernel.tables.staging import Staged, StagedFile, fill_stagi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-GIVEN = "given_rows"  # the name of rows that come by Arrow in a query
+GIVEN_ROWS = "given_rows"  # the name of rows that come by Arrow in a query
 
 
 def stage_query(lake: LakeFolder, contract: Contract, query: str) -> Staged:
@@ -64,7 +64,7 @@ def fill_by_batches(
         for c in contract.columns
     )
     with explaining_unreadable(contract):
-        _copy_query(lake, contract, f"SELECT {cast} FROM {GIVEN}", staged, batches)
+        _copy_query(lake, contract, f"SELECT {cast} FROM {GIVEN_ROWS}", staged, batches)
     if below:
         staged.table.delete_below(f"{staged.name}/{below}")
     staged.files = staged.found(contract.partition_column)
@@ -88,15 +88,15 @@ def _copy_query(
     staged: Staged,
     given: "pa.RecordBatchReader | None" = None,
 ) -> None:
-    """Write the rows of a query, which may be of `GIVEN`, to the folder of a staging, whose files
-    they are not yet (`Staged.found`)."""
+    """Write the rows of a query, which may read the rows `given` by the name `GIVEN_ROWS`, to the
+    folder of a staging, whose files they are not yet (`Staged.found`)."""
     column = contract.partition_column
     layout = f", PARTITION_BY ({quoted_name(column)}), OVERWRITE_OR_IGNORE" if column else ""
     names = quoted_list(contract.column_names)
     target = sql_literal(str(staged.folder if column else staged.folder / "part-0.parquet"))
     with duckdb_cursor(lake) as engine:
         if given is not None:
-            engine.register(GIVEN, given)
+            engine.register(GIVEN_ROWS, given)
         engine.execute(f"COPY (SELECT {names} FROM ({query})) TO {target} (FORMAT parquet{layout})")
 
 

@@ -52,7 +52,7 @@ from backfill_assets.kernel.tables.data_files import files_of_days, gone_or_alte
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.staging import StagedFile
 
-NEVER_MADE = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
+NEVER_MADE_ENTRY = DayEntry(0, EMPTY_FINGERPRINT, NO_DIGEST)
 SHOWN_FILES = 3
 BY_PATH = attrgetter("path")
 
@@ -81,7 +81,7 @@ class PreparedRestore:
     adds: tuple[LiveFile, ...] = ()
     removes: tuple[LiveFile, ...] = ()
     absent: tuple[str, ...] = ()  # the columns of the contract that these files lack
-    base: int = -1  # the table's version by which it was decided
+    base: int = NO_VERSION  # the table's version by which it was decided
     version: int | None = None  # of its commit; None: not committed yet
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def prepare_restore(lake: Lake, wanted: RestoreRequest) -> PreparedRestore:
     states_then = states_at(path, contract.day_column, set(wanted.targets.values()))
     _refuse_unknown_versions(wanted, states_then)
     latest, entries = dict[date, DayReceipt](), dict[date, DayEntry]()
-    for day, at in sorted(wanted.targets.items()):
-        receipt = states_then[at].latest.get(day)
+    for day, target in sorted(wanted.targets.items()):
+        receipt = states_then[target].latest.get(day)
         if receipt is not None:
             latest[day] = receipt
-        entry = replace(NEVER_MADE if receipt is None else receipt.entry, built=Built.HELD)
+        entry = replace(NEVER_MADE_ENTRY if receipt is None else receipt.entry, built=Built.HELD)
         if day in now.foreign or now.latest[day].entry != entry:
             entries[day] = entry
     targets = {d: wanted.targets[d] for d in entries}
@@ -215,18 +215,18 @@ def release_partitions(
                 contract, culprit, "Put it back once more with `--over-newer`, then release it"
             )
         history = list(read_commits(path)) if held else []
-        groups: dict[int, list[date]] = defaultdict(list)
+        by_origin: dict[int, list[date]] = defaultdict(list)
         for day in held:
-            groups[_original_version(history, day, view.latest[day].version)].append(day)
-        base, done = view.version, list[int]()
-        for at in sorted(groups):
-            base = commit_receipt(
+            by_origin[_original_version(history, day, view.latest[day].version)].append(day)
+        newest, committed = view.version, list[int]()
+        for origin in sorted(by_origin):
+            newest = commit_receipt(
                 path,
-                _release_receipt(history, at, groups[at], provenance),
-                newer_writes_check(path, base),
+                _release_receipt(history, origin, by_origin[origin], provenance),
+                newer_writes_check(path, newest),
             )
-            done.append(base)
-        return done
+            committed.append(newest)
+        return committed
 
 
 def can_restore(contract: Contract) -> bool:
@@ -255,34 +255,34 @@ def _refuse_newer_writes(wanted: RestoreRequest, now: TableView) -> None:
 def _refuse_unknown_versions(wanted: RestoreRequest, views: Mapping[int, TableView]) -> None:
     """Raise if a version does not exist, or if a foreign commit had changed a day at that
     version."""
-    for day, at in sorted(wanted.targets.items()):
-        if at not in views:
+    for day, target in sorted(wanted.targets.items()):
+        if target not in views:
             raise _restore_error(
                 wanted.contract,
-                f"it has no version {at}",
+                f"it has no version {target}",
                 "Name one that `backfill-assets show` lists",
             )
-        if day in views[at].foreign:
+        if day in views[target].foreign:
             culprit = (
-                f"at version {at} the rows of {day} were another program's, and no receipt names "
-                "them"
+                f"at version {target} the rows of {day} were another program's, and no receipt "
+                "names them"
             )
             raise _restore_error(wanted.contract, culprit, "Name a version before that")
 
 
 def _file_changes(
     path: Place, contract: Contract, targets: Mapping[date, int]
-) -> tuple[tuple[LiveFile, ...], ...]:
+) -> tuple[tuple[LiveFile, ...], tuple[LiveFile, ...]]:
     """Files to add and files to remove so that the days have the content of their target
     versions."""
     if not targets:
         return (), ()
     days_by_version, wanted = defaultdict[int, list[date]](list), set[LiveFile]()
-    for day, at in targets.items():
-        days_by_version[at].append(day)
-    for at, days in days_by_version.items():
-        if exists_at(at):
-            wanted |= _files_of_days(LOGS.opened(path, at), contract, days)
+    for day, target in targets.items():
+        days_by_version[target].append(day)
+    for version, days in days_by_version.items():
+        if exists_at(version):
+            wanted |= _files_of_days(LOGS.opened(path, version), contract, days)
     live = _files_of_days(open_table(path), contract, targets)
     return tuple(sorted(wanted - live, key=BY_PATH)), tuple(sorted(live - wanted, key=BY_PATH))
 
@@ -355,6 +355,7 @@ def _restore_receipt(prepared: PreparedRestore, provenance: Provenance) -> Recei
 
 
 def _signed_receipt(receipt: Receipt, tags: Mapping[str, str], provenance: Provenance) -> Receipt:
+    """The receipt as that of a new write: by whom, why, and how long it took."""
     return replace(
         receipt,
         write_id=uuid.uuid4().hex,
@@ -370,7 +371,8 @@ def _original_version(history: Sequence[Commit], day: date, version: int) -> int
     `NO_VERSION` if it was never made."""
     while True:
         receipt = _receipt_at(history, version)
-        if receipt is None or receipt.reason == JUDGE or receipt.days[day].built is not Built.HELD:
+        is_of_others = receipt is None or receipt.reason == JUDGE
+        if receipt is None or is_of_others or receipt.days[day].built is not Built.HELD:
             return version
         target = restored_version(receipt, day)
         if target is None:
@@ -403,7 +405,7 @@ def _release_receipt(
     if before is None:  # signed as the write that was undone, with the digest of no inputs at all
         receipts = [commit.receipt for commit in history if commit.receipt is not None]
         undone = next(receipt for receipt in receipts if days[0] in receipt.days)
-        before = replace(undone, days=dict.fromkeys(days, NEVER_MADE))
+        before = replace(undone, days=dict.fromkeys(days, NEVER_MADE_ENTRY))
     entries = {}
     for day in days:
         entry = before.days[day]

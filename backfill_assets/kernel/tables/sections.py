@@ -26,7 +26,7 @@ LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this releas
 # Of a table, or of a source: it names a folder, an asset, and a table in SQL.
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
-ELSEWHERE = re.compile(
+NO_TABLE_ADDRESS = re.compile(
     r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]"
 )  # neither on a disk nor in a bucket
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
@@ -68,6 +68,8 @@ class SourceSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_table_as_files(cls, body: Any) -> Any:
+        """The section with `files` and `format` where it names a table. Raises ValueError for one
+        that names both, and for a name that is no place of a table."""
         if not isinstance(body, dict):
             return body
         if "table" not in body:
@@ -81,7 +83,7 @@ class SourceSettings(Section):
         needless = [key for key, value in as_files.items() if body.get(key, value) != value]
         if needless:
             raise ValueError(f"a table needs no {' and no '.join(needless)}: leave it out")
-        if ELSEWHERE.match(str(table)):
+        if NO_TABLE_ADDRESS.match(str(table)):
             raise ValueError(
                 f"table = {table!r} is no path, no s3://…, az://…, gs://… and no SCHEMA.TABLE"
             )
@@ -104,6 +106,8 @@ class DeliveredSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_two_namings(self) -> Self:
+        """Raise ValueError unless exactly one of `assets_only`, [source] and [sources.NAME] is
+        there, or a source's name has other signs."""
         if self.assets_only and self.delivered:
             raise ValueError(
                 "a lake with assets_only = true loads no files: leave it out, or [source]"
@@ -233,6 +237,8 @@ class FeatureSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_crossed_windows(self) -> Self:
+        """Raise ValueError for windows in the wrong order, two columns of one name, and windows
+        beside declared columns, on which they have no effect."""
         if self.windows_days[0] > self.windows_days[1]:
             raise ValueError(
                 "windows_days: the short window comes first and may not exceed the long one"

@@ -47,7 +47,7 @@ from backfill_assets.kernel.tables.sections import (
 FILE_NAME = "lake.toml"
 SettingsCompleter = Callable[[Path, dict[str, Any]], dict[str, Any]]
 ENV_PREFIX = "BACKFILL_ASSETS__"  # e.g. BACKFILL_ASSETS__SPARK__MEMORY=4g
-GONE = {
+REMOVED_SETTINGS = {
     "plan": "hours and rates of plans are gone: take it out, and start plans by cron "
     "(`backfill-assets guide plans`)",
     "retention.log_days": "commits stay in the log for ever: take it out",
@@ -175,6 +175,9 @@ class LakeSettings(DeliveredSettings):
 
     @model_validator(mode="after")
     def _refuse_unknown_sources(self) -> Self:
+        """Raise ValueError where features or labels name a source that the lake lacks, or an entity
+        that its payload cannot give or gives in two types, and for dumps with late rows set
+        aside."""
         payloads = self._chosen_payloads()
         for section, payload in payloads.items():
             misfit = entity_misfit(self.features.entity, payload)
@@ -306,7 +309,7 @@ def _explained_refusal(error: Any, variables: Mapping[tuple[str, ...], str]) -> 
     variable = _variable_over(keys, variables)
     where = f"{named} (from ${variable})" if variable else named
     if error["type"] == "extra_forbidden":
-        why = GONE.get(named) or f"there is no such setting{_similar_key(keys)}"
+        why = REMOVED_SETTINGS.get(named) or f"there is no such setting{_similar_key(keys)}"
         return f"{where}: {why}"
     if error["type"] == "missing":
         return f"{where}: {refusal_reason(error)}"

@@ -258,12 +258,14 @@ def sweep_writes(lake: LakeFolder, table: str, own: str = "") -> int:
     if {*lake.place.names(marker_folder(table))} <= {own}:
         return 0
     for write_id in _abandoned_writes(lake.place, table):
-        folder, version = f"{WRITES}/{write_id}", find_write(place, write_id)
+        folder = f"{WRITES}/{write_id}"
+        version = find_write(place, write_id)
         place.refuse_link(folder)
         changes = file_changes(place, version) if version is not None else ()
         _delete_unpublished(place, folder, {c.path for c in changes if c.is_added})
         lake.place.delete(f"{marker_folder(table)}/{write_id}")
-        swept += version is None
+        if version is None:
+            swept += 1
     return swept
 
 

@@ -140,10 +140,8 @@ class TableStore:
         altered: bool = False,
     ) -> list[StagedFile]:
         """The files of `data_files`, none of them fetched from a bucket."""
-        table, live = (
-            self.lake.table_place(contract.name),
-            files_of_version(self.lake, contract, version),
-        )
+        table = self.lake.table_place(contract.name)
+        live = files_of_version(self.lake, contract, version)
         wanted = files_of_days(live, contract, days)
         if not altered:
             refuse_altered_files(table, wanted)
@@ -156,8 +154,9 @@ class TableStore:
         columns: Sequence[str] | None = None,
         where: str = "true",
     ) -> list[dict[str, Any]]:
-        """The rows of a small table (columns: None = all) at a version (None: the newest), `where`
-        SQL says so. Raises BackfillError if a data file is gone."""
+        """The rows of a small table for which the SQL condition `where` holds, with these `columns`
+        (None: all), at a version (None: the newest). Raises BackfillError if a data file is
+        gone."""
         newest = self.head(table)
         if not exists_at(newest):
             return []

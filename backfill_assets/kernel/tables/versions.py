@@ -26,6 +26,7 @@ from backfill_assets.kernel.core.ledgers import ARRIVALS, QUARANTINE, TOO_LATE, 
 from backfill_assets.kernel.core.ownership import whoami
 from backfill_assets.kernel.core.plans import PLAN_TAG, PUBLISH, ROLLBACK
 from backfill_assets.kernel.core.records import IF_OTHER, json_of, record_of
+from backfill_assets.kernel.core.view import NO_VERSION
 from backfill_assets.kernel.log.log import Commit
 from backfill_assets.kernel.log.run_markers import (
     Life,
@@ -43,7 +44,6 @@ from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.folder import VERSIONS
 from backfill_assets.kernel.tables.home import Lake
 
-NEVER_MADE = -1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -88,7 +88,7 @@ class LakeVersion:
     number: int  # 1 for the first entry
     tables: Mapping[
         str, int
-    ]  # the version that readers see of each table and ledger; -1: it was not made yet
+    ]  # the version that readers see of each table and ledger; `NO_VERSION`: it was not made yet
     at: datetime  # aware
     by: str  # the user
     why: str  # what left the tables together
@@ -114,6 +114,7 @@ def entry_name(number: int) -> str:
 
 
 def _read_entry(lake: Place, number: int) -> LakeVersion:
+    """The entry of the lake's log with that number; raises BackfillError for a damaged file."""
     try:
         return record_of(LakeVersion, {**lake.read_json(entry_name(number)), "number": number})
     except (KeyError, TypeError, ValueError):
@@ -146,7 +147,8 @@ def find_version(lake: Lake, at: datetime | int) -> LakeVersion | None:
 def versions_seen(lake: Lake, at: datetime | int | None = None) -> dict[str, int] | None:
     """The version of each table that readers see (None: they see the heads), now or `at` an instant
     or a number; of a candidate its own tables by its own log, all others by the lake's."""
-    own, then = (newest_version(lake) if at is None else find_version(lake, at)), at
+    own = newest_version(lake) if at is None else find_version(lake, at)
+    then = at
     if own is not None and isinstance(at, int):
         then = own.at  # each log has numbers of its own
     base_lake = versions_seen(lake.base_lake, then) if lake.base_lake is not None else None
@@ -223,8 +225,8 @@ def _may_write(lake: Lake, work: UnfinishedSwitch) -> bool:
 
 
 def _switch_life(lake: Lake, work: UnfinishedSwitch) -> Life | None:
-    """What can be said of the process of a switch; None: nothing, where one of an earlier release
-    does it elsewhere."""
+    """What can be said of the process of a switch; None where nothing can: it runs on another
+    machine, and an earlier release, which began it, left no marker."""
     if not work.process:
         return Life.GONE
     process, marker = record_of(PlacedProcess, work.process), _switch_marker(work.id)
@@ -274,9 +276,10 @@ class _TablesNow:
 
     def take(self, name: str) -> None:
         """Take the commits of a table up to the first one that has to wait."""
-        version, commits = _commits_after(self.lake, name, self.tables.get(name, NEVER_MADE))
+        version, commits = _commits_after(self.lake, name, self.tables.get(name, NO_VERSION))
         head = commits[-1].version if commits else version
         is_pinned = name in self.pinned
+        # The first version that is not taken.
         stop = next((c.version for c in commits if is_pinned or self._has_to_wait(c)), head + 1)
         self.tables[name] = self.pinned[name] if is_pinned else stop - 1
         if stop > head:
@@ -372,7 +375,7 @@ def _commits_after(lake: Lake, table: str, version: int) -> tuple[int, list[Comm
     """The version and the commits after it; of a table that was moved away or made anew since all
     its commits."""
     if lake.store.head(table) < version:
-        version = NEVER_MADE
+        version = NO_VERSION
     return version, list(lake.store.commits(table, version))
 
 
@@ -408,24 +411,17 @@ def switch_tables(
     """
     known = tuple(contracts)
     this = replace(work, process=json_of(PlacedProcess.this()))
-
-    def begin_switch(before: LakeVersion) -> LakeVersion:
-        """The entry in which the switch is unfinished."""
-        return _with_begun_switch(lake, before, this, switched)
-
-    def end_switch(before: LakeVersion) -> LakeVersion:
-        """The entry without the switch, and with the tables of now."""
-        return _entry_of_now(
-            lake, known, replace(before, unfinished=_split_by_id(before, work.id)[1])
-        )
-
+    end_switch = partial(_with_ended_switch, lake, known, work.id)
     record_versions(lake, known, f"before {work.what}")
-    began = _split_by_id(_append_entry(lake, begin_switch, f"{work.what} begins"), work.id)[0][0]
+    entry = _append_entry(
+        lake, partial(_with_begun_switch, lake, this, switched), f"{work.what} begins"
+    )
+    (begun,), _ = _split_by_id(entry, work.id)
     mark_run(lake.place, _switch_marker(work.id))
     try:
         yield
     except BaseException:
-        if _has_committed(lake, began):
+        if _has_committed(lake, begun):
             _append_entry(lake, partial(_with_stopped_switch, work.id), f"{work.what} stopped")
         else:
             _append_entry(lake, end_switch, f"{work.what} wrote nothing")
@@ -437,10 +433,10 @@ def switch_tables(
 
 
 def _with_begun_switch(
-    lake: Lake, before: LakeVersion, this: UnfinishedSwitch, switched: Collection[str]
+    lake: Lake, this: UnfinishedSwitch, switched: Collection[str], before: LakeVersion
 ) -> LakeVersion:
-    """The entry in which the switch `this` is unfinished; an earlier try of it keeps what readers
-    see. Raises BackfillError if another switch hinders it."""
+    """The entry after `before` in which the switch `this` is unfinished; what readers saw when an
+    earlier try of it began stays. Raises BackfillError if another switch hinders it."""
     earlier, others = _split_by_id(before, this.id)
     for work in earlier:
         if work.process != this.process and _switch_life(lake, work) is Life.LIVES:
@@ -448,10 +444,18 @@ def _with_begun_switch(
     for work in others:
         if not work.tables.keys().isdisjoint(switched):
             raise _hindered_switch_error(lake, work)
-    tables = {table: before.tables.get(table, NEVER_MADE) for table in switched}
+    tables = {table: before.tables.get(table, NO_VERSION) for table in switched}
     for work in earlier:
         tables |= work.tables
     return replace(before, unfinished=(*others, replace(this, tables=tables)))
+
+
+def _with_ended_switch(
+    lake: Lake, contracts: Collection[Contract], work_id: str, before: LakeVersion
+) -> LakeVersion:
+    """The entry after `before` without the switch, and with the tables of now."""
+    _, others = _split_by_id(before, work_id)
+    return _entry_of_now(lake, contracts, replace(before, unfinished=others))
 
 
 def _with_stopped_switch(work_id: str, before: LakeVersion) -> LakeVersion:

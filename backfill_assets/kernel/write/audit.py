@@ -171,6 +171,7 @@ def described_columns(lake: Lake, contract: Contract) -> list[str]:
 
 
 def _audit_batch(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
+    """As `audit_files`, of files whose days are in no other batch."""
     rows, measured = rows_query(files, contract), map(contract.column, contract.measured_columns)
     histograms = {f"histogram {c.name}": f"histogram({number_bucket(c)})" for c in measured}
     with explaining_unreadable(contract), duckdb_cursor(lake) as engine:
@@ -257,10 +258,12 @@ def audit_table(
 ) -> Profiles:
     """Profile a table at a version (None: the newest), for all days or `days`; `altered`: accept
     files of any size."""
-    profiles = audit_files(
-        lake, lake.store.data_files(contract, version, days, altered=altered), contract
-    )
-    return profiles if days is None else {d: p for d, p in profiles.items() if d in set(days)}
+    files = lake.store.data_files(contract, version, days, altered=altered)
+    profiles = audit_files(lake, files, contract)
+    if days is None:
+        return profiles
+    asked = set(days)
+    return {d: p for d, p in profiles.items() if d in asked}
 
 
 def contract_of_file(contract: Contract, file: str) -> Contract:
@@ -270,7 +273,7 @@ def contract_of_file(contract: Contract, file: str) -> Contract:
     written = {f.name: type_of_arrow(f.type) for f in read_footer(Path(file)).schema}
     written.pop(laid_out_by, None)  # others' files may hold it, too
     for column in contract.columns:
-        if column.kind.holds(written.get(column.name)):
+        if column.kind.is_wider_than(written.get(column.name)):
             written[column.name] = column.kind
     columns = [Column(n, str(kind), n, nullable=True) for n, kind in written.items() if kind]
     if laid_out_by:

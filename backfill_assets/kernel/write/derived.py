@@ -162,7 +162,8 @@ def _refuse_days(
     """Raise as `refuse_unbuildable`, and where deliveries for a day were loaded without a column
     that is never NULL."""
     refuse_unbuildable(states, contract, wanted_days)
-    days, undelivered = [d for d in wanted_days if d not in up_to_date], set[str]()
+    days = [d for d in wanted_days if d not in up_to_date]
+    undelivered = set[str]()
     for day in days:
         undelivered |= {*states.undelivered_columns(contract.name, day)}
     required = undelivered & {*contract.required_columns}
@@ -265,7 +266,8 @@ def _add_standing_rows(
     Raises BackfillError where rows would be kept without `MERGE_KEEPING`, and for days that are not
     complete.
     """
-    contract, made_files = request.table.contract, len(staged.files)
+    contract = request.table.contract
+    made_files = len(staged.files)  # of the new rows: the kept ones are added behind them
     version = states.view.table(contract.name).version
     kept = _count_standing_rows(request.lake_session, contract, staged, version, days)
     unready = [d for d in kept if states.built_as(contract.name, d) is not Built.COMPLETE]
@@ -297,7 +299,8 @@ def _add_standing_rows(
 def _count_standing_rows(
     session: Session, contract: Contract, staged: Staged, version: int, days: Sequence[date]
 ) -> dict[date, int]:
-    """As `Auditor.keep_rows`, by whoever counts the files of both sides."""
+    """Add the standing rows to `staged` as `Auditor.keep_rows` does, by the auditor that may read
+    the files of both sides: this process, where the table has none on these days."""
     if not exists_at(version):
         return DuckDBAuditor(session.lake).keep_rows(contract, staged, version, days)
     stands = session.lake.store.files(contract, version, days, altered=True)
@@ -323,7 +326,8 @@ def _computed_candidate(
 ) -> Candidate:
     """The candidate with the staged rows of the days that are not settled; `kept`: rows per day
     that a merge keeps."""
-    name, profiles = request.table.name, {**settled.profiles, **profile_staged(request, staged)}
+    name = request.table.name
+    profiles = {**settled.profiles, **profile_staged(request, staged)}
     entries, absent = dict[date, DayEntry](), dict[date, list[tuple[str, date]]]()
     for day in request.days:
         if day in settled.settled:

@@ -98,27 +98,32 @@ def judge_day(judged: DayToJudge) -> list[Finding]:
 
 
 def _judge_row_count(judged: DayToJudge) -> Finding:
+    """The finding about the number of rows: refused beyond the table's bounds, or if it is 0 and
+    `empty` says so; a warning where it is unusual, or 0 and `empty` says so."""
     rows, bounds, trailing = judged.found.rows, judged.bounds, judged.around.trailing_rows
     facts: Facts = {"rows": rows}
     usual = None
     if len(trailing) >= MEDIAN_NEEDS_DAYS:
         usual = facts["trailing_median"] = float(median(trailing))
 
-    def finding(passed: bool, refuses: bool, message: str) -> Finding:
-        return Finding(ROW_COUNT, judged.day, passed, refuses, message, facts)
+    def passes(message: str) -> Finding:
+        return Finding(ROW_COUNT, judged.day, True, False, message, facts)
+
+    def warns(message: str) -> Finding:
+        return Finding(ROW_COUNT, judged.day, False, False, message, facts)
 
     if rows == 0 and judged.around.may_be_empty:
-        return finding(True, False, "empty, as expected")
+        return passes("empty, as expected")
     broken = _bounds_broken(rows, bounds, usual)
     if rows == 0 and bounds.empty == "refuse":
         broken.append("the day is empty")
     if broken:
-        return finding(False, True, "; ".join(broken))
+        return Finding(ROW_COUNT, judged.day, False, True, "; ".join(broken), facts)
     if rows == 0 and bounds.empty == "warn":
-        return finding(False, False, "the day is empty")
+        return warns("the day is empty")
     if usual is not None and _is_unusual(rows, usual):
-        return finding(False, False, f"{rows} rows, usually about {usual:.0f}")
-    return finding(True, False, f"{rows} rows")
+        return warns(f"{rows} rows, usually about {usual:.0f}")
+    return passes(f"{rows} rows")
 
 
 def _is_unusual(rows: int, usual: float) -> bool:
@@ -130,6 +135,8 @@ def _is_unusual(rows: int, usual: float) -> bool:
 
 
 def _bounds_broken(rows: int, bounds: TableGate, usual: float | None) -> list[str]:
+    """A text for each bound on the number of rows that a day of so many exceeds; `usual`: the
+    median of the days before (None: not known, so that no change can be judged)."""
     broken = []
     if bounds.min_rows is not None and rows < bounds.min_rows:
         broken.append(f"{rows} rows, fewer than min_rows = {bounds.min_rows}")
@@ -167,6 +174,8 @@ def _judge_key(judged: DayToJudge) -> Finding:
 
 
 def _judge_profile(judged: DayToJudge) -> Finding:
+    """The finding about missing input days, skewed keys, NULLs and drifted values. Each of them
+    warns or refuses as the settings say of it."""
     profile, context = judged.found, judged.around
     warned, refused, beyond, facts = list[str](), list[str](), list[str](), _profile_facts(profile)
     if context.absent:
@@ -204,6 +213,7 @@ def _profile_facts(profile: DayProfile) -> Facts:
 
 
 def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:
+    """Yield a text for each key by which tables read the day and that has too many of its rows."""
     most = bounds.max_key_share
     if most is None:
         return
@@ -216,6 +226,7 @@ def _skew_broken(profile: DayProfile, bounds: TableGate) -> Iterator[str]:
 def _nulls_broken(
     column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings
 ) -> list[str]:
+    """A text for each bound on the share of NULLs in a column that the day exceeds."""
     if profile.rows == 0:
         return []
     share, usual = profile.nulls.get(column, 0) / profile.rows, context.usual_null_shares
@@ -232,6 +243,8 @@ def _nulls_broken(
 def _drift_broken(
     column: str, profile: DayProfile, bounds: ColumnGate, context: Surroundings, facts: Facts
 ) -> list[str]:
+    """A text if the values of a column drifted from those of the days before; notes the distance in
+    `facts`."""
     usual, histogram = context.usual_histograms.get(column), profile.histograms.get(column)
     if not usual or not histogram:
         return []

@@ -77,13 +77,13 @@ class QualityContext:
         labels_are_final = not is_immature
         values = usual_histograms(_days_before(self.histograms, day)) if labels_are_final else {}
         surroundings = Surroundings(
-            _days_before(self.rows, day),
-            may_be_empty,
-            absent,
-            usual,
-            values,
-            self.settings.incomplete,
-            failed,
+            trailing_rows=_days_before(self.rows, day),
+            may_be_empty=may_be_empty,
+            absent=absent,
+            usual_null_shares=usual,
+            usual_histograms=values,
+            incomplete=self.settings.incomplete,
+            unanswered=failed,
         )
         bounds = self.settings.bounds(self.contract.name)
         return judge_day(DayToJudge(self.contract, day, profile, bounds, surroundings))

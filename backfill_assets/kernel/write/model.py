@@ -161,6 +161,7 @@ def make_pipeline(tables: Iterable[Table], confs: Mapping[str, str] | None = Non
     ordered = _with_keys(tuple(map(_with_files, tables)))
     by_name, codes = {t.name: t for t in ordered}, {}
     for table in ordered:
+        # The tables whose code decides its rows, each with the columns that are read of it.
         read = _tables_that_count(table, by_name)
         settings: list[object] = [dict(t.settings) for t, _ in read]
         further: dict[str, object] = {}
@@ -261,6 +262,8 @@ def _without_followers(pipeline: Pipeline, own: frozenset[str]) -> Pipeline:
 def _refuse_unknown_names(
     lake: Lake, key: str, named: Iterable[str], known: Sequence[str], why: str
 ) -> None:
+    """Raise SettingsError, with `why`, where the section `key` of lake.toml has names that are none
+    of the `known` ones."""
     if strangers := sorted(set(named) - set(known)):
         raise SettingsError(
             lake.place.uri(FILE_NAME),

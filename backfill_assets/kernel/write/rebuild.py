@@ -97,12 +97,13 @@ class Rebuild:
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     def prepare(self) -> list[Finding]:
-        """Steps 12 to 16. Raises BackfillError kinds; returns a refusing finding instead of raising
-        it."""
+        """Compute, stage and judge the days (steps 12 to 16 in *How it works*); returns the
+        findings, refusing ones, too. Raises BackfillError where days cannot be computed."""
         with self.request.lake_session.explaining_losses():
             return self._prepare_candidate()
 
     def _prepare_candidate(self) -> list[Finding]:
+        """As `prepare`, where errors of a dead engine are explained around it."""
         self._samples.clear()
         self.kept_back = KeptBack()
         (load,) = added_by_rooms("loaders")
@@ -117,8 +118,9 @@ class Rebuild:
         return self.findings
 
     def publish(self) -> WriteResult:
-        """Steps 18 and 19; where newer inputs overtook the candidate, 8 to 16 again, three times at
-        most. Given rows are tried once: only another run of their asset makes newer ones."""
+        """Commit the days (steps 18 and 19 in *How it works*); where newer inputs overtook the
+        candidate, make and judge it again (8 to 16), three times at most. Given rows are tried
+        once: only another run of their asset makes newer ones."""
         with self.request.lake_session.explaining_losses():
             return self._publish_candidate()
 
@@ -181,18 +183,15 @@ class Rebuild:
     def sample_keys(self, finding: Finding) -> list[str]:
         """Up to ten keys of the rows that a finding names. Of days kept back they are known after
         the write, too."""
-        place, staged, contract = (
-            (finding.check, finding.day),
-            self.ready.staged,
-            self.table.contract,
-        )
+        staged, contract = self.ready.staged, self.table.contract
         gate = next((g for g in gates_of(contract) if g.name == finding.check), None)
         if staged is None or gate is None or not gate.names_rows:
             return []
-        if place not in self._samples:
+        about = (finding.check, finding.day)
+        if about not in self._samples:
             lake = self.request.lake_session.lake
-            self._samples[place] = sample_keys(lake, staged.paths, contract, finding.day, gate.name)
-        return self._samples[place]
+            self._samples[about] = sample_keys(lake, staged.paths, contract, finding.day, gate.name)
+        return self._samples[about]
 
     def _refusal_error(self, findings: Sequence[Finding], others: int = 0) -> ContractBroken:
         refusing = [f for f in findings if f.refuses]

@@ -109,9 +109,11 @@ def _refuse_superseded(lake: Lake, write: Write, view: TableView, digests_now: D
     for day in write.entries.keys() & view.latest.keys():
         if view.latest[day].version > write.base_version:
             rewritten.add(day)
-    is_merge, inputs = write.mode.keeps_standing_rows, write.provenance.inputs
+    # A merge was made for the rows that stood: a rewritten day is behind, whatever its digest.
+    is_merge = write.mode.keeps_standing_rows
     fences: tuple[Fence, ...] = added_by_rooms("fences")
-    doubts = [*filter(None, (fence(lake, inputs) for fence in fences))]
+    answers = [fence(lake, write.provenance.inputs) for fence in fences]
+    doubts = [answer for answer in answers if answer]
     in_question = set() if is_merge else rewritten
     if doubts:
         in_question = {*write.entries}
@@ -228,6 +230,8 @@ def _irreproducible_days(write: Write, view: TableView) -> frozenset[date]:
 def _write_receipt(
     write: Write, days: Mapping[date, DayEntry], irreproducible: Collection[date]
 ) -> Receipt:
+    """The receipt of a write of these days; `irreproducible`: those to which the same inputs, code
+    and settings gave other rows before."""
     provenance, tags = write.provenance, dict(write.provenance.tags)
     if irreproducible:
         tags[IRREPRODUCIBLE] = ",".join(map(str, sorted(irreproducible)))

@@ -22,7 +22,7 @@ from backfill_assets.dagster.adapter.reconcile import reconcile
 from backfill_assets.dagster.adapter.runs import end_dead_runs, markers_of
 from backfill_assets.dagster.adapter.ticks import LATE_DATA
 from backfill_assets.kernel.core.receipts import DayEntry
-from backfill_assets.kernel.log.run_markers import BEAT, ELSEWHERE, live_runs
+from backfill_assets.kernel.log.run_markers import BEAT, UNKNOWN_PROCESS, live_runs
 from backfill_assets.kernel.place.processes import PlacedProcess
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.pipeline.tables import tables
@@ -223,8 +223,10 @@ def test_what_one_home_gave_up_the_other_still_tries_and_takes_back_nothing_that
 def test_a_run_in_several_processes_lives_in_the_one_that_began_its_steps() -> None:
     begun = dg.multiprocess_executor.name
     assert runs.process_of_run(begun, current_process()) == PlacedProcess.this()
-    assert runs.process_of_run(begun, None) == ELSEWHERE, "nothing on this machine began the step"
-    assert runs.process_of_run("k8s_job_executor", current_process()) == ELSEWHERE
+    assert runs.process_of_run(begun, None) == UNKNOWN_PROCESS, (
+        "nothing on this machine began the step"
+    )
+    assert runs.process_of_run("k8s_job_executor", current_process()) == UNKNOWN_PROCESS
 
 
 def test_the_days_of_a_run_are_busy_by_the_asset_that_makes_a_table_whatever_its_name(

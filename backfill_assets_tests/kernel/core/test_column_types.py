@@ -59,5 +59,5 @@ def test_what_is_no_type_is_refused_with_what_to_write(written: str, told: str) 
 def test_a_type_is_wider_if_it_holds_every_value_with_the_same_text(
     other: str, wanted: str, wider: bool
 ) -> None:
-    assert read_type(wanted).holds(read_type(other)) is wider
-    assert not read_type(wanted).holds(None)
+    assert read_type(wanted).is_wider_than(read_type(other)) is wider
+    assert not read_type(wanted).is_wider_than(None)

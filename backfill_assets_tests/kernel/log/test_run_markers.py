@@ -20,7 +20,7 @@ from backfill_assets.buckets import leases
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.log.run_markers import (
     BEAT,
-    ELSEWHERE,
+    UNKNOWN_PROCESS,
     Life,
     drop_marker,
     drop_old_markers,
@@ -62,8 +62,8 @@ CASES = {
     "killed with its pod": (IN_ANOTHER_CONTAINER, 130.0, Life.LAPSED),
     "at work on another host": (ON_ANOTHER_HOST, 60.0, Life.LIVES),
     "killed with its host": (ON_ANOTHER_HOST, 130.0, Life.LAPSED),
-    "whose steps are pods, at work": (ELSEWHERE, 60.0, Life.LIVES),
-    "whose steps are pods, killed": (ELSEWHERE, 130.0, Life.LAPSED),
+    "whose steps are pods, at work": (UNKNOWN_PROCESS, 60.0, Life.LIVES),
+    "whose steps are pods, killed": (UNKNOWN_PROCESS, 130.0, Life.LAPSED),
 }
 OF_EARLIER_RELEASES = {  # who works on it; seconds since it began; what can be said of it
     "at work on this machine": (HERE, 3 * DAY, Life.LIVES),
