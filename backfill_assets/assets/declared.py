@@ -151,12 +151,11 @@ def catalog_places(root: Path, listed: Sequence[str] | None = None) -> dict[str,
     """Where the names in a catalog that were asked for lead, by these names; of a candidate as of
     its base lake. `listed`: what `.assets` holds, where the caller knows."""
     lake = place_at(base_lake_folder(root))
-    found = (
-        name
-        for name in sorted(lake.names(ASSETS) if listed is None else listed)
-        if name.endswith(LOCATED)
-    )
-    return {name.removesuffix(LOCATED): lake.read(f"{ASSETS}/{name}").decode() for name in found}
+    places = dict[str, str]()
+    for name in sorted(lake.names(ASSETS) if listed is None else listed):
+        if name.endswith(LOCATED):
+            places[name.removesuffix(LOCATED)] = lake.read(f"{ASSETS}/{name}").decode()
+    return places
 
 
 def declare_table(lake: Place, table: DeclaredTable) -> None:
@@ -239,6 +238,7 @@ def _with_places_at(value: Any, keys: Sequence[str], known: Mapping[str, str]) -
 
 
 def _refuse_own_places(settings: Mapping[str, Any]) -> None:
+    """Raise SettingsError where the file says itself where a table lies."""
     tables = settings.get("tables")
     for name, table in tables.items() if isinstance(tables, dict) else ():
         if isinstance(table, dict) and "place" in table:

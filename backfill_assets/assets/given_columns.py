@@ -59,6 +59,8 @@ def spark_columns(dtypes: Sequence[tuple[str, str]]) -> tuple[GivenColumn, ...]:
 
 
 def _spark_type(word: str) -> ColumnType | None:
+    """The type that Spark calls `word`; NO_TYPE for `void`, None if no column of a table is of
+    it."""
     if word.startswith("array<"):
         return _array_of(_spark_type(word[len("array<") : -1]))
     if word.startswith(("varchar(", "char(")):
@@ -115,17 +117,15 @@ def contract_columns(given: Sequence[GivenColumn], what: str) -> tuple[Column, .
     """The columns of a contract for these rows (`what`), all nullable and without a description.
     Raises ContractBroken listing every column that cannot be one."""
     refuse_equal_names(given, what)
-    if unknown := [c for c in given if c.kind is None or NO_TYPE in (c.kind, c.kind.element)]:
-        listed = (
-            f"column {c.name} "
-            + (f"is {c.found}" if c.kind is None else "has no value and no type")
-            for c in unknown
-        )
-        raise unfit_rows_error(
-            what,
-            "; ".join(listed),
-            f"Cast it to {ALL_TYPES} (a struct or a map: to a text of JSON)",
-        )
+    unknown = list[str]()
+    for column in given:
+        if column.kind is None:
+            unknown.append(f"column {column.name} is {column.found}")
+        elif NO_TYPE in (column.kind, column.kind.element):
+            unknown.append(f"column {column.name} has no value and no type")
+    if unknown:
+        fix = f"Cast it to {ALL_TYPES} (a struct or a map: to a text of JSON)"
+        raise unfit_rows_error(what, "; ".join(unknown), fix)
     return tuple(Column(c.name, str(c.kind), "", nullable=True) for c in given)
 
 
@@ -134,11 +134,9 @@ def refuse_equal_names(given: Sequence[GivenColumn], what: str) -> None:
     first: dict[str, str] = {}
     for column in given:
         if before := first.get(column.name.lower()):
-            differ = (
-                "have one name"
-                if before == column.name
-                else "differ by case only, and are one column for SQL"
-            )
+            differ = "differ by case only, and are one column for SQL"
+            if before == column.name:
+                differ = "have one name"
             raise unfit_rows_error(
                 what, f"the columns {before} and {column.name} {differ}", "Rename one"
             )
@@ -157,22 +155,24 @@ def column_differences(
         f"column {n} is not in the contract" for n in by_name if n not in contract.column_names
     ]
     for column in contract.columns:
-        one = by_name.get(column.name)
-        if one is None:
+        returned = by_name.get(column.name)
+        if returned is None:
             continue
         is_day = column.name == contract.day_column and column.type == "DATE"
-        fits = one.kind is not None and _type_fits(one.kind, column.kind, is_day, is_loose)
-        if not fits:
-            found.append(f"column {column.name} is {one.found}, not {column.type}")
+        kind = returned.kind
+        if kind is None or not _type_fits(kind, column.kind, is_day=is_day, is_loose=is_loose):
+            found.append(f"column {column.name} is {returned.found}, not {column.type}")
     return found
 
 
-def _type_fits(given: ColumnType, wanted: ColumnType, is_day: bool, is_loose: bool) -> bool:
-    """Whether values of a type may be exact values of the other."""
+def _type_fits(given: ColumnType, wanted: ColumnType, *, is_day: bool, is_loose: bool) -> bool:
+    """Whether values of the type `given` may be exact values of the type `wanted`. `is_day`: of the
+    column with the day, which may be a text or an instant; `is_loose`: whole numbers may have come
+    as floating ones, and the other way round."""
     if given == NO_TYPE:
         return True
     if given.element is not None and wanted.element is not None:
-        return _type_fits(given.element, wanted.element, False, False)
+        return _type_fits(given.element, wanted.element, is_day=False, is_loose=False)
     if given.kind == wanted.kind == DECIMAL:
         has_places = wanted.scale >= given.scale
         return has_places and _digits_before_point(wanted) >= _digits_before_point(given)
@@ -219,15 +219,18 @@ def converted_values(
         return pa.LargeListArray.from_arrays(offsets, flat, mask=values.is_null()), bad, why
     if pa.types.is_timestamp(found):
         return _as_instants(values, kind)
-    if kind.kind == "DATE" and not pa.types.is_date32(found) and not pa.types.is_null(found):
+    is_day_or_none = pa.types.is_date32(found) or pa.types.is_null(found)
+    if kind.kind == "DATE" and not is_day_or_none:
         return _as_days(values)
-    if kind.kind in BITS and (pa.types.is_integer(found) or pa.types.is_floating(found)):
+    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
+    if kind.kind in BITS and is_number:
         return _as_numbers(values, kind)
     return values.cast(target), None, ""
 
 
 def _as_instants(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
-    """Timestamps of any unit in microseconds of UTC, or as the days whose midnights they are."""
+    """Timestamps of any unit in microseconds of UTC, or as the days whose midnights they are
+    (`kind`); which of them are none, and why, as of `converted_values`."""
     bad = None
     if values.type.unit == "ns":
         ticks = values.view(pa.int64())
@@ -249,14 +252,9 @@ def _as_days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
     """Texts and dates in milliseconds as days; which values are none (None: no value), and what is
     wrong with them."""
     if pa.types.is_date64(values.type):
-        return (
-            pc.cast(values, pa.date32(), safe=False),
-            pc.not_equal(
-                pc.multiply(pc.divide(values.view(pa.int64()), DAY_MS), DAY_MS),
-                values.view(pa.int64()),
-            ),
-            "are no midnight",
-        )
+        ms = values.view(pa.int64())
+        not_midnight = pc.not_equal(pc.multiply(pc.divide(ms, DAY_MS), DAY_MS), ms)
+        return pc.cast(values, pa.date32(), safe=False), not_midnight, "are no midnight"
     texts = values.cast(pa.large_string())
     # It takes 30 February for 1 March, and 2024-3-1: a day is what comes out as it came in.
     days = pc.cast(
@@ -267,7 +265,8 @@ def _as_days(values: "pa.Array") -> "tuple[pa.Array, pa.Array | None, str]":
 
 
 def _as_numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Array | None, str]":
-    """Numbers as whole ones or as floating ones, exactly."""
+    """Numbers as whole ones or as floating ones (`kind`); which of them are none exactly, and why,
+    as of `converted_values`."""
     found, target, bits = values.type, stored_type(kind), BITS[kind.kind]
     if pa.types.is_floating(found):
         if kind.kind == "DOUBLE":
@@ -279,7 +278,8 @@ def _as_numbers(values: "pa.Array", kind: ColumnType) -> "tuple[pa.Array, pa.Arr
             pc.invert(whole),
             f"are not whole numbers of {kind}",
         )
-    if found.bit_width - pa.types.is_signed_integer(found) <= bits:
+    value_bits = found.bit_width - (1 if pa.types.is_signed_integer(found) else 0)
+    if value_bits <= bits:
         return values.cast(target), None, ""
     bound = pa.scalar((1 << bits) - 1, found)
     bad = pc.greater(values, bound)

@@ -127,18 +127,12 @@ class GivenRows:
         with fill_staging(lake, contract) as staged:
             if self.kind == "Spark DataFrame":
                 _refuse_differences(what, differences)
-                is_there = _computes_in_bucket(self.rows.sparkSession, lake, staged)
-                if is_there and _has_stored_types(self.rows, contract):
-                    cast = (
-                        f"CAST({quoted_column(c.name)} AS {c.kind.spark}) AS "
-                        f"{quoted_column(c.name)}"
-                        for c in contract.columns
-                    )
-                    staged.files = tuple(
-                        stage_added_rows(self.rows.selectExpr(*cast), lake, contract, staged)
-                    )
+                is_remote = _computes_in_bucket(self.rows.sparkSession, lake, staged)
+                if is_remote and _has_stored_types(self.rows, contract):
+                    frame = self.rows.selectExpr(*_cast_columns(contract))
+                    staged.files = tuple(stage_added_rows(frame, lake, contract, staged))
                     return staged
-                batches = _file_batches(_written_files(self.rows, staged, is_there))
+                batches = _file_batches(_written_files(self.rows, staged, is_remote))
             else:
                 batches = _sliced_batches(self._arrow_rows)
             stream = _ConvertedStream(contract, batches)
@@ -165,13 +159,23 @@ class GivenRows:
         return self.rows if hasattr(self.rows, "__arrow_c_stream__") else self.rows.collect()
 
 
+def _cast_columns(contract: Contract) -> list[str]:
+    """The contract's columns in its types, as expressions of Spark."""
+    columns = list[str]()
+    for column in contract.columns:
+        name = quoted_column(column.name)
+        columns.append(f"CAST({name} AS {column.kind.spark}) AS {name}")
+    return columns
+
+
 def _computes_in_bucket(session: "SparkSession", lake: LakeFolder, staged: Staged) -> bool:
     """Whether a session computes on machines that do not see this one's folders, and reaches the
     bucket of a lake in S3. Raises SettingsError where it reaches neither."""
     table = staged.table
-    if not table.uri().startswith(S3) or not unshared_folder_reason(
-        session, table.prepared(staged.name)
-    ):
+    if not table.uri().startswith(S3):
+        return False
+    sees_folder = not unshared_folder_reason(session, table.prepared(staged.name))
+    if sees_folder:
         return False
     refuse_blind_engine(session, lake.place)
     return True
@@ -180,20 +184,20 @@ def _computes_in_bucket(session: "SparkSession", lake: LakeFolder, staged: Stage
 def _has_stored_types(frame: "DataFrame", contract: Contract) -> bool:
     """Whether a frame's session writes the files of a table as they must be: each value fits its
     column, instants as readers of Delta expect them."""
-    found, wanted = dict(frame.dtypes), {c.name: c.kind.spark for c in contract.columns}
+    found = dict(frame.dtypes)
+    wanted = {c.name: c.kind.spark for c in contract.columns}
     fits = all(found[n] == kind or (found[n], kind) in WIDENING for n, kind in wanted.items())
     has_instants = any("timestamp" in kind for kind in wanted.values())
     as_micros = not has_instants or conf_value(frame.sparkSession, INSTANTS) == "TIMESTAMP_MICROS"
-    return (
-        fits and as_micros and bool(contract.partition_column)
-    )  # else an empty frame would be a file
+    is_laid_out = bool(contract.partition_column)  # else an empty frame would be a file
+    return fits and as_micros and is_laid_out
 
 
-def _written_files(frame: "DataFrame", staged: Staged, is_there: bool) -> list[Path]:
+def _written_files(frame: "DataFrame", staged: Staged, is_remote: bool) -> list[Path]:
     """Files on this machine with the rows of a frame, which its own session computes to a folder
-    that it sees, or to the bucket."""
+    that it sees, or, if `is_remote`, to the bucket."""
     table, name = staged.table, f"{staged.name}/{WHOLE}"
-    if not is_there:
+    if not is_remote:
         return write_parquet(frame, staged.folder / WHOLE)
     address = engine_path(frame.sparkSession, table, name)
     counted = written_rows(frame, lambda rows: rows.write.mode("append").parquet(address))
@@ -249,6 +253,7 @@ class _ConvertedStream:
         )
 
     def _converted_batches(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+        """Yield the batches in the contract's columns; keeps the error that ends them."""
         try:
             batch = self.first
             while batch is not None:
@@ -262,6 +267,7 @@ class _ConvertedStream:
             self.error = error
 
     def _converted_column(self, values: "pa.Array", column: Column) -> "pa.Array":
+        """The values in the column's type; counts those that are none of it."""
         try:
             cells, bad, why = converted_values(values, column.kind)
         except pa.ArrowException as error:
@@ -278,10 +284,9 @@ class _ConvertedStream:
         if self.error is not None:
             raise self.error
         if self.counts:
-            beyond = any(why.startswith(BEYOND) for _, why in self.counts)
-            listed = (
-                f"{n:,} values of the column {name} {why}" for (name, why), n in self.counts.items()
-            )
-            raise unfit_rows_error(
-                what, f"of {self.rows:,} rows " + "; ".join(listed), WIDEN if beyond else CAST
-            )
+            would_fit_wider = any(why.startswith(BEYOND) for _, why in self.counts)
+            fix = WIDEN if would_fit_wider else CAST
+            misfits = list[str]()
+            for (name, why), count in self.counts.items():
+                misfits.append(f"{count:,} values of the column {name} {why}")
+            raise unfit_rows_error(what, f"of {self.rows:,} rows {'; '.join(misfits)}", fix)

@@ -82,7 +82,10 @@ def _make_folders(lake: Lake) -> None:
 
 
 def _lower_start(lake: Lake, start: date, seen: Token | None) -> None:
-    text, place = lake.place.read(FILE_NAME).decode(), lake.place
+    """Write the day `start` as the lake's first one to its lake.toml. Raises Changed where that is
+    not the file `seen` any more, SettingsError for a lake that loads files."""
+    place = lake.place
+    text = place.read(FILE_NAME).decode()
     if not lake.settings.assets_only or not START.search(text):
         raise SettingsError(
             place.uri(FILE_NAME),
@@ -102,15 +105,14 @@ def declaring_table(lake: Lake, table: DeclaredTable) -> Iterator[None]:
     never becomes unknown."""
     name, day_column = table.contract.name, table.contract.day_column
     with lake.store.lock(name):
-        before, version = find_declared(lake.place, name), lake.store.view(name, day_column).version
+        before = find_declared(lake.place, name)
+        version = lake.store.view(name, day_column).version
         declare_table(lake.place, table)
     try:
         yield
     except BaseException:
         with lake.store.lock(name):
-            if (
-                find_declared(lake.place, name) == table
-                and lake.store.view(name, day_column).version == version
-            ):
+            is_ours = find_declared(lake.place, name) == table
+            if is_ours and lake.store.view(name, day_column).version == version:
                 restore_declaration(lake.place, name, before)
         raise

@@ -84,10 +84,10 @@ def create_candidate_now(name: str, named: str, note: str) -> None:
 
 
 def make_target(named: str | None) -> None:
-    """Make the candidate that `--target` names, of the named tables, if there is none of that
-    name."""
+    """Make the candidate that `--target` names, of the tables `named`, if there is none of that
+    name; without that option nothing is done."""
     meta = click.get_current_context().meta
-    target = meta.pop(TARGET_KEY, None)
+    target = meta.pop(TARGET_KEY, None)  # so that `opened_lake` opens the lake beside it
     if target is None:
         return
     if named and target not in candidate_names(opened_lake()[0]):
@@ -162,6 +162,7 @@ def _catch_up_candidate(candidate_lake: Lake, note: str) -> None:
 
 
 def _publication_lines(lake: Lake, name: str, publication: Publication) -> Iterator[str]:
+    """Yield what a publication of the candidate does or did, and the next command."""
     yield from map(str, publication.tables)
     if not publication.done:
         yield f"Nothing was done. `backfill-assets candidate publish {name} --yes` does it."
@@ -273,16 +274,16 @@ def drop_snapshot_now(name: str, yes: bool) -> None:
     if yes:
         drop_snapshot(lake, name)
     size = f"{number_text(held)} bytes"
-    line = (
-        f"dropped {name}; {size} are free"
-        if yes
-        else f"would drop {name}, and free {size}; do it with --yes"
-    )
+    line = f"would drop {name}, and free {size}; do it with --yes"
+    if yes:
+        line = f"dropped {name}; {size} are free"
     write_answer({"name": name, "held_bytes": held, "dropped": yes}, [line])
 
 
 def _answer_snapshot(shown: "Snapshot") -> None:
-    made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{shown.note and ': '}{shown.note}"
+    """Print what a snapshot keeps, by table, with its digest."""
+    note = f": {shown.note}" if shown.note else ""
+    made = f"{shown.made_at:%Y-%m-%dT%H:%MZ} by {shown.by}{note}"
     rows = [
         (name, str(t.version), t.rows, len(t.days), len(t.files), ranges_text(t.days))
         for name, t in shown.tables.items()

@@ -31,8 +31,11 @@ from backfill_assets.kernel.write.model import Pipeline
 from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.whole import candidates_of
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-FIT = (State.FRESH, State.INCOMPLETE)  # a day whose labels are not mature yet is published as it is
+CANDIDATE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FIT_STATES = (
+    State.FRESH,
+    State.INCOMPLETE,
+)  # a day whose labels are not mature yet is published as it is
 # A Python file and all that it imports from beside it, itself first.
 Reach = Callable[[Path], tuple[Path, ...]]
 NOT_MADE = "Nothing was made"
@@ -84,7 +87,7 @@ def candidate_status(
     built, behind = dict[str, tuple[date, ...]](), dict[str, tuple[date, ...]]()
     for table in sorted(candidate.own):
         built[table] = tuple(sorted(states.view.table(table).latest))
-        if unfit := tuple(day for day in built[table] if states.of(table, day) not in FIT):
+        if unfit := tuple(day for day in built[table] if states.of(table, day) not in FIT_STATES):
             behind[table] = unfit
     return CandidateStatus(name, folder, built, behind)
 
@@ -142,9 +145,9 @@ def create_candidate(
 
 
 def _refuse_bad_name(lake: Lake, name: str) -> None:
-    """Raise BackfillError for a name that is none, and for a candidate of a candidate."""
+    """Raise BackfillError for a name with other signs, and for a candidate of a candidate."""
     why = ""
-    if not NAME.fullmatch(name):
+    if not CANDIDATE_NAME.fullmatch(name):
         why = "it is no name of letters, digits, `.`, `_` and `-`"
     if lake.shared is not None:
         why = "the lake is one itself"
@@ -167,14 +170,14 @@ def _refuse_unfit_tables(pipeline: Pipeline, name: str, own: Collection[Contract
 def _tables_between(pipeline: Pipeline, own: Collection[str]) -> list[str]:
     """The other tables that are made from one of these and read by one of these, directly or
     through others."""
-    after, before = set(own), set(own)
+    downstream, upstream = set(own), set(own)
     for contract in pipeline.contracts:
-        if any(wanted.table in after for wanted in contract.inputs):
-            after.add(contract.name)
+        if any(wanted.table in downstream for wanted in contract.inputs):
+            downstream.add(contract.name)
     for contract in reversed(pipeline.contracts):
-        if contract.name in before:
-            before.update(wanted.table for wanted in contract.inputs)
-    between = (after & before) - set(own)
+        if contract.name in upstream:
+            upstream.update(wanted.table for wanted in contract.inputs)
+    between = (downstream & upstream) - set(own)
     return [c.name for c in pipeline.contracts if c.name in between]
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.candidates.candidates import FIT, candidate_error, publication_text
+from backfill_assets.candidates.candidates import FIT_STATES, candidate_error, publication_text
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import DayRange, contiguous_ranges, ranges_text
 from backfill_assets.kernel.core.engines import ENGINE
@@ -29,7 +29,7 @@ from backfill_assets.kernel.tables.versions import (
     unfinished_switches,
 )
 from backfill_assets.kernel.tables.view import read_view, writes_of
-from backfill_assets.kernel.write.candidate import VERSIONS, state_tags
+from backfill_assets.kernel.write.candidate import LIBRARIES_TAG, state_tags
 from backfill_assets.kernel.write.computing import version_read
 from backfill_assets.kernel.write.model import Pipeline, Table
 from backfill_assets.kernel.write.replace import Write, refuse_held_days, replace_days_locked
@@ -37,7 +37,7 @@ from backfill_assets.reading.claims import finished_plans, holding_plans, new_pl
 from backfill_assets.reading.moments import Moment
 from backfill_assets.reading.queries import failed_reads
 
-NOTHING = "Nothing was published"
+NOT_PUBLISHED = "Nothing was published"
 # Rows added, removed and changed on days of a table, between two moments.
 CountChanges = Callable[[Pipeline, str, Iterable[DayRange], Moment, Moment], tuple[int, int, int]]
 GROUNDS = "grounds"  # tag of a receipt: what was looked at before its days were published
@@ -95,20 +95,21 @@ def publish_candidate_days(request: "PublishRequest", act: bool) -> Publication:
     chosen = _days_to_publish(request)
     _refuse_unanswered(request)
     _refuse_unfit(request, chosen)
-    lake, names = request.lake, [t.name for t, _ in chosen]
-    previews = [_preview_table(request, t, v) for t, v in chosen]
-    earlier = [u.id for u in unfinished_switches(lake) if u.what == request.what]
-    plan = earlier[0] if earlier else new_plan_id(utc_now())
+    lake = request.lake
+    names = [table.name for table, _ in chosen]
+    previews = [_preview_table(request, table, built) for table, built in chosen]
+    # One that was stopped goes on under its id, which its receipts name.
+    stopped = [work.id for work in unfinished_switches(lake) if work.what == request.what]
+    plan = stopped[0] if stopped else new_plan_id(utc_now())
     if not act:
         return Publication(plan, tuple(previews))
+    grounds = {preview.table: preview.grounds for preview in previews}
     with ExitStack() as locks:
         for name in names:
             locks.enter_context(lake.store.lock(name))
         _refuse_unfit(request, chosen)
         with switch_tables(lake, request.pipeline.contracts, names, request.unfinished(plan)):
-            versions = list(
-                _publish_tables(request, chosen, plan, {p.table: p.grounds for p in previews})
-            )
+            versions = list(_publish_tables(request, chosen, plan, grounds))
     published = tuple(replace(p, version=v) for p, v in zip(previews, versions, strict=True))
     return Publication(plan, published, done=True)
 
@@ -167,20 +168,20 @@ def _days_to_publish(request: PublishRequest) -> list[tuple[Table, TableView]]:
         latest = dict(sorted(view.latest.items()))
         if request.days is not None:
             latest = {day: receipt for day, receipt in latest.items() if day in request.days}
-        if unfit := [d for d in latest if states.of(name, d) not in FIT]:
+        if unfit := [d for d in latest if states.of(name, d) not in FIT_STATES]:
             unfit_states = ", ".join(sorted({states.of(name, d).value for d in unfit}))
             reason = f"{ranges_text(unfit)} of {name} are {unfit_states} there"
             raise candidate_error(
                 request.name,
                 reason,
-                NOTHING,
+                NOT_PUBLISHED,
                 f"`{_candidate_command(request, 'catch-up')}`, or publish other days",
             )
         if latest:
             chosen.append((table, replace(view, latest=latest)))
     if not chosen:
         fix = f"Build some: `{_candidate_command(request, 'backfill --from FIRST --to LAST')}`"
-        raise candidate_error(request.name, "it holds no such day", NOTHING, fix)
+        raise candidate_error(request.name, "it holds no such day", NOT_PUBLISHED, fix)
     return chosen
 
 
@@ -190,7 +191,10 @@ def _refuse_stopped(request: PublishRequest) -> None:
     for held in holding_plans(request.candidate):
         if request.days is None or {*held.plan.days} & {*request.days}:
             raise candidate_error(
-                request.name, held.line, NOTHING, f"Say --target {request.name} with these commands"
+                request.name,
+                held.line,
+                NOT_PUBLISHED,
+                f"Say --target {request.name} with these commands",
             )
 
 
@@ -200,10 +204,12 @@ def _refuse_unanswered(request: PublishRequest) -> None:
     reads = request.lake.settings.gates.reads
     if failed := failed_reads(request.candidate, request.pipeline.contracts, reads):
         fix = "Correct the read in lake.toml, or the candidate's code and build again"
-        raise candidate_error(request.name, "; ".join(failed), NOTHING, fix)
+        raise candidate_error(request.name, "; ".join(failed), NOT_PUBLISHED, fix)
 
 
 def _refuse_other_code(request: PublishRequest, name: str) -> None:
+    """Raise BackfillError where the lake lacks the table `name`, or makes it by other code or
+    settings than the candidate."""
     ours, theirs = request.pipeline.codes.get(name), request.candidate_pipeline.codes[name]
     if ours is None:
         why = f"the lake beside it has no table {name}"
@@ -218,20 +224,27 @@ def _refuse_other_code(request: PublishRequest, name: str) -> None:
         f"Bring lake.toml and the pipeline's files from {request.candidate.address} to "
         f"{request.lake.address} first"
     )
-    raise candidate_error(request.name, why, NOTHING, fix)
+    raise candidate_error(request.name, why, NOT_PUBLISHED, fix)
 
 
 def _preview_table(request: PublishRequest, table: Table, built: TableView) -> TablePublication:
-    latest, rows_now, differing = built.latest, 0, list[date]()
+    """What a publication of the days `built` of a table would change in the lake."""
+    latest = built.latest
+    rows_now, differing = 0, list[date]()
     current = request.lake.store.view(table.name, table.contract.day_column).latest
     for day, receipt in latest.items():
         before = current[day].entry if day in current else None
         rows_now += before.rows if before is not None else 0
         if before is None or before.content != receipt.entry.content:
             differing.append(day)
-    rows = rows_now, sum(receipt.entry.rows for receipt in latest.values())
-    grounds = _publication_grounds(request, table, built, differing)
-    return TablePublication(table.name, tuple(latest), *rows, len(latest) - len(differing), grounds)
+    return TablePublication(
+        table.name,
+        tuple(latest),
+        rows_now=rows_now,
+        rows_then=sum(receipt.entry.rows for receipt in latest.values()),
+        same=len(latest) - len(differing),
+        grounds=_publication_grounds(request, table, built, differing),
+    )
 
 
 def _publication_grounds(
@@ -242,12 +255,12 @@ def _publication_grounds(
     out."""
     if not days:
         return ""
-    candidate, made_by = request.candidate, set[str]()
+    candidate = request.candidate
+    plans = set[str]()  # that made these days; "": none did
     for receipt, _ in writes_of(candidate.store, table.name, {d: built.latest[d] for d in days}):
-        made_by.add("" if receipt is None else receipt.tags.get(PLAN_TAG, ""))
-    finished = finished_plans(candidate, made_by)
-    if made_by == finished:
-        return f"the gates of plan {', '.join(sorted(made_by))} passed"
+        plans.add("" if receipt is None else receipt.tags.get(PLAN_TAG, ""))
+    if plans == finished_plans(candidate, plans):
+        return f"the gates of plan {', '.join(sorted(plans))} passed"
     count: CountChanges | None = offered_function("count_changes")
     is_new = not request.lake.store.exists(table.name)
     if is_new or not request.compares or count is None:
@@ -280,7 +293,10 @@ def _refuse_unfit(request: PublishRequest, chosen: Sequence[tuple[Table, TableVi
         if changed:
             why = f"inputs of {table.name} {ranges_text(changed)} moved since they were built"
             raise candidate_error(
-                request.name, why, NOTHING, f"`{_candidate_command(request, 'catch-up')}`, again"
+                request.name,
+                why,
+                NOT_PUBLISHED,
+                f"`{_candidate_command(request, 'catch-up')}`, again",
             )
 
 
@@ -299,7 +315,7 @@ def _publish_tables(
                 request, table, built, {PLAN_TAG: plan, GROUNDS: grounds[table.name]}
             )
         except (BackfillError, OSError) as error:
-            outcome, fix = NOTHING, "Do it again"
+            outcome, fix = NOT_PUBLISHED, "Do it again"
             if done:
                 outcome = f"{', '.join(done)} published, and readers see all tables as before"
                 fix = request.unfinished(plan).fix
@@ -314,7 +330,8 @@ def _publish_table(
     """Commit the days of one table, whose lock is held, as the candidate held them then; the
     version by which this publication made them current, None where nothing was to be written.
     `tags` are the receipt's."""
-    contract, states, latest = table.contract, request.states(), built.latest
+    contract, latest = table.contract, built.latest
+    states = request.states()
     staged = stage_links(request.lake, contract, request.candidate, latest, built.version)
     base = states.view.table(table.name).version
     entries = {d: r.entry for d, r in latest.items()}
@@ -334,6 +351,7 @@ def _publish_table(
     try:
         version = replace_days_locked(request.lake, write, digests_now).version
         newest = request.lake.store.receipt(table.name, version)
+        # Without a commit of its own, the newest one may be that of an earlier try.
         plan = "" if newest is None else newest.tags.get(PLAN_TAG)
         return version if plan == tags[PLAN_TAG] else None
     finally:
@@ -353,7 +371,7 @@ def _publication_provenance(
     engine_tags = dict[str, str]()
     for receipt, _ in writes_of(request.candidate.store, table.name, latest):
         if receipt is not None:
-            engine_tags = {k: v for k, v in receipt.tags.items() if k in (ENGINE, VERSIONS)}
+            engine_tags = {k: v for k, v in receipt.tags.items() if k in (ENGINE, LIBRARIES_TAG)}
     tags = {**engine_tags, **state_tags(table.contract, states), **tags}
     tags |= {BY: whoami(), CHUNK_TAG: "1", "candidate": request.name}
     return Provenance(

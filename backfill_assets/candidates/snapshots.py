@@ -73,11 +73,15 @@ def create_snapshot(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 
 
 def _create_alone(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
-    snapshots, name = snapshots_of(lake.place), request.name
+    """As `create_snapshot`, where no other snapshot is made or deleted meanwhile. Raises
+    BackfillError, too, while an entity is forgotten: its rows may be among those copied."""
+    snapshots = snapshots_of(lake.place)
+    name = request.name
     try:
         # Begun before files are chosen: none of them goes from now on.
         with snapshots.making(name) as finish:
-            erased, snapshot = all_erasures(lake), _copy_and_prove(lake, pipeline, request)
+            erased = all_erasures(lake)
+            snapshot = _copy_and_prove(lake, pipeline, request)
             is_erasing = any("finished_at" not in erasure.done for erasure in erased)
             if is_erasing or all_erasures(lake) != erased:
                 raise _snapshot_error(
@@ -100,15 +104,12 @@ def _create_alone(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> S
 
 def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> Snapshot:
     """Keep the files of the chosen days, and compare their rows with the receipts."""
-    name, kept, chosen = (
-        request.name,
-        dict[str, KeptTable](),
-        _tables_to_keep(lake, pipeline, request),
-    )
+    name = request.name
+    place = lake.place.at(f"{SNAPSHOTS}/{name}")
+    chosen = _tables_to_keep(lake, pipeline, request)
+    kept = dict[str, KeptTable]()
     for contract, version, entries in chosen:
-        files, pinned = keep_files(
-            lake, contract, version, entries, lake.place.at(f"{SNAPSHOTS}/{name}")
-        )
+        files, pinned = keep_files(lake, contract, version, entries, place)
         days = {d: (entry.rows, entry.fingerprint) for d, entry in entries.items()}
         kept[contract.name] = KeptTable(contract, version, days, files, pinned)
     for contract, version, entries in chosen:  # after the copies: a file altered before is seen
@@ -117,9 +118,11 @@ def _copy_and_prove(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) ->
 
 
 def _tables_to_keep(lake: Lake, pipeline: Pipeline, request: SnapshotRequest) -> list[Chosen]:
-    contracts = [pipeline.contract(n, "Nothing was kept") for n in request.tables] or list(
-        pipeline.contracts
-    )
+    """The asked tables, each with its version and the entries of its asked days. Raises
+    BackfillError for one that was never made, UnfitDays as `request.unfit` says."""
+    contracts = [pipeline.contract(name, "Nothing was kept") for name in request.tables]
+    if not contracts:
+        contracts = [*pipeline.contracts]
     known = readable_with(lake, pipeline, [c.name for c in contracts])
     states = known.states(settled_view(lake, known.contracts, request.newest))
     chosen: list[Chosen] = []

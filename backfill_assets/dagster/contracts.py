@@ -220,7 +220,8 @@ def table_declaration(
     """The table of the asset whose output is `context`, for the returned rows, without its inputs
     (`dagster.loaded`). `known`: as the lake has it now. Raises SettingsError for an asset that no
     lake can hold, and ContractBroken for another schema."""
-    key, name = context.asset_key, asset_table_name(context.asset_key, context.definition_metadata)
+    key = context.asset_key
+    name = asset_table_name(key, context.definition_metadata)
     _refuse_other_owner(key, name, known)
     first_day = first_day_of(context.asset_partitions_def, f"the asset {key.to_user_string()}")
     if known is None:
@@ -237,8 +238,8 @@ def table_declaration(
         spec.description or f"What the asset {key.to_user_string()} returns.",
         tuple(_required_column(column, day, required) for column in chosen),
         day,
-        rules.unique,
-        (),
+        key=rules.unique,
+        inputs=(),
         rules=rules.rules,
         made_by=key.to_user_string(),
         first_day=first_day,
@@ -249,6 +250,7 @@ def table_declaration(
 
 
 def _refuse_day_alone(name: str, columns: Sequence[Column], day: str) -> None:
+    """Raise ContractBroken for a table whose only column is that with the day."""
     if {column.name for column in columns} == {day}:
         raise ContractBroken(
             f"the table {name}",
@@ -288,6 +290,8 @@ def _refuse_other_owner(key: dg.AssetKey, name: str, known: DeclaredTable | None
 def _day_column(
     context: dg.OutputContext, columns: Sequence[Column], known: DeclaredTable | None
 ) -> str:
+    """The column with the day: as the asset's metadata names it, as the lake `known` it, or the
+    only DATE among `columns`. Raises SettingsError where none of these says it."""
     named = str(context.definition_metadata.get(DAY_COLUMN, "")).strip('"`')
     if not named and known is not None:
         named = known.contract.day_column
@@ -346,6 +350,7 @@ def _widened_column(column: Column, given: ColumnType | None) -> Column:
 def _refuse_unknown_columns(
     key: dg.AssetKey, named: Collection[str], columns: Collection[str]
 ) -> None:
+    """Raise SettingsError where the rules of an asset name columns that its rows lack."""
     if unknown := sorted({*named} - {*columns}):
         raise SettingsError(
             f"the asset {key.to_user_string()}",

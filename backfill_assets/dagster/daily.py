@@ -38,7 +38,8 @@ from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.gates import NOT_NULL, ROW_COUNT, UNIQUE_KEY, check_name
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-OURS = {
+# Arguments of `dg.asset` that `daily_table` sets itself, each with what to do instead.
+REFUSED_ARGUMENTS = {
     "ins": "Declare inputs with `inputs`",
     "check_specs": "Declare rules here, and other checks with `dg.asset_check`",
     "io_manager_def": "Name a resource: io_manager_key",
@@ -100,6 +101,7 @@ def daily_table(  # noqa: PLR0913 - each is a word of a table
     }
 
     def decorate(function: Body) -> dg.AssetsDefinition:
+        """The asset of the function, whose rules are kept for its IO manager."""
         name = _name_of(function, asset)
         rule_set = rules_from_arguments(f"the daily table {name}", **arguments)
         windows = _input_windows(name, inputs)
@@ -187,9 +189,11 @@ def _with_checks(function: Body, io_manager_key: str, rules: Rules) -> Body:
 def _input_windows(
     name: str, inputs: Sequence[AnyInput] | Mapping[str, AnyInput]
 ) -> dict[str, Input]:
-    """The inputs by parameter."""
-    given: Iterable[tuple[str, AnyInput]]
-    given = inputs.items() if isinstance(inputs, Mapping) else [("", one) for one in inputs]
+    """The inputs by parameter: as a mapping names it, else the last part of the input's key. Raises
+    SettingsError for two of one parameter, and choices that only tables of `lake.toml` have."""
+    given: Iterable[tuple[str, AnyInput]] = [("", one) for one in inputs]
+    if isinstance(inputs, Mapping):
+        given = inputs.items()
     found: dict[str, Input] = {}
     for parameter, one in given:
         window = one if isinstance(one, Input) else Input(_key_text(one))
@@ -236,12 +240,17 @@ def _asset_key(function: Body, asset: Mapping[str, Any]) -> dg.AssetKey:
 
 
 def _refuse_arguments(
-    name: str, function: Body, windows: Mapping[str, Input], asset: Mapping[str, Any]
+    name: str,
+    function: Body,
+    windows: Mapping[str, Input],
+    asset_arguments: Mapping[str, Any],
 ) -> None:
-    """Raise SettingsError for what the function and these words cannot be together."""
-    for word in OURS:
-        if word in asset:
-            raise _daily_table_error(name, f"{word} is no word of daily_table", OURS[word])
+    """Raise SettingsError for arguments of `dg.asset` that `daily_table` sets itself, a function
+    that is a generator or a coroutine, and an input that no parameter takes. `windows`: the inputs
+    by parameter; `asset_arguments`: what goes on to `dg.asset`."""
+    for argument, fix in REFUSED_ARGUMENTS.items():
+        if argument in asset_arguments:
+            raise _daily_table_error(name, f"{argument} is no word of daily_table", fix)
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         raise _daily_table_error(
             name,
@@ -249,11 +258,10 @@ def _refuse_arguments(
             "Return the rows of all days at once",
         )
     parameters = inspect.signature(function).parameters
-    lost = [
-        f"{w.table} ({parameter})"
-        for parameter, w in windows.items()
-        if parameter not in parameters
-    ]
+    lost = list[str]()
+    for parameter, window in windows.items():
+        if parameter not in parameters:
+            lost.append(f"{window.table} ({parameter})")
     if lost:
         culprit = f"no parameter takes the input {', '.join(lost)}"
         raise _daily_table_error(
@@ -325,6 +333,7 @@ def _checks_by_receipts(asset: dg.AssetsDefinition, rules: Rules) -> dg.AssetChe
 
 
 def _refuse_multi_assets(asset: dg.AssetsDefinition) -> None:
+    """Raise SettingsError for what is not one asset of one function."""
     if len([*asset.keys]) != 1 or not isinstance(asset.node_def, dg.OpDefinition):
         keys = ", ".join(sorted(key.to_user_string() for key in asset.keys))
         raise SettingsError(

@@ -67,8 +67,8 @@ class InputDays(Readable):
     columns: tuple[str, ...] = ()  # those that are asked for, in this order; none: all of them
 
     def pinned(self) -> PinnedRows:
-        """The files of these days; none of no day. Raises InputMissing for a table that was never
-        made."""
+        """The data files with these days' rows; none if no days are asked. Raises InputMissing for
+        days of a table that was never made."""
         files: Sequence[str] = []
         if self.days:
             if not exists_at(self.version):
@@ -78,10 +78,13 @@ class InputDays(Readable):
         return PinnedRows(self.contract, self.version, files, self.days, self.columns)
 
     def _spark_frame(self, session: Any, pinned: PinnedRows) -> Any:
+        """The days' rows as a frame of Spark; an empty one, with the contract's columns, for a
+        table that was never made."""
         contract = pinned.contract
         if not exists_at(self.version):
             columns = tuple((column.name, column.type) for column in contract.columns)
-            frame = read_plain(session, PlainFiles((), columns, ""))
+            no_files = PlainFiles(paths=(), columns=columns, partition_column="")
+            frame = read_plain(session, no_files)
         else:
             name, day_column, days = contract.name, contract.day_column, sorted(pinned.days)
             frame = read_frame(session, self.lake, name, self.version, day_column, days)
@@ -92,13 +95,14 @@ def input_columns(context: dg.InputContext, contract: Contract) -> tuple[str, ..
     """The columns of a table that `AssetIn(metadata={"columns": […]})` asks for; none: all of them.
     Raises SettingsError for no list, and for names that the table has not."""
     asked = context.definition_metadata.get("columns") or ()
-    named, has = f"the input {context.asset_key.to_user_string()}", ", ".join(contract.column_names)
+    named = f"the input {context.asset_key.to_user_string()}"
+    fix = f"Name columns of {', '.join(contract.column_names)}"
     if isinstance(asked, str) or not all(isinstance(column, str) for column in asked):
         culprit = f'metadata={{"columns": {asked!r}}} is no list of columns'
-        raise SettingsError(named, culprit, "Nothing was read", f"Name columns of {has}")
+        raise SettingsError(named, culprit, "Nothing was read", fix)
     if unknown := [column for column in asked if column not in contract.column_names]:
         culprit = f"its metadata asks for the column {', '.join(unknown)}, which the table has not"
-        raise SettingsError(named, culprit, "Nothing was read", f"Name columns of {has}")
+        raise SettingsError(named, culprit, "Nothing was read", fix)
     return tuple(asked)
 
 
@@ -135,9 +139,10 @@ def form_of(annotated: Any, default: Form) -> Form:
 def rows_as_annotated(
     days: InputDays, annotated: Any, default: Form, session: Callable[[], Any]
 ) -> Any:
-    """The rows in the form of the annotation; `session` is asked for a Spark session only where
-    that is Spark's."""
-    form, named = form_of(annotated, default), getattr(annotated, "__name__", "")
+    """The rows in the form of the annotation, lazy or as a stream where it says so; `session` is
+    asked for a Spark session only where the form is Spark's."""
+    form = form_of(annotated, default)
+    named = getattr(annotated, "__name__", "")
     if form == "spark":
         return days.spark(session())
     if form == "arrow":
@@ -158,17 +163,17 @@ def input_metadata(context: dg.InputContext) -> Mapping[str, Any]:
 
 
 def placeholder_contract(context: dg.InputContext) -> Contract:
-    """What stands for the table of an input of no days that was never made: an asset reads its own
-    day before, and this is its first. It has the column with the day."""
+    """The contract of a table that was never made, for an input of which no day is asked: an asset
+    reads its own day before, and makes its first day now. It has the column with the day alone."""
     metadata = input_metadata(context)
     day = str(metadata.get(DAY_COLUMN, "day")).strip('"`')
     return Contract(
         asset_table_name(context.asset_key, metadata),
-        "",
-        (Column(day, "DATE", "", nullable=False),),
-        day,
-        (),
-        (),
+        description="",
+        columns=(Column(day, "DATE", "", nullable=False),),
+        day_column=day,
+        key=(),
+        inputs=(),
     )
 
 
@@ -252,11 +257,15 @@ def observe_external(folder: str | Path, table: ExternalTable) -> Lake:
     lake = lake_for_asset(folder, table.first_day or date.max)
     table = replace(table, table=recorded_place(lake.root, table))
     known = find_declared(lake.place, table.name)
-    if known is None or replace(declaration_of(known.contract), description="") != table:
+    is_as_declared = (
+        known is not None and replace(declaration_of(known.contract), description="") == table
+    )
+    if not is_as_declared:
         contract = seen_contract(table, open_external(table.name, table.table))
         _refuse_own_table(lake, contract)
         with lake.store.lock(table.name):
-            declare_table(lake.place, DeclaredTable(contract, tuple(table.made_by.split("/")), ""))
+            asset = tuple(table.made_by.split("/"))
+            declare_table(lake.place, DeclaredTable(contract, asset, code=""))
     contracts = chosen_pipeline(lake).contracts
     _, failed = observe_tables(lake, contracts)
     if failed:  # an error of another table is for the assets that read that one

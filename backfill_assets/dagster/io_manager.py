@@ -76,7 +76,7 @@ from backfill_assets.kernel.write.rebuild import Rebuild
 from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.pipeline.chosen import chosen_pipeline
 
-BESIDE = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
+BESIDE_TAG = "not pinned"  # the tag of a receipt: inputs that the asset did not load from the lake
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
         default="spark", description="The form of inputs whose parameter has no annotation."
     )
     _run: dg.DagsterRun | None = PrivateAttr(default=None)
-    _is_marked: bool = PrivateAttr(default=False)  # the run, in the lake
+    _is_marked: bool = PrivateAttr(default=False)  # whether the run has its marker in the lake
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember the run; of one that has written in another process, show that it lives."""
+        """Remember the run. If another step of it wrote to the lake already, so that its marker is
+        there, show from this process, too, that the run lives."""
         self._run = context.run
         run, instance = context.run, context.instance
         if run is None or instance is None or not is_lake(local_root(self.lake)):
@@ -203,8 +204,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
             try:
                 rows, table = self._declared_table(context, lake, obj)
             except BackfillError:
+                # What was computed without its input is often no table at all: that is the cause.
                 with _logging_refused_days(context):
-                    # what was computed without its input is often no table at all
                     self._refuse_unmade_inputs(context, lake)
                 raise
             self._mark_run(context, lake)
@@ -273,8 +274,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
     def _declared_table(
         self, context: dg.OutputContext, lake: Lake, obj: Any
     ) -> tuple[GivenRows, DeclaredTable]:
-        """What the asset returned as rows, and their table."""
-        pinned, rows = self._pinned_inputs(lake), GivenRows.of(obj)
+        """The rows of what the asset returned (`obj`), and their table with the inputs that the
+        step read."""
+        pinned = self._pinned_inputs(lake)
+        rows = GivenRows.of(obj)
         name = asset_table_name(context.asset_key, context.definition_metadata)
         _refuse_renamed_table(context.asset_key, name, pinned.pipeline)
         known, rules = find_declared(lake.place, name), DECLARED.of(context.op_def)
@@ -297,13 +300,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """What the days of an output are made from: all that the step loaded, and its earlier
         outputs that this one follows from."""
         by_key = {read.key: name for name, read in pinned.read.items() if name != contract.name}
-        in_order = dict[str, LoadedInput]()
+        in_order = dict[str, LoadedInput]()  # first those that the asset names, as it names them
         for dep in context.asset_spec.deps:
             if (name := by_key.get(dep.asset_key)) is not None:
                 in_order[name] = pinned.read[name]
-        upstream = {one.name: one for one in pinned.pipeline.contracts} | {contract.name: contract}
-        read = {n: one for n, one in {**in_order, **pinned.loaded}.items() if n in upstream}
-        return tuple(read_inputs(context, read, upstream))
+        contracts = {c.name: c for c in pinned.pipeline.contracts} | {contract.name: contract}
+        every = {**in_order, **pinned.loaded}
+        read = {name: loaded for name, loaded in every.items() if name in contracts}
+        return tuple(read_inputs(context, read, contracts))
 
     def _unpinned_reads(self, lake: Lake) -> tuple[str, ...]:
         """What the step read of lakes and no receipt of this one can name."""
@@ -317,19 +321,21 @@ class LakeIOManager(dg.ConfigurableIOManager):
         self, context: dg.OutputContext, rows: GivenRows, table: DeclaredTable
     ) -> RebuildRequest:
         """The request to write the rows to their table, which the lake knows by now."""
-        name, unread = table.contract.name, ", ".join(table.contract.beside)
-        if unread:
+        name = table.contract.name
+        beside = ", ".join(table.contract.beside)
+        if beside:
             context.log.info(
-                f"{unread} stand in no receipt of {name}: not loaded by days from the lake"
+                f"{beside} stand in no receipt of {name}: not loaded by days from the lake"
             )
         lake = lake_at(self.lake)
         pinned = self._pinned_inputs(lake)
         inputs = self._output_inputs(context, pinned, table.contract)
         pipeline = chosen_pipeline(lake).making(name, inputs, self._unpinned_reads(lake))
-        made, tags = pipeline.table(name), self._run.tags if self._run is not None else {}
+        made = pipeline.table(name)
+        tags = self._run.tags if self._run is not None else {}
         work = work_of(tags, some_days(map(parse_day, context.asset_partition_keys)), name)
-        if unread:
-            work = replace(work, tags={**work.tags, BESIDE: unread})
+        if beside:
+            work = replace(work, tags={**work.tags, BESIDE_TAG: beside})
         given = ReturnedRows(lambda: rows.stage(lake, made.contract), rows.kind)
         known = KnownStates(lake, pipeline, pipeline.states(pinned.states.view))
         return RebuildRequest.of(
@@ -362,8 +368,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
 def _contract_to_read(
     context: dg.InputContext, pinned: StepInputs, asked: tuple[date, ...] | None, lake: Path
 ) -> Contract:
-    """The contract of the table of an input; of no days that were never made what stands for it.
-    Raises InputMissing for days of a table that the lake does not know."""
+    """The contract of an input's table; a placeholder if no day is `asked` of a table that the lake
+    does not know (None: all its days are). Raises InputMissing for days of such a table."""
     contracts = pinned.states.contracts
     name = input_table_name(context.asset_key, input_metadata(context), contracts.values())
     if name not in contracts and asked is not None:
@@ -386,12 +392,12 @@ def _unmade_days_error(
     read = MappedInput(loaded, mapping, context.asset_partitions_def).by_mapping(
         map(parse_day, context.asset_partition_keys)
     )
-    named, nothing = loaded.key.to_user_string(), "Nothing was written"
-    error = never_made_error(named, absent, lake, nothing)
+    named, consequence = loaded.key.to_user_string(), "Nothing was written"
+    error = never_made_error(named, absent, lake, consequence)
     error.by_day = {}
     for day, days in read.items():
         if lacking := {*days} & {*absent}:
-            error.by_day[day] = never_made_error(named, lacking, lake, nothing).culprit
+            error.by_day[day] = never_made_error(named, lacking, lake, consequence).culprit
     return error
 
 

@@ -21,8 +21,8 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.keys import Keys, days_by_keys, offset_spans
 
 ANY_DAY = (-(10**7), None)  # the span of every day, before and after any other
-YEAR = 366
-SHORT = 12  # characters of a digest that tell definitions apart
+DAYS_OF_A_YEAR = 366
+SHORT_DIGEST_CHARS = 12  # characters of a digest that tell definitions apart
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ def config_digest(step: dg.OpExecutionContext) -> str:
     if given is None:
         return ""
     if not isinstance(given, Mapping):
-        return digest_of(given)[:SHORT]
+        return digest_of(given)[:SHORT_DIGEST_CHARS]
     fields: Mapping[str, Any] = getattr(step.op_def.config_schema.config_type, "fields", {})
     chosen = {**given}
     for name, one in fields.items():
         if one.default_provided and name in chosen and chosen[name] == one.default_value:
             del chosen[name]
-    return digest_of(chosen)[:SHORT] if chosen else ""
+    return digest_of(chosen)[:SHORT_DIGEST_CHARS] if chosen else ""
 
 
 def read_inputs(
@@ -103,34 +103,38 @@ class MappedInput:
 
     @property
     def named(self) -> str:
-        """What decides the days besides the window; another text makes days outdated."""
+        """What decides the days besides the window, in a receipt's words ("": nothing); days with
+        another text are outdated."""
         if self.read.partitions is None:
             return "all days"
         if self.window is None:
             is_plain = isinstance(self.mapping, tuple)
             return repr(self.mapping) if is_plain else type(self.mapping).__qualname__
         left_out = [_excluded_days(self.read.partitions), _excluded_days(self.own)]
-        return f"without {digest_of(left_out)[:SHORT]}" if any(left_out) else ""
+        return f"without {digest_of(left_out)[:SHORT_DIGEST_CHARS]}" if any(left_out) else ""
 
     def _input_keys(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
         """The keys of the days that are made from others than the window's."""
         if self.window is None:
             return self._keys_by_mapping(days, first_day)
         windows = {day: _days_around(day, self.window, first_day) for day in days}
-        loaded, parted = self._window_days(windows, {*self.read.days}), dict[date, Keys]()
+        loaded = self._window_days(windows, {*self.read.days})
+        keys = dict[date, Keys]()
         for day, window in windows.items():
             found = loaded[day]
             reached = self._reached_days(day, found) if self.named else window
-            if found != window or reached != window:
+            is_as_window_says = found == window and reached == window
+            if not is_as_window_says:
                 to_come = [d for d in reached if d not in found and self._may_become_partition(d)]
-                parted[day] = Keys(offset_spans(found, day), offset_spans(to_come, day))
-        return parted
+                keys[day] = Keys(offset_spans(found, day), offset_spans(to_come, day))
+        return keys
 
     def _keys_by_mapping(self, days: Collection[date], first_day: date) -> dict[date, Keys]:
         """The keys of all these days, of a mapping that names no window."""
         earliest = min(days) if first_day == date.min else first_day
         origin = min(self.read.days, default=earliest)
-        awaited, loaded = self._future_spans(origin), self.by_mapping(days)
+        awaited = self._future_spans(origin)
+        loaded = self.by_mapping(days)
         return {
             day: Keys(offset_spans(found, origin), awaited, origin) for day, found in loaded.items()
         }
@@ -188,7 +192,7 @@ class MappedInput:
             fmt=theirs.fmt,
             cron_schedule=theirs.cron_schedule,
             timezone=theirs.timezone,
-            end_offset=theirs.end_offset + YEAR,
+            end_offset=theirs.end_offset + DAYS_OF_A_YEAR,
             exclusions=theirs.exclusions,
         )
         return self._mapped_days(day, endless)

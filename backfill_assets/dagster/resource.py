@@ -94,7 +94,8 @@ class LakeResource(dg.ConfigurableResource[Any]):
                 "Nothing was planned",
                 "Install all rooms of backfill_assets",
             )
-        opened, days = open_lake(self.lake), day_range(first, last)
+        opened = open_lake(self.lake)
+        days = day_range(first, last)
         return make_plan(
             opened.lake, opened.pipeline, opened.tables, days, tables, chunk=chunk, force=force
         )

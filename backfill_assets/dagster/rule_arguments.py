@@ -16,7 +16,7 @@ from backfill_assets.kernel.write.rules import check_expression
 
 OnBadDays = Literal["", "refuse", "keep_good"]
 GivenRules = Sequence[Rule] | Mapping[str, str]
-BOUNDS = 2  # of the rows of a day: the least, the most
+NUMBER_OF_BOUNDS = 2  # of the rows of a day: the least, the most
 RULES_FORM = 'Write rules={"is_paid": "cents > 0"}, or a list of `Rule`'
 
 
@@ -46,6 +46,8 @@ def rules_from_arguments(
 
 
 def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
+    """The columns that an argument of that name was given. Raises SettingsError for no list of
+    texts, which a single text is not."""
     if not _is_sequence(given) or not all(map(_is_text, given)):
         example = given if isinstance(given, str) else "id"
         raise _argument_error(
@@ -57,8 +59,9 @@ def _named_columns(owner: str, argument: str, given: Any) -> tuple[str, ...]:
 
 
 def _row_bounds(owner: str, given: Any) -> tuple[int | None, int | None]:
+    """The least and the most rows of a day. Raises SettingsError for anything else."""
     fix = "Write rows=(1, None) for at least one row a day; None is no bound"
-    if not _is_sequence(given) or len(given) != BOUNDS or not all(map(_is_bound, given)):
+    if not _is_sequence(given) or len(given) != NUMBER_OF_BOUNDS or not all(map(_is_bound, given)):
         raise _argument_error(
             owner, f"rows is {given!r}, and not the least and the most rows of a day", fix
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.kernel.core.engines import EMBEDDED, OWN_SERVERS, THEIRS
+from backfill_assets.kernel.core.engines import EMBEDDED, OWN_SERVERS, PROJECT_SESSION
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.texts import scrub_secrets
 
@@ -99,7 +99,7 @@ class EngineSettings:
     def has_server(self) -> bool:
         """True where a server of the lake's own, run by us, has the sessions: not `sc://`, not
         `session`."""
-        return not self.engine.startswith("sc://") and self.engine != THEIRS
+        return not self.engine.startswith("sc://") and self.engine != PROJECT_SESSION
 
     @property
     def is_local(self) -> bool:

@@ -46,7 +46,7 @@ from backfill_assets.engines.table_frames import read_frame
 from backfill_assets.kernel.core.addresses import bucket_address
 from backfill_assets.kernel.core.column_types import read_type
 from backfill_assets.kernel.core.contracts import Contract
-from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
+from backfill_assets.kernel.core.engines import OWN_SERVERS, PROJECT_SESSION
 from backfill_assets.kernel.core.rooms import installed_rooms, resolve_reference
 from backfill_assets.kernel.place.processes import Process
 from backfill_assets.kernel.tables.columns import arrow_type
@@ -159,7 +159,7 @@ class LakeSession:
                 else self.project_session
             )
             return EngineSettings(
-                THEIRS, umask=umask, project_session=project_session, bucket=bucket
+                PROJECT_SESSION, umask=umask, project_session=project_session, bucket=bucket
             )
         size = spark.memory, spark.cores, spark.idle_minutes
         found = EngineSettings(
@@ -208,7 +208,7 @@ class LakeSession:
             refuse_blind_machines(session, self.lake.place)
         if self.engine.engine not in OWN_SERVERS:
             _refuse_session_by_rooms(session, self.lake.root)
-        if self.engine.engine == THEIRS:
+        if self.engine.engine == PROJECT_SESSION:
             refuse_unfit(session)
         return session
 
@@ -223,7 +223,7 @@ class LakeSession:
     def is_at_bucket(self) -> bool:
         """Whether the engine reads and writes the bucket of the lake itself; a project's own
         session is opened to be asked."""
-        if self.engine.engine != THEIRS:
+        if self.engine.engine != PROJECT_SESSION:
             return bool(self.engine.bucket)
         return reads_bucket_itself(self.for_reading(), self.lake.place)
 

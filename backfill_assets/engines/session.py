@@ -39,7 +39,7 @@ from backfill_assets.engines.server import (
 )
 from backfill_assets.engines.supervisor import Record, ServerFolder
 from backfill_assets.engines.workers import counted_write, has_local_master, is_connect
-from backfill_assets.kernel.core.engines import SPARK, THEIRS, Engine
+from backfill_assets.kernel.core.engines import PROJECT_SESSION, SPARK, Engine
 from backfill_assets.kernel.core.errors import BackfillError, unusable_file_error
 from backfill_assets.kernel.core.process import freeze_objects
 from backfill_assets.kernel.place.processes import Process
@@ -102,7 +102,7 @@ def open_session(lake: Path, settings: EngineSettings) -> "SparkSession":
             if clear_error := explained_error(error):
                 raise clear_error from None
             raise
-        if opened is not known and settings.engine != THEIRS:
+        if opened is not known and settings.engine != PROJECT_SESSION:
             silence_raised_errors()
             _opening[lake] += time.monotonic() - began
         _open[lake] = opened
@@ -131,7 +131,7 @@ def own_server(session: "SparkSession") -> OwnServer | None:
         if any(known.is_elsewhere for _, known in opened):
             return None
         for lake, known in opened:
-            if known.settings.engine == THEIRS:
+            if known.settings.engine == PROJECT_SESSION:
                 return OwnServer(SPARK, lake / LINKS)
             if known.settings.computes_here:
                 return OwnServer(server_engine(known.settings), ServerFolder.of(lake).scratch)
@@ -161,7 +161,7 @@ def _lakes_of_session(session: "SparkSession") -> list[tuple[Path, _OpenSession]
     """The lakes that a session was opened for; lakes whose engine it is come first: a project may
     give it to another lake."""
     found = [(lake, known) for lake, known in list(_open.items()) if known.session is session]
-    return sorted(found, key=lambda one: one[1].settings.engine == THEIRS)
+    return sorted(found, key=lambda one: one[1].settings.engine == PROJECT_SESSION)
 
 
 def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
@@ -181,7 +181,9 @@ def set_confs(session: "SparkSession", confs: Mapping[str, str]) -> None:
 def is_project_session(session: "SparkSession") -> bool:
     """Whether a session of this process is a project's own: this package never stops it or sets
     anything on it."""
-    return any(known.settings.engine == THEIRS for _, known in _lakes_of_session(session)[:1])
+    return any(
+        known.settings.engine == PROJECT_SESSION for _, known in _lakes_of_session(session)[:1]
+    )
 
 
 def conf_value(session: "SparkSession", key: str) -> str | None:
@@ -229,7 +231,7 @@ def opening_seconds(lake: Path) -> float:
 def _answering_session(
     lake: Path, settings: EngineSettings, known: _OpenSession | None
 ) -> _OpenSession:
-    if settings.engine == THEIRS:
+    if settings.engine == PROJECT_SESSION:
         return _project_session(lake, settings, known)
     server = None
     if settings.has_server:
@@ -319,7 +321,7 @@ def _session_settings(session: "SparkSession") -> dict[str, str]:
 def _close_session(known: _OpenSession) -> None:
     """Close a session, unless it is a project's own. Calls a dead server once, not for 5 s again
     and again."""
-    if known.settings.engine == THEIRS:
+    if known.settings.engine == PROJECT_SESSION:
         return
     if known.server is not None and not known.server.is_alive():
         known.session.client.set_retry_policies([])

@@ -41,7 +41,7 @@ from backfill_assets.kernel.log.log import LOG
 from backfill_assets.kernel.place.choice import copy_folders_of_others, place_at
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Gone
-from backfill_assets.kernel.place.schemes import THEIRS
+from backfill_assets.kernel.place.schemes import THEIRS_FOLDER
 from backfill_assets.kernel.tables.embedded import duckdb_cursor, sql_literal
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, TABLES, LakeFolder
 
@@ -405,7 +405,7 @@ class _BudgetedStream(io.RawIOBase):
 
 def is_bucket_prefix(folder: Path) -> bool:
     """Whether a folder of this machine stands for a prefix in a bucket."""
-    return bool(bucket_address(folder)) and folder.name != THEIRS
+    return bool(bucket_address(folder)) and folder.name != THEIRS_FOLDER
 
 
 def is_log_file(path: Path) -> bool:

@@ -60,19 +60,17 @@ def adopt(table: str, place: str, day: str, key: str, note: str) -> None:
     wanted = Adoption(table, external_place(table, place, Path.cwd()), day, columns, note)
     refuse_other_store(wanted, address_of(lake_root()))
     start = first_day(wanted)
-    is_far = wanted.there.is_store
-    lake = lake_for_asset(
-        lake_root(), start, "" if is_far else readers_of(Path(wanted.place), AccessSettings().umask)
-    )
+    readers = ""  # of a bucket, whose rights are no file's
+    if not wanted.there.is_store:
+        readers = readers_of(Path(wanted.place), AccessSettings().umask)
+    lake = lake_for_asset(lake_root(), start, readers)
     with restricted_access(lake):
         adopted = adopt_table(lake, wanted, pipeline_in(lake).contracts)
         lake = read_lake(lake.root)  # which knows now where the table lies
         pipeline = pipeline_in(lake)
         record_versions(lake, pipeline.contracts, f"adopt {table}")
-    maker = pipeline.table(table).contract.made_by
-    who = (
-        f"the asset {maker} makes its days, by a LakeIOManager"
-        if maker
-        else "the lake makes its days"
-    )
-    write_answer(adopted, [adopted, f"from now on {who}"])
+    asset = pipeline.table(table).contract.made_by
+    maker = "the lake makes its days"
+    if asset:
+        maker = f"the asset {asset} makes its days, by a LakeIOManager"
+    write_answer(adopted, [adopted, f"from now on {maker}"])

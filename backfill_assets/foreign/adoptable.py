@@ -83,10 +83,8 @@ class Adoption:
         try:
             return open_external(self.name, self.place)
         except BackfillError as error:
-            if type(error) not in (
-                BackfillError,
-                UnreadableLog,
-            ):  # of a store, which may answer another time
+            # Others are of a store, which may answer another time.
+            if type(error) not in (BackfillError, UnreadableLog):
                 raise
             raise adoption_error(self.name, error.culprit, error.fix) from error
 
@@ -189,8 +187,8 @@ def _protocol_misfits(wanted: Adoption, opened: "DeltaTable") -> Iterator[tuple[
     for field in opened.schema().fields:
         keys += [(field.name, key) for key in field.metadata or {}]
     for where, key in keys:
-        for begin, what in OF_WRITERS.items():
-            if key.startswith(begin):
+        for prefix, what in OF_WRITERS.items():
+            if key.startswith(prefix):
                 yield f"{where} has {what} ({key})", "Have its owner take that away"
 
 
@@ -315,6 +313,8 @@ def first_day(wanted: Adoption) -> date:
 
 
 def _with_day(wanted: Adoption, reference: Reference) -> Reference:
+    """The file with the one day of its rows as its partition. Raises BackfillError for rows without
+    a day, for several days, and for a name that a log would write otherwise."""
     path = reference.file.path
     first, last, without = _day_bounds(wanted.there, path, wanted.day)
     if without:
@@ -358,22 +358,23 @@ def commit_second_names(
     properties: Mapping[str, str],
     info: Mapping[str, Any],
 ) -> None:
-    """Give each file its second name, and commit these in place of the first ones, with the table
-    laid out by its day, in the version after the one that is opened. Raises AlreadyThere where
-    others committed meanwhile."""
+    """Give each file its second name, in the folder of its day, and commit these in place of the
+    first ones, in the version after the one that is opened. The table gets the `properties` and is
+    laid out by its day; the commit says `info`. Raises AlreadyThere where others committed
+    meanwhile."""
     now = int(utc_now().timestamp() * 1000)
     actions = [_laid_out_metadata(wanted, opened, properties)]
     for reference in files_with_days(wanted, opened):
         actions += _second_name_actions(table, wanted, reference, now)
     table.sync_new([action["add"]["path"] for action in actions if "add" in action])
-    told = {
+    commit_info = {
         "timestamp": now,
         "operation": "ADOPT",
         "operationParameters": {},
         **info,
         ACTIONS: str(len(actions)),
     }
-    commit = [{"commitInfo": told}, *actions]
+    commit = [{"commitInfo": commit_info}, *actions]
     lines = [json.dumps(action, separators=(",", ":")) for action in commit]
     table.write(commit_name(opened.version() + 1), "\n".join(lines).encode(), if_absent=True)
 
@@ -403,8 +404,10 @@ def _second_name_actions(
     """Give a file its second name; the actions that take the first one out and add the second."""
     file = reference.file
     name = f"{wanted.day}={file.partition}/{flat_file_name(file.path)}"
-    if (there := place.size(name)) != file.size:  # else by a call that was killed
-        if there is not None:
+    # A call that was killed may have given it already; of another size it was stopped halfway.
+    present_size = place.size(name)
+    if present_size != file.size:
+        if present_size is not None:
             place.delete(name)
         place.link(name, place, file.path)
     stats = file_statistics(footer_in(place, name))

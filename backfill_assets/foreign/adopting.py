@@ -8,7 +8,7 @@ here: where the history begins, for who reads it (`adopted`).
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -42,6 +42,7 @@ from backfill_assets.kernel.core.profiles import DayProfile, Surroundings, recei
 from backfill_assets.kernel.core.readings import (
     PARAMETERS,
     Parameters,
+    Sets,
     column_sets_read,
     contract_columns,
 )
@@ -82,8 +83,14 @@ RETENTION = "delta.deletedFileRetentionDuration"
 ATTEMPTS = 5
 # What determines days that others made: no input that is known here. Code that makes them now finds
 # them outdated.
-FROM_NOTHING = Parameters((), False, None, timedelta(0), date.min).to_json()
-MANY = 10  # days that a refusal names one by one
+FROM_NOTHING = Parameters(
+    inputs=(),
+    waits_for_cut=False,
+    matures_after_days=None,
+    grace=timedelta(0),
+    start=date.min,
+).to_json()
+MOST_NAMED_DAYS = 10  # days that a refusal names one by one
 
 
 @dataclass(frozen=True)
@@ -150,8 +157,10 @@ def _point_to_table(
     else:
         lake.place.point(f"{TABLES}/{wanted.name}", Path(wanted.place))
     known = next((c for c in contracts if c.name == wanted.name), None)
-    if (known is None or known.made_by) and find_declared(lake.place, wanted.name) is None:
-        declare_table(lake.place, DeclaredTable(contract, tuple(wanted.name.split("__")), ""))
+    is_made_here = known is not None and not known.made_by
+    if not is_made_here and find_declared(lake.place, wanted.name) is None:
+        asset = tuple(wanted.name.split("__"))
+        declare_table(lake.place, DeclaredTable(contract, asset, code=""))
 
 
 def _earlier_adoption(lake: Lake, wanted: Adoption) -> Receipt | None:
@@ -200,7 +209,7 @@ def _adoption_receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Rec
             fix,
         )
     codes = make_pipeline([Table(contract)], spark_sql_settings(lake)).codes[contract.name]
-    entries = {day: observed_entry(contract, profile, {}) for day, profile in profiles.items()}
+    entries = {day: observed_entry(contract, profile, ()) for day, profile in profiles.items()}
     text = f"version {opened.version()} of {opened.metadata().id} in {place}{_by_lake(lake)}"
     return Receipt(
         uuid.uuid4().hex,
@@ -213,16 +222,16 @@ def _adoption_receipt(lake: Lake, wanted: Adoption, opened: "DeltaTable") -> Rec
     )
 
 
-def observed_entry(contract: Contract, profile: DayProfile, read: Mapping[str, Any]) -> DayEntry:
-    """The entry of a day that nothing known here determines: its rows, and the fingerprints of sets
-    of columns that others `read`."""
+def observed_entry(contract: Contract, profile: DayProfile, read: Iterable[str]) -> DayEntry:
+    """The entry of a day that others made, so that no inputs of it are known: its rows, and the
+    fingerprints of the sets of columns, by their names, that other tables `read`."""
     counts = receipt_counts(profile, contract.nullable_columns)
     parts = {name: profile.parts[name] for name in read if name in profile.parts}
     columns = contract_columns(contract)
     return DayEntry(
         profile.rows,
         profile.fingerprint,
-        digest_of([]),
+        input_digest=digest_of([]),  # of no inputs
         counts=counts,
         parts=parts,
         columns=columns,
@@ -232,7 +241,8 @@ def observed_entry(contract: Contract, profile: DayProfile, read: Mapping[str, A
 def _broken_days(
     contract: Contract, profiles: Mapping[date, DayProfile], bounds: TableGate
 ) -> dict[date, str]:
-    """Why each of these days may not stand."""
+    """Why each of these days may not stand, by the contract's rules and the bounds; days that may
+    are left out."""
     around = Surroundings(may_be_empty=True)
     found = dict[date, str]()
     for day, profile in profiles.items():
@@ -243,7 +253,7 @@ def _broken_days(
 
 
 def _reasons_text(broken: Mapping[date, str]) -> str:
-    return "; ".join(f"{day}: {why}" for day, why in [*broken.items()][:MANY])
+    return "; ".join(f"{day}: {why}" for day, why in [*broken.items()][:MOST_NAMED_DAYS])
 
 
 def _commit_adoption(
@@ -253,7 +263,7 @@ def _commit_adoption(
     of those there."""
     table, before = wanted.there, opened.version()
     receipt = replace(receipt, note=wanted.note)
-    # First the mark: nobody reads the receipt as one commit among others'.
+    # First the mark: without it a reader would take the receipt for one commit among others'.
     table.write(f"{LOG}/{adoption_mark(before + 1)}", b"")
     failed = None
     try:
@@ -400,10 +410,11 @@ def _refuse_other_columns(lake: Lake, contract: Contract, view: TableView) -> No
 
 
 def _foreign_profiles(
-    lake: Lake, contract: Contract, view: TableView, read: Mapping[str, Any]
+    lake: Lake, contract: Contract, view: TableView, read: Sets
 ) -> dict[date, DayProfile]:
-    """The profiles of the days that others wrote, by their rows. Raises BackfillError for rows
-    without a day, and for files that cannot be read."""
+    """The profiles of the days that others wrote, by their rows, with fingerprints of the sets of
+    columns that are `read`. Raises BackfillError for rows without a day, and for files that cannot
+    be read."""
     files = files_of_version(lake, contract, view.version)
     if without := [file.path for file in files if file.partition is None]:
         fix = "Give them one, or delete them"
@@ -430,7 +441,8 @@ def _commit_judged(
     receipt = replace(
         adopted, write_id=uuid.uuid4().hex, reason=JUDGE, note="", days={**entries}, tags=tags
     )
-    commit_files(path, contract, receipt, (), (), newer_writes_check(path, view.version))
+    check = newer_writes_check(path, view.version)
+    commit_files(path, contract, receipt, adds=(), removes=(), committing=check)
 
 
 def _foreign_commits(lake: Lake, name: str, view: TableView) -> str:
@@ -445,7 +457,7 @@ def _foreign_commits(lake: Lake, name: str, view: TableView) -> str:
             unknown = "a program that does not say its name"
             program = info.get("engineInfo") or info.get("clientVersion") or unknown
             found.append(f"version {commit.version}: {commit.operation} by {program}")
-    shown = [*reversed(found[:MANY])]
-    if len(found) > MANY:
+    shown = [*reversed(found[:MOST_NAMED_DAYS])]
+    if len(found) > MOST_NAMED_DAYS:
         shown.append("…")
     return "; ".join(shown)

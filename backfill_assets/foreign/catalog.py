@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY, DELTA = "in-memory", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 SPARKS_CATALOG = "spark_catalog"  # what Spark calls its own
-DONE = "It got no name; the table is as it was"
+NOT_NAMED = "It got no name; the table is as it was"
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,8 @@ def locate_table(lake_session: Session, name: str) -> tuple[str, str]:
             '"MODULE:FUNCTION"',
         )
     root = lake_session.lake.root
-    place, before = (
-        place_in_catalog(lake_session.for_reading(), name),
-        catalog_places(root).get(name, ""),
-    )
+    place = place_in_catalog(lake_session.for_reading(), name)
+    before = catalog_places(root).get(name, "")
     record_catalog_place(root, name, place)
     return place, before
 
@@ -90,23 +88,21 @@ def register_tables(
     named, failed = list[NamedTable](), list[BackfillError]()
     for table in tables:
         try:
-            named.append(
-                _register_table(
-                    session, table, schema, location_of(lake_session.lake.table_uri(table))
-                )
-            )
+            location = location_of(lake_session.lake.table_uri(table))
+            named.append(_register_table(session, table, schema, location))
         except BackfillError as error:
             failed.append(error)
     return named, failed
 
 
 def register_new_table(lake_session: Session, table: str, before: int) -> str:
-    """Register a table whose version was `before` its commit, if that was its first one and the
-    settings name a schema; none of a candidate, whose settings are a copy of the lake's: who reads
-    by the name reads what is published. Returns what was not done and why, as a warning: the commit
-    stands, whatever a catalog says."""
+    """Register a table that had the version `before` its commit, if that was its first one and the
+    settings name a schema. Registers no table of a candidate, whose settings are a copy of the
+    lake's: who reads by the name reads what is published. Returns a warning of what was not done
+    ("": nothing is amiss): the commit stands, whatever a catalog says."""
     schema = registered_schema(lake_session.lake.settings)
-    if schema is None or exists_at(before) or lake_session.lake.shared is not None:
+    is_candidate = lake_session.lake.shared is not None
+    if schema is None or exists_at(before) or is_candidate:
         return ""
     try:
         _, failed = register_tables(lake_session, [table], schema)
@@ -116,6 +112,8 @@ def register_new_table(lake_session: Session, table: str, before: int) -> str:
 
 
 def _register_table(session: "SparkSession", table: str, schema: str, location: str) -> NamedTable:
+    """Give a table its name in the schema, unless it has it. Raises BackfillError where the catalog
+    refuses, and where the name leads to another place than `location`."""
     from pyspark.errors import PySparkException
 
     name = f"{schema}.{table}"
@@ -130,12 +128,14 @@ def _register_table(session: "SparkSession", table: str, schema: str, location: 
     except PySparkException as error:
         why = str(error).strip().splitlines()[0]
         raise BackfillError(
-            f"the name {name}", why, DONE, f"Create the schema {schema}, and see its rights"
+            f"the name {name}", why, NOT_NAMED, f"Create the schema {schema}, and see its rights"
         ) from error
     there = found.get("Location", "a view, or nothing that lies anywhere")
     if _comparable_place(there) != _comparable_place(location):
         fix = "Name another schema, or drop that name if nobody needs it"
-        raise BackfillError(f"the name {name}", f"it belongs to another table: {there}", DONE, fix)
+        raise BackfillError(
+            f"the name {name}", f"it belongs to another table: {there}", NOT_NAMED, fix
+        )
     return NamedTable(table, name, location, is_new)
 
 

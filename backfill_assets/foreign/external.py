@@ -136,7 +136,7 @@ def external_contract(root: Path, table: ExternalTable) -> Contract:
     the lake never looked; of a log that cannot be read its day alone, so that the other tables can
     be. Raises SettingsError for a table that does not fit, and as `recorded_place` does."""
     place = recorded_place(root, table)
-    wanted = table.name, place, table.day
+    wanted = (table.name, place, table.day)
     for known in declared_tables(root):  # of a candidate, those of the lake beside it
         contract = known.contract
         if (contract.name, contract.external, contract.day_column) == wanted:
@@ -147,7 +147,14 @@ def external_contract(root: Path, table: ExternalTable) -> Contract:
         columns = (Column(table.day, "DATE", table.day, nullable=False),)
         about = f"A table of others, in {place}, whose log could not be read yet."
         return Contract(
-            table.name, about, columns, table.day, (), (), partition_by="", external=place
+            table.name,
+            about,
+            columns,
+            table.day,
+            key=(),
+            inputs=(),
+            partition_by="",
+            external=place,
         )
     except BackfillError as error:
         raise SettingsError(*error.args) from error
@@ -202,6 +209,7 @@ def open_external(name: str, place: str, version: int | None = None) -> "DeltaTa
 
 
 def _has_deleted_rows(opened: "DeltaTable") -> bool:
+    """Whether rows of its files are deleted by deletion vectors, or one of these cannot be read."""
     from deltalake.exceptions import DeltaError
 
     if "deletionVectors" not in (opened.protocol().reader_features or ()):
@@ -239,8 +247,8 @@ def seen_contract(table: ExternalTable, opened: "DeltaTable") -> Contract:
         table.description or f"A table of others, in {place}.",
         tuple(columns),
         day,
-        (),
-        (),
+        key=(),
+        inputs=(),
         partition_by=None if laid_out else "",
         made_by=table.made_by,
         first_day=table.first_day,
@@ -272,7 +280,8 @@ def days_of_change(change: FileChange, contract: Contract) -> Iterable[date] | N
         last = date.fromisoformat(stats["maxValues"][day])
     except (ValueError, KeyError, TypeError):
         return None
-    return Reference(LiveFile(change.path, None, change.size), None, first, last).days
+    file = LiveFile(change.path, partition=None, size=change.size)
+    return Reference(file, rows=None, first=first, last=last).days
 
 
 def digest_of_commit(contract: Contract, version: int) -> str:
@@ -296,22 +305,24 @@ def file_prefix(table: Place, contract: Contract) -> str:
 def file_references(
     opened: "DeltaTable", contract: Contract, place: Place, prefix: str | None = ""
 ) -> list[Reference]:
-    """The data files of an opened table of others, which lies at `place`, named below `prefix`, or
-    of the lake's log of it (None: their names there), those of rows without a day included. Raises
-    BackfillError for names that are no files of the table, and for paths that do not name their
-    day."""
-    added, day, found = opened.get_add_actions(flatten=True), contract.day_column, []
+    """The data files of an opened table of others, which lies at `place`, those of rows without a
+    day included. `prefix`: what their names begin with in the lake's log of the table (""; None:
+    `opened` is that log, whose names have it already, and are trusted). Raises BackfillError for
+    names that are no files of the table, and for paths that do not name their day."""
+    added = opened.get_add_actions(flatten=True)
+    day = contract.day_column
+    found = list[Reference]()
     columns = {name: added.column(name).to_pylist() for name in added.schema.names}
-    nothing = [None] * added.num_rows
+    unknown = [None] * added.num_rows  # of a column that the log does not have
     laid_out = contract.partition_column == day
     is_theirs = prefix is not None
     for path, size, rows, value, least, most in zip(
         columns["path"],
         columns["size_bytes"],
-        columns.get("num_records", nothing),
-        columns.get(f"partition.{day}", nothing),
-        columns.get(f"min.{day}", nothing),
-        columns.get(f"max.{day}", nothing),
+        columns.get("num_records", unknown),
+        columns.get(f"partition.{day}", unknown),
+        columns.get(f"min.{day}", unknown),
+        columns.get(f"max.{day}", unknown),
         strict=True,
     ):
         if is_theirs:
@@ -342,7 +353,8 @@ def _named_file_error(contract: Contract, path: str, why: str) -> BackfillError:
 def days_by_footer(reference: Reference, place: Place, contract: Contract) -> Reference:
     """The reference with the days that its file's own footer tells, as `place` names it; unchanged
     where it tells none. Raises OSError for a file that is gone."""
-    metadata, day_column = footer_in(place, reference.file.path).metadata, contract.day_column
+    metadata = footer_in(place, reference.file.path).metadata
+    day_column = contract.day_column
     days: list[date] = []
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)

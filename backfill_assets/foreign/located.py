@@ -59,11 +59,9 @@ def place_in_catalog(session: "SparkSession", name: str) -> str:
             "Let this machine reach what its engine reads (`backfill-assets guide buckets`), or "
             "name another table"
         )
-        raise _catalog_name_error(
-            name,
-            f"its catalog says {location}, and for this machine {why_not_delta(there)[0]}",
-            fix,
-        )
+        why, _ = why_not_delta(there)
+        culprit = f"its catalog says {location}, and for this machine {why}"
+        raise _catalog_name_error(name, culprit, fix)
     return there.uri() if there.is_store else plain
 
 
@@ -87,7 +85,8 @@ def _delta_location(session: "SparkSession", name: str) -> str:
         if is_engine_loss(error):
             raise
         raise _catalog_name_error(name, str(error).strip().splitlines()[0], fix) from error
-    location, provider = found.get("Location", ""), found.get("Provider", "hive").lower()
+    location = found.get("Location", "")
+    provider = found.get("Provider", "hive").lower()
     if not location:
         raise _catalog_name_error(
             name, "it is a view, or nothing that lies anywhere", "Name the table that it reads"

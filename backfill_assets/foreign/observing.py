@@ -47,7 +47,7 @@ from backfill_assets.kernel.core.ownership import BY, whoami
 from backfill_assets.kernel.core.profiles import DayProfile
 from backfill_assets.kernel.core.readings import column_sets_read, contract_columns, set_name
 from backfill_assets.kernel.core.receipts import DayEntry, Receipt
-from backfill_assets.kernel.log.log import commit_versions, file_changes
+from backfill_assets.kernel.log.log import FileChange, commit_versions, file_changes
 from backfill_assets.kernel.log.log_bounds import data_fault
 from backfill_assets.kernel.log.log_state import LOGS
 from backfill_assets.kernel.place.choice import place_of_others
@@ -60,16 +60,17 @@ from backfill_assets.kernel.tables.store import ensure_table
 from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.audit import audit_files
 
-REASON = "observe"
+OBSERVE_REASON = "observe"
 # The tag of a receipt: version, table id, folder and first day of what was read.
 EXTERNAL = "external"
 # The tag with the digest of that version's commit: a copy put back has other commits.
 COMMIT = "external commit"
 WITHOUT_DAY = "rows without a day"  # the tag with their number, where there are any
-LATER = "first later day"  # the tag with the first day that lies too far ahead, where there is one
-AHEAD = timedelta(
-    days=366
-)  # later days wait: a day of the year 9999 would make every list of days as long
+FIRST_LATER_DAY = (
+    "first later day"  # the tag with the first day that lies too far ahead, where there is one
+)
+# Later days wait: a day of the year 9999 would make every list of days as long.
+AHEAD = timedelta(days=366)
 
 
 def unseen_version(lake: Lake, contract: Contract) -> str:
@@ -91,7 +92,8 @@ def observe_tables(
     """Observe every table of others, and each that others may write, too; an error for each that
     cannot be. Readers see what was observed, as after a run. A candidate sees what the lake beside
     it has observed."""
-    found, failed, has_moved = [], [], False
+    found, failed = list[Observation](), list[BackfillError]()
+    has_moved = False
     for contract in contracts:
         if not (is_followed(lake, contract) and lake.writes(contract.name)):
             continue
@@ -103,7 +105,7 @@ def observe_tables(
             failed.append(error)
         has_moved |= lake.store.head(contract.name) != before
     if has_moved:
-        record_versions(lake, contracts, REASON)
+        record_versions(lake, contracts, OBSERVE_REASON)
     return found, failed
 
 
@@ -115,16 +117,16 @@ def observe_table(lake: Lake, contracts: Sequence[Contract], contract: Contract)
         return Observation(contract.name, lake.store.head(contract.name), days, is_adopted=True)
     with lake.store.lock(contract.name):
         if _is_seen(lake, contract):
-            return Observation(
-                contract.name, int(_split_version(_seen_tags(lake, contract)[EXTERNAL])[0])
-            )
+            version, _ = _split_version(_seen_tags(lake, contract)[EXTERNAL])
+            return Observation(contract.name, int(version))
         opened = open_external(contract.name, contract.external)
-        now, path = seen_contract(declaration_of(contract), opened), lake.table_place(contract.name)
+        now = seen_contract(declaration_of(contract), opened)
+        path = lake.table_place(contract.name)
         if lake.store.exists(now.name):
             refuse_other_layout(now, LOGS.opened(path), path)
         asset_key = tuple(now.made_by.split("/")) if now.made_by else ()
-        declare_table(lake.place, DeclaredTable(now, asset_key, ""))
-        by_name = {one.name: one for one in contracts} | {now.name: now}
+        declare_table(lake.place, DeclaredTable(now, asset_key, code=""))
+        by_name = {c.name: c for c in contracts} | {now.name: now}
         return _Look(lake, now, opened, [*by_name.values()]).commit()
 
 
@@ -179,7 +181,8 @@ def has_same_rows(contract: Contract, before: DayEntry, profile: DayProfile) -> 
     columns, earlier = contract_columns(contract), before.columns
     if earlier is None or earlier == columns or not profile.rows:
         return before.content == profile.content
-    if {c: kind for c, kind in columns.items() if c in earlier} != earlier:
+    still_there = {c: kind for c, kind in columns.items() if c in earlier}
+    if still_there != earlier:
         return False
     fingerprint = profile.parts.get(set_name(tuple(earlier)))
     if (before.rows, before.fingerprint) != (profile.rows, fingerprint):
@@ -202,10 +205,12 @@ def _seen_tags(lake: Lake, contract: Contract) -> Mapping[str, str]:
 
 
 def _is_seen(lake: Lake, contract: Contract) -> bool:
-    """Whether the newest commit there is the one that the lake saw last, which no other table or
-    log has."""
+    """Whether the newest commit there is the one that the lake saw last, by its version, its table
+    and its digest; not once a day that lay too far ahead then has come near."""
     seen = _seen_tags(lake, contract)
-    has_come = LATER in seen and date.fromisoformat(seen[LATER]) <= utc_today() + AHEAD
+    has_come = (
+        FIRST_LATER_DAY in seen and date.fromisoformat(seen[FIRST_LATER_DAY]) <= utc_today() + AHEAD
+    )
     newest = max(commit_versions(place_of_others(contract.external), whole=True), default=-1)
     version, table = _split_version(seen.get(EXTERNAL, ""))
     is_same_table = table.endswith(f" in {_place_and_start(lake, contract)}")
@@ -242,11 +247,14 @@ class _Look:
         self, lake: Lake, contract: Contract, opened: "DeltaTable", contracts: Sequence[Contract]
     ) -> None:
         self.lake, self.contract, self.opened, self.contracts = lake, contract, opened, contracts
-        self.path, self.place = lake.table_place(contract.name), place_of_others(contract.external)
+        self.path = lake.table_place(contract.name)  # of the lake's own log of the table
+        self.place = place_of_others(contract.external)
         self.start, self.end = _first_day(lake, contract), utc_today() + AHEAD
         self.before = lake.store.view(contract.name, contract.day_column)
-        self.seen, self.text = _seen_tags(lake, contract), _version_text(lake, contract, opened)
+        self.seen = _seen_tags(lake, contract)  # of the last look
+        self.text = _version_text(lake, contract, opened)
         self.prefix = file_prefix(self.path, contract)
+        # The files by their names in the lake's log: of others' version now, and of the last look.
         there = file_references(opened, contract, self.place, self.prefix)
         self.there = {r.file.path: self._with_days(r) for r in there if self._has_lake_days(r)}
         self.here = {r.file.path: r for r in self._files_in_lake()}
@@ -278,9 +286,13 @@ class _Look:
         if self.without_day:
             tags[WITHOUT_DAY] = str(self.without_day)
         if self.later is not None:
-            tags[LATER] = str(self.later)
+            tags[FIRST_LATER_DAY] = str(self.later)
         receipt = Receipt(
-            uuid.uuid4().hex, self.contract.name, REASON, dict(sorted(entries.items())), tags=tags
+            uuid.uuid4().hex,
+            self.contract.name,
+            OBSERVE_REASON,
+            dict(sorted(entries.items())),
+            tags=tags,
         )
         both = self._files_in_both()
         new = [r for path, r in self.there.items() if path not in both]
@@ -327,8 +339,8 @@ class _Look:
             both = self._files_in_both()
             files = (*self.here.items(), *self.there.items())
             moved = [reference.days for name, reference in files if name not in both]
-        if LATER in self.seen:
-            moved.append(days_between(date.fromisoformat(self.seen[LATER]), self.end))
+        if FIRST_LATER_DAY in self.seen:
+            moved.append(days_between(date.fromisoformat(self.seen[FIRST_LATER_DAY]), self.end))
         touched = set[date]()
         for days in moved:
             if days is None:
@@ -348,9 +360,11 @@ class _Look:
     def _moved_days(self) -> list[Iterable[date] | None] | None:
         """The days (None: any) of each file by which a commit since the last look moved rows; None
         where their log does not go back so far. A file may have come and gone in between."""
+        changes = list[FileChange]()
         try:
-            span = range(int(_split_version(self.seen[EXTERNAL])[0]) + 1, self.opened.version() + 1)
-            changes = [c for v in span for c in file_changes(self.place, v) if c.moves_rows]
+            seen_version, _ = _split_version(self.seen[EXTERNAL])
+            for version in range(int(seen_version) + 1, self.opened.version() + 1):
+                changes += [c for c in file_changes(self.place, version) if c.moves_rows]
         except (OSError, ValueError, BackfillError):
             return None
         known = {**self.here, **self.there}
@@ -371,7 +385,8 @@ class _Look:
         found = {d: p for d, p in profiles.items() if d and self.start <= d <= self.end}
         looked_at = known.keys() if touched is None else known.keys() & touched
         without_rows = (looked_at | self._empty_days({*known, *found})) - found.keys()
-        entries, read = {}, column_sets_read(self.contracts, self.contract.name)
+        read = column_sets_read(self.contracts, self.contract.name)
+        entries = dict[date, DayEntry]()
         for day, profile in {**dict.fromkeys(without_rows, DayProfile()), **found}.items():
             if day in known and has_same_rows(self.contract, known[day].entry, profile):
                 continue

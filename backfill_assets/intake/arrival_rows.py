@@ -14,7 +14,7 @@ from backfill_assets.engines.auditor import file_rows, is_audited_by_engine
 from backfill_assets.engines.engine_sql import EngineRows
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.payload import LANDED
-from backfill_assets.kernel.core.readings import LACKING, NAME_END, SEPARATOR, Sets
+from backfill_assets.kernel.core.readings import LACKING_END, NAME_END, SEPARATOR, Sets
 from backfill_assets.kernel.tables.embedded import (
     duckdb_cursor,
     file_batches,
@@ -163,7 +163,7 @@ def ledger_rows(
 
     `placed` selects, as `keys_with_days` does, from all rows with the keys of `arrived`, or more
     (None: of `arrived`). `lacking`: the arrival days whose files lack a column of raw's, which
-    reads as NULL: their fingerprints say so (`LACKING`). `parts`: sets of columns with a
+    reads as NULL: their fingerprints say so (`LACKING_END`). `parts`: sets of columns with a
     fingerprint of their own.
     """
     # Of the whole row first, then of each set.
@@ -203,7 +203,7 @@ def _fingerprint_expression(sums: Sequence[str], parts: Sets, lacking: Collectio
     if not lacking:
         return usual
     days = ", ".join(f"DATE '{d}'" for d in sorted(lacking))
-    return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING}' ELSE {usual} END"
+    return f"CASE WHEN arrival_date IN ({days}) THEN {usual} || '{LACKING_END}' ELSE {usual} END"
 
 
 def keys_with_days(rows: str) -> str:

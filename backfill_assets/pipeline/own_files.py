@@ -23,7 +23,7 @@ from sys import modules
 from types import ModuleType
 
 from backfill_assets.kernel.core.errors import SettingsError
-from backfill_assets.kernel.write.code import AGAIN, SourceFile
+from backfill_assets.kernel.write.code import START_AGAIN, SourceFile
 
 # The name of a module in the package, by its parts; () is the folder itself.
 Parts = tuple[str, ...]
@@ -80,7 +80,7 @@ def imported_module(name: str) -> ModuleType:
             f"the pipeline module {name}",
             f"{', '.join(changed[:3])} changed after this process had imported it",
             "Nothing of the new code was run",
-            AGAIN,
+            START_AGAIN,
         )
     return modules[name]
 

@@ -38,7 +38,7 @@ from backfill_assets.intake.ledger import ARRIVALS, FILES, FileRecord
 from backfill_assets.intake.listing import Listing
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.days import contiguous_ranges
-from backfill_assets.kernel.core.engines import THEIRS
+from backfill_assets.kernel.core.engines import PROJECT_SESSION
 from backfill_assets.kernel.core.errors import (
     BackfillError,
     errors_of_source,
@@ -97,7 +97,7 @@ def _engine_checks(lake: Lake, tables: Sequence[Table]) -> Sequence[tuple[str, C
     """The checks of what this machine needs to start the engine of `lake`; none of a session of the
     project's own."""
     engine = lake.settings.spark.engine
-    if engine == THEIRS:
+    if engine == PROJECT_SESSION:
         return ()
     if engine_named(engine).needs_java:
         return JAVA_CHECKS

@@ -24,7 +24,7 @@ from backfill_assets.engines.foreign import (
 from backfill_assets.engines.lake_session import LakeSession
 from backfill_assets.engines.session import is_project_session, open_session, own_server
 from backfill_assets.engines.workers import is_connect
-from backfill_assets.kernel.core.engines import THEIRS
+from backfill_assets.kernel.core.engines import PROJECT_SESSION
 from backfill_assets.kernel.core.errors import BackfillError, SettingsError
 from backfill_assets_tests.lakes import make_lake
 
@@ -106,7 +106,7 @@ def test_a_session_on_a_cluster_is_handed_addresses_of_a_lake_in_a_bucket_and_el
     session = Session()
     session.sparkContext = SimpleNamespace(master=master)
     for bucket in ("", "s3://b/l"):
-        made = EngineSettings(THEIRS, bucket=bucket, project_session=session)
+        made = EngineSettings(PROJECT_SESSION, bucket=bucket, project_session=session)
         opened = open_session(tmp_path / f"lake{bucket[:2]}", made)
         assert (own_server(opened) is None) == (master.startswith("spark") and bool(bucket))
 
@@ -183,7 +183,8 @@ def test_a_session_that_a_project_gives_to_another_lake_stays_its_own(
     session = opened.spark()
     before = own_server(session)
     assert (
-        open_session(tmp_path / "other", EngineSettings(THEIRS, project_session=session)) is session
+        open_session(tmp_path / "other", EngineSettings(PROJECT_SESSION, project_session=session))
+        is session
     )
     assert not is_project_session(session)
     assert own_server(session) == before

@@ -179,9 +179,9 @@ class Posted:
         *,
         is_seen_once: bool = False,
     ) -> None:
-        """Post one message about the names in `found` whose words were not posted within the last
-        `again` seconds, in order, if there are any. Names not in `found` for which `is_over` holds
-        count as news when they return.
+        """Post one message about the names in `found` whose words (its values) were not posted
+        within the last `again` seconds, in order, if there are any; `message` makes it of these
+        names. Names not in `found` for which `is_over` holds count as news when they return.
 
         Raises BackfillError if the webhook did not take it. These names are still news then: a tick
         finds them again. What nobody finds again (`is_seen_once`, as a run that failed) is kept for
@@ -220,6 +220,7 @@ class Posted:
                 self.lake.write_json(self._posted_file, record)
 
     def _keep_unsent(self, message: Message) -> None:
+        """Keep a message, without its secrets, for `post_unsent`; the oldest ones go first."""
         kept = asdict(
             replace(
                 message, subject=scrub_secrets(message.subject), text=scrub_secrets(message.text)
@@ -283,6 +284,8 @@ def _concerns_lake(run: dg.DagsterRun, root: Path, appearance: Appearance) -> bo
 
 
 def _failure_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
+    """The sensor that reports a failed run of the lake at `root`."""
+
     @dg.run_failure_sensor(
         name=appearance.naming.name("alert_on_failure"),
         default_status=_alert_status(appearance),
@@ -304,6 +307,8 @@ def _failure_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
 
 
 def _findings_sensor(root: Path, appearance: Appearance) -> dg.SensorDefinition:
+    """The sensor that reports what the checks of a successful run found."""
+
     @dg.run_status_sensor(
         name=appearance.naming.name("alert_on_findings"),
         run_status=dg.DagsterRunStatus.SUCCESS,
@@ -454,6 +459,7 @@ def _run_subject(run: dg.DagsterRun, tables: Iterable[str], days: DayRange | Non
 
 
 def _run_facts(run: dg.DagsterRun) -> dict[str, str]:
+    """What an alert about a run tells programs."""
     days = days_of_run(run)
     return {
         "run_id": run.run_id,

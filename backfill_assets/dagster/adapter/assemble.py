@@ -77,6 +77,8 @@ def _whole_definitions(
     rebuilt: Collection[str] | None,
     hears: Hears | None = None,
 ) -> dg.Definitions:
+    """The definitions of an opened lake: with `rebuilt` only the job `rebuild` of these tables and
+    what it needs; else also what the browser shows."""
     with _quiet_warnings():
         defs, rebuild = _tables_and_rebuild(opened, rebuilt, io_manager_of(opened, hears))
         if rebuilt is not None:
@@ -85,9 +87,8 @@ def _whole_definitions(
 
         def rebuild_of(tables: Collection[str]) -> dg.JobDefinition:
             """The job `rebuild` of some tables, for the run of a chunk."""
-            return _whole_definitions(lake_context, lake_context.load(), tables).resolve_job_def(
-                lake_context.naming.name(REBUILD)
-            )
+            defs_of_chunk = _whole_definitions(lake_context, lake_context.load(), tables)
+            return defs_of_chunk.resolve_job_def(lake_context.naming.name(REBUILD))
 
         shown = ShownLake(lake_context, opened, rebuild_of)
         return dg.Definitions.merge(defs, browser_definitions(shown, rebuild))

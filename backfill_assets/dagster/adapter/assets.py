@@ -178,18 +178,9 @@ def _shown_mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
 
 
 def _run_days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
-    """The days that the run is to rebuild: the `chosen` days of its range ("": all)."""
+    """The days that the run is to rebuild: the `chosen` days of its range ("": all). Raises
+    BackfillError for a run without days, and for chosen days that lie outside."""
     days = days_of_run(context.run)
-    if days is not None and chosen:
-        named = parse_days(chosen)
-        if beyond := {*named} - {*days}:
-            raise BackfillError(
-                "the setting days of the run",
-                f"{ranges_text(beyond)} are not in its range {days}",
-                "Nothing was written",
-                "Choose a range that holds all of them",
-            )
-        return named
     if days is None:
         raise BackfillError(
             "the run",
@@ -197,7 +188,17 @@ def _run_days(context: dg.AssetExecutionContext, chosen: str) -> DayRange:
             "Nothing was written",
             "Name days of the form YYYY-MM-DD, the earlier one first",
         )
-    return days
+    if not chosen:
+        return days
+    named = parse_days(chosen)
+    if beyond := {*named} - {*days}:
+        raise BackfillError(
+            "the setting days of the run",
+            f"{ranges_text(beyond)} are not in its range {days}",
+            "Nothing was written",
+            "Choose a range that holds all of them",
+        )
+    return named
 
 
 def _table_steps(
@@ -209,35 +210,22 @@ def _table_steps(
 ) -> Iterator[Any]:
     """Prepare, judge and publish one table of the run; then report what its load set aside and
     which days are stale."""
-    lake, contract, instance, run_id = (
-        opened.lake,
-        table.contract,
-        context.instance,
-        context.run.run_id,
-    )
-    naming, known = opened.naming, opened.known(run_id)
-    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
-    others = [c.name for c in opened.pipeline.contracts if naming.key(c.name) not in chosen]
+    contract, run_id = table.contract, context.run.run_id
+    known = opened.known(run_id)
     if opened.is_first_step(run_id):
-        tags = {LAKE_TAG: lake.address}
-        if len(days) > 1:  # for the runs list, which shows single days only
-            names = [c.name for c in opened.pipeline.contracts if c.name not in others]
-            tags |= {DAYS_TAG: str(days), TABLES_TAG: ", ".join(names) if others else "all"}
-        instance.add_run_tags(run_id, tags)
-        markers_of(instance, lake).mark(run_id, context.job_def.executor_def.name)
-        reconcile(instance, lake, known.states, naming)
+        _begin_run(context, opened, known, days)
     rebuild = Rebuild(_table_request(context, opened, known, days, table, config))
-    write = StepWrite(context, rebuild, naming)
+    write = StepWrite(context, rebuild, opened.naming)
     with contextlib.ExitStack() as held:
         if table.is_landed:
-            held.enter_context(load_lock(lake.place, contract.source))
+            held.enter_context(load_lock(opened.lake.place, contract.source))
         try:
             write.prepare()
             yield _handover_output(write, held.close)
             write.log_verdicts(rebuild.days)
             remember_kept_back(context, opened, rebuild)
             if table.is_landed:
-                report_ledgers(instance, opened, contract, run_id)
+                report_ledgers(context.instance, opened, contract, run_id)
                 _warn_of_unusable(context, rebuild)
             raise_kept_back(context, opened, contract.name)
         finally:
@@ -245,25 +233,39 @@ def _table_steps(
                 rebuild.release()
 
 
+def _begin_run(
+    context: dg.AssetExecutionContext, opened: Opened, known: KnownStates, days: DayRange
+) -> None:
+    """Tag the run with its lake, days and tables, show in the lake that it lives, and record what
+    Dagster missed: before the first step of the run in this process."""
+    lake, naming, instance = opened.lake, opened.naming, context.instance
+    chosen = context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys
+    names = [c.name for c in opened.pipeline.contracts if naming.key(c.name) in chosen]
+    tags = {LAKE_TAG: lake.address}
+    if len(days) > 1:  # for the runs list, which shows single days only
+        has_all_tables = len(names) == len(opened.pipeline.contracts)
+        tags |= {DAYS_TAG: str(days), TABLES_TAG: "all" if has_all_tables else ", ".join(names)}
+    instance.add_run_tags(context.run.run_id, tags)
+    markers_of(instance, lake).mark(context.run.run_id, context.job_def.executor_def.name)
+    reconcile(instance, lake, known.states, naming)
+
+
 def _warn_of_unusable(context: dg.AssetExecutionContext, rebuild: Rebuild) -> None:
     """Warn of rows and files of the run's days that no table gets; also by alert where the run
     loaded them."""
     request, contract = rebuild.request, rebuild.table.contract
     lake = request.lake_session.lake.of_source(contract.source)
-    for line in filter(
-        None, (warning := str(unusable_rows(lake, request.days)), *retyped_columns(lake))
-    ):
-        context.log.warning(line)
-    fresh = {*request.days} - {*rebuild.ready.settled}
-    news = (
-        warning
-        if len(fresh) == len(request.days)
-        else str(unusable_rows(lake, fresh))
-        if fresh
-        else ""
-    )
+    unusable = str(unusable_rows(lake, request.days))
+    for line in (unusable, *retyped_columns(lake)):
+        if line:
+            context.log.warning(line)
+    loaded = {*request.days} - {*rebuild.ready.settled}
+    if not loaded:
+        return
+    loaded_all = len(loaded) == len(request.days)
+    news = unusable if loaded_all else str(unusable_rows(lake, loaded))
     if news:
-        alarms = {f"{contract.name} {ranges_text(fresh)}": news}
+        alarms = {f"{contract.name} {ranges_text(loaded)}": news}
         report_alarms(lake.root, context.instance, QUARANTINE, alarms, context.log, is_run=True)
 
 
@@ -276,16 +278,14 @@ def _table_request(
     config: LoadConfig,
 ) -> RebuildRequest:
     """The request for one table of the run."""
-    work, session = work_of(context.run.tags, days, table.name, opened.by), LakeSession(opened.lake)
+    work = work_of(context.run.tags, days, table.name, opened.by)
     work = with_bad_days(context, opened, work, config.on_bad_days)
-    force, run_id = work.force | ({table.name} if config.force else set()), context.run.run_id
-    return RebuildRequest.of(
-        replace(work, note=config.note or work.note, force=force),
-        session,
-        known,
-        run_id,
-        meter=session.meter(),
-    )
+    if config.force:
+        work = replace(work, force=work.force | {table.name})
+    if config.note:
+        work = replace(work, note=config.note)
+    session = LakeSession(opened.lake)
+    return RebuildRequest.of(work, session, known, context.run.run_id, meter=session.meter())
 
 
 def _handover_output(write: StepWrite, give_up: Callable[[], None]) -> dg.Output[Handover]:

@@ -89,8 +89,8 @@ class TickState:
         return days - self.planned.get(name, frozenset())
 
     def requests(self, ready: DaySets) -> tuple[list[Work], GivenUp]:
-        """Requests for ready days, upstream first, first attempts before repeated ones, and the
-        days given up.
+        """Requests for `ready` days per table, upstream first, first attempts before repeated ones;
+        and per table a text about days given up.
 
         So a day that fails keeps no other from its turn. A day is given up once it was tried as
         often as the settings allow; runs that never began do not count.
@@ -99,9 +99,9 @@ class TickState:
         wanted: list[Work] = []
         texts: dict[str, str] = {}
         for name, days in ready.items():
-            known = (
-                request_identities(self.states, name, days, self.gates_digest(name)) if days else {}
-            )
+            known = dict[date, str]()
+            if days:
+                known = request_identities(self.states, name, days, self.gates_digest(name))
             tried = runs.attempts_of_days(self.instance, name, known, self.naming)
             numbers = {day: found.number for day, found in tried.items()}
             given_up = [day for day, found in tried.items() if found.counted >= limit]
@@ -109,18 +109,21 @@ class TickState:
                 texts[name] = _given_up_text(given_up, limit)
             left = {day: identity for day, identity in known.items() if day not in given_up}
             taken = taken_days.get(name, set())
+            # Enough that no day is left out by its number, which counts runs that never began, too:
+            # those that were tried too often are left out above.
             most = limit + runs.MOST_UNBEGUN
-            wanted += run_requests(self.states, name, left, numbers, most, taken)[0]
+            requests, _ = run_requests(self.states, name, left, numbers, most, taken)
+            wanted += requests
         return sorted(wanted, key=lambda request: request.attempt > 0), texts
 
     def gates_digest(self, table: str) -> str:
         """Digest of what else decides how a run ends: lake, gates and rules of `table`."""
         gates, rules = self.lake.settings.gates, self.states.contracts[table].rules
         bounds = [str(gates.tables[table])] if table in gates.tables else []
-        contracts = [str((rule.expression, rule.per, rule.only_warns)) for rule in rules]
-        return digest_of(
-            [self.lake.address, gates.incomplete, bounds, *([contracts] if contracts else [])]
-        )
+        parts: list[object] = [self.lake.address, gates.incomplete, bounds]
+        if rules:  # without any, the digest is as it was before tables had rules
+            parts.append([str((rule.expression, rule.per, rule.only_warns)) for rule in rules])
+        return digest_of(parts)
 
 
 def _given_up_text(days: Collection[date], attempts: int) -> str:
@@ -191,8 +194,9 @@ def whole_request(
     tags: Mapping[str, str] | None = None,
     **more: Any,
 ) -> dg.RunRequest:
-    """A request of a run without single days: a scan, a range of all tables, a plan; new with each
-    `base`."""
+    """A request of a run without single days: a scan, a range of all tables, a plan. Dagster begins
+    one for each `base` (what is asked) and number of runs that `tried` it before; `more`: further
+    arguments of `dg.RunRequest`."""
     again = {runs.ATTEMPT_TAG: str(tried)} if tried else {}
     return dg.RunRequest(
         run_key=f"{base} attempt {tried}",
@@ -254,13 +258,14 @@ def work_of(tags: Mapping[str, str], days: DayRange, table: str, by: str = "") -
     else Dagster, with its sensor or schedule. No tag is trusted to name a person: everybody who
     reaches Dagster's port can set it."""
     known = {name: tags[name] for name in (*RECEIPT_TAGS, ON_BAD_DAYS_TAG) if name in tags}
+    forced = [name for name in tags.get(FORCE_TAG, "").split(",") if name]
     return Work(
         days,
-        (table,),
-        tags.get(REASON_TAG, MANUAL),
-        tags.get(NOTE_TAG, ""),
-        {BY: by or dagster_requester(), **known},
-        frozenset(filter(None, tags.get(FORCE_TAG, "").split(","))),
+        tables=(table,),
+        reason=tags.get(REASON_TAG, MANUAL),
+        note=tags.get(NOTE_TAG, ""),
+        tags={BY: by or dagster_requester(), **known},
+        force=frozenset(forced),
     )
 
 

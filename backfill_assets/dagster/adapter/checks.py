@@ -24,7 +24,7 @@ from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import gates_of
 from backfill_assets.kernel.write.known import KnownStates
 
-STANDING = "no_stale_days"
+NO_STALE_DAYS = "no_stale_days"
 SAMPLE_RANGES = 10
 WHICH, GIVEN_UP = "which", "given up"
 WHEN = (
@@ -118,7 +118,7 @@ def no_stale_days(opened: Opened, contract: Contract) -> dg.AssetChecksDefinitio
             passed=passed, severity=dg.AssetCheckSeverity.WARN, metadata=facts
         )
 
-    return standing_check(opened, contract.name, STANDING, description, judge)
+    return standing_check(opened, contract.name, NO_STALE_DAYS, description, judge)
 
 
 def judge_stale_days(states: States, table: str, given_up: str = "") -> tuple[bool, dict[str, Any]]:
@@ -156,7 +156,7 @@ def changed_stale_checks(
         key = naming.key(table)
         evaluation = dg.AssetCheckEvaluation(
             asset_key=key,
-            check_name=STANDING,
+            check_name=NO_STALE_DAYS,
             passed=passed,
             metadata=facts,
             severity=dg.AssetCheckSeverity.WARN,
@@ -165,13 +165,13 @@ def changed_stale_checks(
         record = instance.get_latest_asset_check_evaluation_record(evaluation.asset_check_key)
         # None also where a run has planned the check since and not evaluated it.
         before: object = record.evaluation if record is not None else None
-        if not isinstance(before, dg.AssetCheckEvaluation) or _shown_result(
-            before
-        ) != _shown_result(evaluation):
+        shown = _shown_result(before) if isinstance(before, dg.AssetCheckEvaluation) else None
+        if shown != _shown_result(evaluation):
             yield evaluation
 
 
 def _shown_result(evaluation: dg.AssetCheckEvaluation) -> tuple[object, ...]:
+    """What Dagster shows of an evaluation of `no_stale_days`, without the counts of days."""
     facts = {name: value.value for name, value in evaluation.metadata.items()}
     return (
         evaluation.passed,

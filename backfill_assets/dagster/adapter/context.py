@@ -27,7 +27,7 @@ SEPARATOR = "__"
 KEY_PREFIX = "BACKFILL_ASSETS_KEY_PREFIX"
 GROUP = "lake"  # one group: with two or more the lineage page opens with all of them collapsed
 STEP = re.compile(rf"(?:.*?{SEPARATOR})??{MAKE}(.+)")
-PART = re.compile(rf"(?!{MAKE})[A-Za-z0-9_]+")
+KEY_PART = re.compile(rf"(?!{MAKE})[A-Za-z0-9_]+")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Naming:
         Raises ValueError for a part that Dagster takes in no name, or that begins with `make_`.
         """
         parts = (prefix,) if isinstance(prefix, str) else tuple(prefix)
-        if wrong := [part for part in parts if not PART.fullmatch(part)]:
+        if wrong := [part for part in parts if not KEY_PART.fullmatch(part)]:
             raise ValueError(
                 f"key_prefix: {wrong[0]!r} is no part of a name: letters, digits and _ are, not "
                 f"beginning with {MAKE}"

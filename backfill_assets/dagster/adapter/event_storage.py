@@ -75,16 +75,14 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         self._engines: dict[str, sa.Engine] = {}
-        self._open: dict[
-            str, sa.Connection
-        ] = {}  # by file, the transaction under way: one at a time
+        # By file, the transaction under way: one at a time.
+        self._open: dict[str, sa.Connection] = {}
         self._tables: set[str] = set()
         self._buffer: list[dg.EventLogEntry] = []
         # Of the transaction in which the base writes, too.
         self._indexing: sa.Connection | None = None
-        self._lock = (
-            threading.RLock()
-        )  # reads within a transaction nest, which the lock of the base does not allow
+        # Reads within a transaction nest, which the lock of the base does not allow.
+        self._lock = threading.RLock()
         super().__init__(base_dir, inst_data)
 
     @classmethod
@@ -104,9 +102,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def _connect(self, shard: str) -> Iterator[sa.Connection]:
         """Give a connection in a transaction. Buffered events are written first."""
         with self._lock, hold_interrupts():
-            if (
-                self._indexing is not None and shard == INDEX_SHARD_NAME
-            ):  # asked by the base, for what `_write_index` writes
+            # The base asks for it while `_write_index` writes in that transaction.
+            if self._indexing is not None and shard == INDEX_SHARD_NAME:
                 yield self._indexing
                 return
             self.flush()
@@ -165,6 +162,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
     @contextlib.contextmanager
     def _shard_transaction(self, shard: str) -> Iterator[sa.Connection]:
+        """A transaction in a run's file, or in the index; no other one is open beside it."""
         self._drop_transactions()
         self._open[shard] = connection = self._engine_of(shard).connect()
         try:
@@ -184,6 +182,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             self._open.pop(shard, None)
 
     def _engine_of(self, shard: str) -> sa.Engine:
+        """The engine of a run's file, or of the index, made with its tables when it is first asked
+        for; of `OPEN_FILES` the oldest that is not in use gives way."""
         if shard not in self._engines:
             if len(self._engines) >= OPEN_FILES:
                 unused = next(name for name in self._engines if name not in self._open)
@@ -198,9 +198,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
             sa.event.listen(
                 engine, "connect", lambda opened, _: opened.execute("PRAGMA synchronous=NORMAL")
             )
-            if (
-                shard != INDEX_SHARD_NAME
-            ):  # pages that show a run watch its file, which a checkpoint changes
+            # Pages that show a run watch its file, which a checkpoint changes.
+            if shard != INDEX_SHARD_NAME:
                 sa.event.listen(
                     engine,
                     "connect",
@@ -215,6 +214,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     def _write_index(
         self, index: sa.Connection, events: Sequence[dg.EventLogEntry], rows: list[dict[str, Any]]
     ) -> None:
+        """Write the rows of events to the index, with the tags and the newest state of their
+        assets, within the transaction `index`."""
         # The first insert takes the file's lock, so the ids after its own are free: asking for each
         # one costs more.
         table = SqlEventLogStorageTable
@@ -234,6 +235,8 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
 
 def _retry_while_locked(statement: Callable[[], T]) -> T:
+    """Run a statement again while another process holds the file's lock, for
+    `BUSY_TIMEOUT_SECONDS`, or until an interrupt is held back."""
     until = time.monotonic() + BUSY_TIMEOUT_SECONDS
     while True:
         try:

@@ -91,11 +91,9 @@ class RebuildIOManager(dg.IOManager):
 
 def _no_handover_error(context: dg.OutputContext, obj: object) -> dg.Failure:
     """The error of a step that no `lake_asset` made."""
-    step = (
-        f"asset {context.asset_key.to_user_string()}"
-        if context.has_asset_key
-        else f"op {context.step_key}"
-    )
+    step = f"op {context.step_key}"
+    if context.has_asset_key:
+        step = f"asset {context.asset_key.to_user_string()}"
     return dg.Failure(
         f"the {step} returned a {type(obj).__name__}; only assets made by `lake_asset` can be "
         "stored in a lake. Nothing was written. Return None, or give it an IO manager of its own "
@@ -131,9 +129,8 @@ def as_failures(lake: Path | None = None) -> Iterator[None]:
     try:
         yield
     except BackfillError as error:
-        raise as_failure(
-            error, lake
-        ) from None  # one line of cause; Dagster would add the stack of what led to it
+        # One line of cause: Dagster would add the stack of what led to it.
+        raise as_failure(error, lake) from None
     except OSError as error:
         raise as_failure(unusable_file_error(error)) from error
 
@@ -207,9 +204,8 @@ def report_ledgers(
     """Report the ledgers of the landed table `raw` whose version differs from Dagster's."""
     key = opened.naming.key
     reported = {c.name: _reported_version(instance, key(c.name)) for c in ledger_contracts(raw)}
-    for ledger in ledger_counts(
-        opened.lake, raw, {n: int(v) for n, v in reported.items() if v.isdigit()}
-    ):
+    known_versions = {name: int(text) for name, text in reported.items() if text.isdigit()}
+    for ledger in ledger_counts(opened.lake, raw, known_versions):
         name = ledger.contract.name
         if reported[name] != str(ledger.version):
             event = dg.AssetMaterialization(key(name), metadata=_ledger_metadata(ledger, run_id))
@@ -228,6 +224,8 @@ def _reported_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
 
 
 def _ledger_metadata(ledger: LedgerCount, run_id: str) -> dict[str, Any]:
+    """What Dagster shows of a ledger: its rows, newest arrival day, newest reasons, version, and
+    the run that loaded it."""
     metadata: dict[str, Any] = {"dagster/row_count": ledger.rows}
     if ledger.newest is not None:
         metadata["newest arrival day"] = str(ledger.newest)

@@ -34,6 +34,7 @@ def browser_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
 
 
 def _own_definitions(shown: ShownLake, rebuild: Any) -> dg.Definitions:
+    """The checks, the scan, the sensors and schedules of a lake, around its job `rebuild`."""
     lake_context, opened = shown.lake_context, shown.opened
     scanning, tables = scan_job(lake_context), opened.pipeline.own
     return dg.Definitions(

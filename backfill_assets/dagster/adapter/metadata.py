@@ -47,8 +47,11 @@ FIGURES, FINDINGS = (
     PREFIX + "figures",
     PREFIX + "findings",
 )  # of the checks: measured values; what failed, in words
-ELSEWHERE = ("rows", "nulls ")  # figures that a day has under names of their own
-ONCE = (
+SHOWN_UNDER_OWN_NAMES = (
+    "rows",
+    "nulls ",
+)  # how names of figures begin that are metadata themselves
+OF_ONE_RUN = (
     SUMMARY,
     PREFIX + "compare",
     RECORDED_FROM,
@@ -59,7 +62,7 @@ ONCE = (
 INTERNALS = (
     PREFIX + "internals"
 )  # one JSON entry for what programs read and a person seldom looks for
-FOLDED = (
+FOLDED_NAMES = (
     VERSION,
     WRITE_ID,
     FINGERPRINT,
@@ -202,10 +205,12 @@ def _why_metadata(provenance: Provenance) -> dict[str, Any]:
 def folded_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in the order in which Dagster lists it: what the run did first, and the
     internals in one entry at the end."""
-    shown = {name: value for name, value in metadata.items() if name not in FOLDED}
+    shown = {name: value for name, value in metadata.items() if name not in FOLDED_NAMES}
     if SUMMARY in shown:
         shown = {SUMMARY: shown[SUMMARY], **shown}
-    internals = {n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED if n in metadata}
+    internals = {
+        n.removeprefix(PREFIX): _plain_value(metadata[n]) for n in FOLDED_NAMES if n in metadata
+    }
     if internals:
         shown[INTERNALS] = dg.MetadataValue.json(internals)
     return shown
@@ -255,6 +260,7 @@ def day_metadata(
     for day, findings in groupby(rebuild.findings, key=attrgetter("day")):
         by_day[day] |= _judged_figures([*findings], is_computed=day not in candidate.settled)
     for day in candidate.settled:
+        # What the run found wins; it comes first, as Dagster lists it.
         by_day[day] = {**by_day[day], **earlier.get(str(day), {}), **by_day[day]}
     after = {d: candidate.entries[d] for d in days}
     before = {day: receipt.entry for day, receipt in candidate.before.latest.items()}
@@ -277,6 +283,8 @@ def _metadata_of_day(
     states: States,
     naming: Naming,
 ) -> dict[str, Any]:
+    """The metadata of one day: its receipt, what the write did to it, its origin if it was
+    computed, and the account of its files. `cost`: bytes and seconds, by their names."""
     candidate, contract = rebuild.ready, rebuild.table.contract
     entry, profile = candidate.entries[day], candidate.profiles[day]
     show = show_command(contract.name, day)
@@ -309,12 +317,14 @@ def _account_metadata(account: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _judged_figures(findings: Sequence[Finding], *, is_computed: bool) -> dict[str, Any]:
-    """What the checks measured in a day, where its rows were computed: receipts keep a part of it;
-    and what failed."""
+    """What the checks measured in a day, and what failed. `is_computed`: the run judged the day's
+    rows; findings from its receipt have only a part of the figures, so that none is shown."""
     figures, failed = dict[str, Any](), list[str]()
     for finding in findings:
         if is_computed:
-            figures |= {n: v for n, v in finding.facts.items() if not n.startswith(ELSEWHERE)}
+            for name, value in finding.facts.items():
+                if not name.startswith(SHOWN_UNDER_OWN_NAMES):
+                    figures[name] = value
         if not finding.passed:
             failed.append(f"{finding.check}: {finding.message}")
     shown = dict[str, Any]()
@@ -349,7 +359,7 @@ def content_facts(record: dg.EventLogRecord | None, entry: DayEntry) -> dict[str
     content = _plain_value(fingerprint), _plain_value(digest)
     if content != (entry.fingerprint, entry.input_digest):
         return {}
-    of_day = {name: value for name, value in facts.items() if name not in ONCE}
+    of_day = {name: value for name, value in facts.items() if name not in OF_ONE_RUN}
     return {name: value for name, value in of_day.items() if name.startswith(PREFIX)}
 
 
@@ -405,6 +415,8 @@ def changes_summary(
 def _summary_headline(
     changed: list[date], kept: int, same_rows: int, published: WriteResult
 ) -> str:
+    """How many days changed and which; `kept`: how many others the run had, `same_rows`: how many
+    of these got the same rows once more."""
     written = f", {same_rows} of them written again" if same_rows else ""
     if not changed:
         new = ", the receipts are new" if published.receipted else ""

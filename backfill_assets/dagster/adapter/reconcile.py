@@ -107,8 +107,8 @@ def _record_commit(
     recorded_by: RecordedBy,
     naming: Naming,
 ) -> tuple[bool, list[str]]:
-    """Record the days of a commit that Dagster does not know, and say so in a line; False while its
-    run goes on.
+    """Record the days of a commit that Dagster does not know. Returns whether the commit is dealt
+    with (not while its run goes on), and a line if days were recorded.
 
     A rollback or release mostly has no run, and another Dagster instance may own the run of a
     commit: then only days whose newest receipt is the commit's are recorded, since this instance
@@ -125,22 +125,21 @@ def _record_commit(
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
     if run is not None and run.status not in runs.ENDED:
         return False, []
-    source, how = LOST_SOURCE, ""
-    if is_undoing:
-        source, how = UNDONE_SOURCE, ", put back or released,"
-    elif run is None:
-        source = ELSEWHERE_SOURCE
+    known = recorded_by(run.run_id) if run is not None else frozenset()
     days = [*receipt.days]
     if is_undoing or run is None:
         latest = states.view.table(table).latest
         days = sorted(day for day, newest in latest.items() if newest.version == version)
-    known = recorded_by(run.run_id) if run is not None else frozenset()
     lost = [day for day in days if (naming.key(table), str(day)) not in known]
+    if not lost:
+        return True, []
+    source = ELSEWHERE_SOURCE if run is None else LOST_SOURCE
+    how = ""
+    if is_undoing:
+        source, how = UNDONE_SOURCE, ", put back or released,"
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
-    if not lost:
-        return True, []
     line = f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
     return True, [line]
 
@@ -260,8 +259,8 @@ def repair_events(
 
 
 def _newest_failure(instance: dg.DagsterInstance) -> int:
-    """A number that changes with each failed or cancelled run, even if the clock was set back; 0
-    without any."""
+    """A number that changes with each failed or cancelled run, even if the clock was set back: the
+    time of the newest one (microseconds since 1970) plus how many there are; 0 without any."""
     wanted = dg.RunsFilter(statuses=UNSUCCESSFUL)
     newest = instance.get_run_records(wanted, limit=1, order_by="update_timestamp", ascending=False)
     # Storage keeps UTC without saying so.
@@ -321,7 +320,8 @@ def _day_or_none(partition: str | None) -> date | None:
 def _repair_days(
     instance: dg.DagsterInstance, states: States, name: str, days: Sequence[date], naming: Naming
 ) -> None:
-    """One materialization per day."""
+    """Report a materialization of each of these written days, from its receipt and what its newest
+    one said."""
     latest, key = states.view.table(name).latest, naming.key(name)
     before = newest_materializations(instance, key, map(str, days))
     for day in days:

@@ -68,9 +68,9 @@ ACTIVE = [
 ONE_PROCESS = (dg.in_process_executor.name, "execute_in_process_executor")
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 MOST_UNBEGUN = 20
-PAGE = 5000  # events read from storage at once
+EVENTS_PER_PAGE = 5000  # events read from storage at once
 ONE_DAY_OF_CLOCK = timedelta(hours=24)
-GONE = (
+PROCESS_GONE = (
     "The run's process is gone: it was killed. What it committed is recorded, the rest is as it "
     "was: re-execute it. "
     "Days that are up to date are not computed again."
@@ -119,7 +119,7 @@ def run_events(
     thousands."""
     cursor = None
     while True:
-        page = instance.get_records_for_run(run_id, cursor, kind, limit=PAGE)
+        page = instance.get_records_for_run(run_id, cursor, kind, limit=EVENTS_PER_PAGE)
         for record in page.records:
             if record.event_log_entry.dagster_event is not None:
                 yield record.event_log_entry.dagster_event
@@ -164,8 +164,8 @@ class Attempts:
 def attempts_of_days(
     instance: dg.DagsterInstance, table: str, wanted: Mapping[date, str], naming: Naming = PLAIN
 ) -> dict[date, Attempts]:
-    """Which runs were requested for the days of a table with these identities, ever; days never
-    requested are left out."""
+    """Which runs were requested, ever, for the days of a table that have the identities `wanted`
+    now; days never requested so are left out."""
     tag, step = _needed_tag(table), naming.step(table)
     spans = tag_values(instance, [tag]).get(tag, set()) if wanted else set[str]()
     reaching = [span for span in sorted(spans) if _reaches_any(span, wanted)]
@@ -314,7 +314,7 @@ def end_dead_runs(instance: dg.DagsterInstance, lake: Lake) -> list[str]:
             if run is None or run.status in ENDED:
                 markers.forget(run_id)
             elif life is run_markers.Life.GONE and is_marked:
-                instance.report_run_failed(run, GONE)
+                instance.report_run_failed(run, PROCESS_GONE)
                 markers.forget(run_id)
                 done.append(f"run {run_id} ended: its process is gone")
     return done

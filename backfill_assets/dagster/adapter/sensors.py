@@ -112,16 +112,16 @@ def lake_sensor(
     seconds = interval_seconds or (
         TICK_SECONDS if bucket_address(lake_context.root) else INTERVAL_SECONDS
     )
-    runs_by_itself = lake_context.appearance.runs(name)
+    status = dg.DefaultSensorStatus.STOPPED
+    if lake_context.appearance.runs(name):
+        status = dg.DefaultSensorStatus.RUNNING
 
     @dg.sensor(
         name=lake_context.naming.name(name),
         jobs=jobs,
         minimum_interval_seconds=seconds,
         description=what,
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if runs_by_itself
-        else dg.DefaultSensorStatus.STOPPED,
+        default_status=status,
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """One tick."""
@@ -151,11 +151,9 @@ def _sensor_result(
     )
     if not tick.requests:
         report_alarms(lake_context.root, context.instance, sensor, tick.alarms, context.log)
-    first = [
-        *tick.alarms.values(),
-        *(note for note in tick.notes if note not in tick.alarms.values()),
-    ]
-    cursor = "; ".join(first)[:CURSOR_CHARS] or "nothing to do"
+    alarms = [*tick.alarms.values()]
+    other_notes = [note for note in tick.notes if note not in alarms]
+    cursor = "; ".join([*alarms, *other_notes])[:CURSOR_CHARS] or "nothing to do"
     return dg.SensorResult(
         run_requests=tick.requests or None,
         skip_reason=None if tick.requests else cursor,
@@ -201,7 +199,9 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
 ) -> dg.ScheduleDefinition:
     """A schedule in UTC that requests `requests(today)`; without a lake it says so."""
 
-    is_on = is_on and lake_context.appearance.runs(name)
+    status = dg.DefaultScheduleStatus.STOPPED
+    if is_on and lake_context.appearance.runs(name):
+        status = dg.DefaultScheduleStatus.RUNNING
 
     @dg.schedule(
         name=lake_context.naming.name(name),
@@ -209,9 +209,7 @@ def lake_schedule(  # noqa: PLR0913 - what Dagster's decorator takes
         cron_schedule=cron,
         execution_timezone="UTC",
         description=what,
-        default_status=dg.DefaultScheduleStatus.RUNNING
-        if is_on
-        else dg.DefaultScheduleStatus.STOPPED,
+        default_status=status,
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> Any:
         """One tick."""
@@ -238,9 +236,12 @@ def rolling_requests(lake_context: LakeContext, today: date) -> dg.SkipReason | 
         )
     ranges = unheld_ranges(pipeline.states(read_view(lake, pipeline.contracts)), days)
     built = [lake_context.naming.key(t.name) for t in pipeline.own if not t.is_landed]
-    return [_days_request(ROLLING, today, free, built) for free in ranges] or dg.SkipReason(
-        f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets them go"
-    )
+    if not ranges:
+        return dg.SkipReason(
+            f"a rollback put all of {days} back, and holds them: `backfill-assets release` lets "
+            "them go"
+        )
+    return [_days_request(ROLLING, today, free, built) for free in ranges]
 
 
 def _days_request(
@@ -265,10 +266,11 @@ def missed_days(lake_context: LakeContext, today: date) -> list[DayRange]:
     yesterday = today - ONE_DAY
     planned = set().union(*days_of_active_plans(lake).values())
     due = [d for d in days if states.view.is_due(d) and d not in planned]
-    lacking = {
-        d for d in due for table in pipeline.own if states.of(table.name, d) is State.MISSING
-    }
-    missed = unheld_ranges(states, (d for d in due if d < yesterday and d in lacking))
+    missing = set[date]()
+    for day in due:
+        if any(states.of(table.name, day) is State.MISSING for table in pipeline.own):
+            missing.add(day)
+    missed = unheld_ranges(states, (d for d in due if d < yesterday and d in missing))
     return missed + unheld_ranges(states, (d for d in due if d == yesterday))
 
 

@@ -122,8 +122,8 @@ def decide_late_data(state: TickState) -> Tick:
 
 
 def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
-    """Request exactly the days that need a rebuild. Returns per table a text about days that were
-    given up."""
+    """Request exactly the days of built tables that need a rebuild (`landing_tick` requests landed
+    ones). Returns per table a text about days that were given up."""
     needed = rebuild_needs(state.states, state.busy, state.until)
     landed, built = dict[str, Set[date]](), dict[str, Set[date]]()
     for name, contract in state.states.contracts.items():
@@ -149,7 +149,8 @@ def _request_stale(tick: Tick, state: TickState) -> dict[str, str]:
     wanted = requests_with_downstream(state.states, requests, needed, state.taken_days)
     asked = [dagster_request(request, LATE_DATA, state.lake, state.naming) for request in wanted]
     tick.request(state, LATE_DATA, asked)
-    return {**state.requests(landed)[1], **given_up}
+    _, given_up_loads = state.requests(landed)
+    return {**given_up_loads, **given_up}
 
 
 def _note_given_days(tick: Tick, contract: Contract, days: Set[date]) -> None:
@@ -233,12 +234,13 @@ def _unseen_tables(tick: Tick, state: TickState) -> list[object]:
 def _scan_requests(
     tick: Tick, state: TickState, comparisons: Mapping[str, Comparison], news: Sequence[object]
 ) -> list[dg.RunRequest]:
-    """The request of a scan, where there is anything to scan: one for all sources and tables of
-    others."""
-    settings, files, parts = state.lake.settings, len(news), [*news]
+    """The request of a scan, where there is anything to scan: one for all sources and for the
+    tables of others in `news`. An alarm in its place, once it failed too often as it is."""
+    settings = state.lake.settings
+    parts, found = [*news], len(news)
     for source, comparison in comparisons.items():
         if pending := _files_to_scan(tick, state, comparison):
-            files += len(pending)
+            found += len(pending)
             parts += [str(settings.of_source(source).source), sorted(map(str, pending))]
     if not parts:
         return []
@@ -251,7 +253,7 @@ def _scan_requests(
         "the failed runs"
     )
     tick.alarm(
-        "scan", f"{files} file(s) or tables of others {in_vain}, or run `backfill-assets scan`"
+        "scan", f"{found} file(s) or tables of others {in_vain}, or run `backfill-assets scan`"
     )
     return []
 

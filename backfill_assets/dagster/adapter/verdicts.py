@@ -29,7 +29,10 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import Finding
 from backfill_assets.kernel.core.states import States
-from backfill_assets.kernel.core.view import exists_at
+from backfill_assets.kernel.core.view import (
+    NO_VERSION,
+    exists_at,
+)
 from backfill_assets.kernel.place.port import LOCKS
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.gates import checks_of
@@ -39,7 +42,7 @@ from backfill_assets.reading.check_history import judged_days
 LISTED_DAYS = 10
 VERDICT = "verdict"
 NOT_WRITTEN = "not written"  # what a red day's own page says of it
-STANDING = "backfill_assets/carried_on"  # what the next evaluation reads of this one
+CARRIED_STANDING = "backfill_assets/carried_on"  # what the next evaluation reads of this one
 STANDING_BEFORE = "standing"  # its name in evaluations by earlier releases
 
 
@@ -61,7 +64,7 @@ class Standing:
     warned: Mapping[date, str] = field(
         default_factory=dict
     )  # days whose rows break the check as they are
-    version: int = -1  # the table's version up to which days were judged; -1: none were
+    version: int = NO_VERSION  # of the table, up to which days were judged; `NO_VERSION`: none were
     lake: str = ""  # its folder: one instance of Dagster may serve several lakes
     bounds: str = ""  # a digest of [gates]; with other bounds all days are judged again
 
@@ -87,14 +90,12 @@ class Standing:
     def of(cls, evaluation: dg.AssetCheckEvaluation | None) -> "Standing":
         """The standing that an evaluation holds; an empty one for evaluations made elsewhere."""
         metadata = evaluation.metadata if evaluation else {}
-        carried = metadata.get(STANDING, metadata.get(STANDING_BEFORE))
+        carried = metadata.get(CARRIED_STANDING, metadata.get(STANDING_BEFORE))
         if carried is None:
             return cls()
         values: Any = carried.value
-        refused, warned = (
-            _causes_by_day(values.get("refused", {})),
-            _causes_by_day(values.get("warned", {})),
-        )
+        refused = _causes_by_day(values.get("refused", {}))
+        warned = _causes_by_day(values.get("warned", {}))
         return cls(**{**values, "refused": refused, "warned": warned})
 
 
@@ -186,6 +187,7 @@ class Verdicts:
         return self._standing_of(newest_evaluation(self.instance, dg.AssetCheckKey(key, check)))
 
     def _standing_of(self, evaluation: dg.AssetCheckEvaluation | None) -> Standing:
+        """The standing that an evaluation holds; an empty one if it is of another lake."""
         kept = Standing.of(evaluation)
         return kept if kept.lake == self.lake.address else Standing()
 
@@ -196,7 +198,7 @@ class Verdicts:
         known = min(standing.version for standing in kept)
         for standing in kept:
             if standing.bounds != bounds or standing.version > table.version:
-                known = -1
+                known = NO_VERSION
         return [day for day, receipt in table.latest.items() if receipt.version > known]
 
     def _standing_after(
@@ -206,7 +208,9 @@ class Verdicts:
         of_run: Sequence[Finding],
         standing: Sequence[Finding],
     ) -> Standing:
-        """How a check stands after the findings of a run and the findings about standing rows."""
+        """How a check stands that stood as `kept`, after its findings in a run (`of_run`), of which
+        refused days got no rows, and its findings about rows that stand in the table
+        (`standing`)."""
         table = self.states.view.table(contract.name)
         newer = {d for d, receipt in table.latest.items() if receipt.version > kept.version}
         still_refused = kept.refused.keys() - newer - {f.day for f in of_run}
@@ -227,16 +231,18 @@ def log_verdicts(
     naming: Naming = PLAIN,
     only: Collection[str] | None = None,
 ) -> None:
-    """Log one evaluation per check of the table of a rebuild (of these names `only`), after the
-    `written` days, none where it was refused. Logged, and not yielded: the run need not plan the
-    checks, and a refusal stops no later step.
+    """Log one evaluation per check of the table of a rebuild (None: all; else of the names `only`),
+    once the days `written` are there; none are where the rebuild was refused. Logged, and not
+    yielded: the run need not plan the checks, and a refusal stops no later step.
 
     Each other day of the run gets an observation, which its own page in Dagster shows: an
     evaluation names days of the whole table, and the failure of the step is one for all of its
     days.
     """
-    request, refusing = rebuild.request, next((f for f in rebuild.judged if f.refuses), None)
-    run = RunFindings(rebuild.judged, {*written}, rebuild.sample_keys(refusing) if refusing else ())
+    request = rebuild.request
+    refusing = next((f for f in rebuild.judged if f.refuses), None)
+    samples = rebuild.sample_keys(refusing) if refusing else ()
+    run = RunFindings(rebuild.judged, {*written}, samples)
     _log_causes(step, naming.of(rebuild.table.contract), rebuild.causes(run.written))
     verdicts = Verdicts(step.instance, request.lake_session.lake, request.known.states, naming)
     for verdict in verdicts.of(rebuild.table.contract, run):
@@ -278,7 +284,7 @@ def _verdict_metadata(
     refusing = next((f for f in run.findings if f.refuses), None)
     if refusing is not None and refusing.check == check and run.samples:
         facts["sample_keys"] = dg.MetadataValue.json({str(refusing.day): list(run.samples)})
-    return {**facts, STANDING: dg.MetadataValue.json(now.to_json())}
+    return {**facts, CARRIED_STANDING: dg.MetadataValue.json(now.to_json())}
 
 
 def _verdict_text(now: Standing) -> str:
@@ -304,8 +310,9 @@ def _failed_lines(now: Standing) -> Iterator[tuple[str, str, str]]:
 
 def _next_step(lake: Lake, contract: Contract, now: Standing) -> str:
     """What a person does about the days that stand failed, with the commands."""
-    first, can_run = min(now.refused or now.warned), lake.settings.pipeline.definitions is not None
+    first = min(now.refused or now.warned)
     if now.refused:
+        can_run = lake.settings.pipeline.definitions is not None
         return mending_advice(
             contract, first, now.refused, is_known=exists_at(now.version), can_run=can_run
         )

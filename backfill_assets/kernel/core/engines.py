@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EMBEDDED, SAIL = "embedded", "sail"
 OWN_SERVERS = (EMBEDDED, SAIL)  # engines that compute in a server of the lake's own
-THEIRS = "session"  # a session of the project's own
+PROJECT_SESSION = "session"  # a session of the project's own
 # The tag with the days (with commas) that differ from what the same inputs, code and settings gave
 # before.
 IRREPRODUCIBLE = "unlike"

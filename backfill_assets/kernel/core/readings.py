@@ -31,7 +31,7 @@ NAME_CHARS = 12
 _WIDTH = re.compile(r"BIG(?=INT)|(?<=DECIMAL\()\d+")
 SEPARATOR, NAME_END = "|", ":"
 # Ends the ledger's text of a day whose files lacked a column of raw's then.
-LACKING = f"{SEPARATOR}lacking{NAME_END}"
+LACKING_END = f"{SEPARATOR}lacking{NAME_END}"
 Sets = Mapping[str, tuple[str, ...]]  # the columns by the name of their set
 
 
@@ -122,7 +122,7 @@ def days_with_columns_again(source: Source, raw: Contract) -> set[date]:
     load takes them anew."""
     lacked = set[date]()
     for rows in source.arrivals.values():
-        lacked.update(day for day, text in rows if text.endswith(LACKING))
+        lacked.update(day for day, text in rows if text.endswith(LACKING_END))
     latest = source.loaded.latest
     loaded = lacked & latest.keys()
     return {day for day in loaded if not lacking_columns(latest[day].entry, raw.columns)}

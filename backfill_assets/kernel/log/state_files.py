@@ -35,7 +35,7 @@ FORM = digest_of(
 )
 SUFFIX = f".{FORM[:8]}.json.gz"  # releases that keep other states pass over these files
 STATE_NAME = re.compile(rf"([0-9]+){re.escape(SUFFIX)}")
-KEPT = 2  # the newest, and one more for readers that found it before the newest was there
+KEPT_STATES = 2  # the newest, and one more for readers that found it before the newest was there
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, zlib.error)
 Content = dict[str, Any]  # of a state file, as JSON values
 
@@ -71,7 +71,7 @@ def keep_state(table: Place, day_column: str, state: TableView) -> None:
         table.write(state_name(state.version), packed, if_absent=True)
     # Later versions are of another log.
     fitting = [version for version in kept_versions(table) if version <= state.version]
-    newest = {state_name(version) for version in fitting[-KEPT:]}
+    newest = {state_name(version) for version in fitting[-KEPT_STATES:]}
     for name in table.names(f"{LOG}/{STATES_FOLDER}"):
         path = f"{LOG}/{STATES_FOLDER}/{name}"
         if path not in newest:

@@ -11,7 +11,7 @@ from pathlib import Path
 from backfill_assets.kernel.core.addresses import SCHEMES, bucket_location, local_root
 from backfill_assets.kernel.place.folder import Folder
 from backfill_assets.kernel.place.port import Place
-from backfill_assets.kernel.place.schemes import THEIRS, bucket_of_others, place_of_address
+from backfill_assets.kernel.place.schemes import THEIRS_FOLDER, bucket_of_others, place_of_address
 
 # In this machine's folder of a lake: what is prepared for its bucket, and copies.
 MACHINE = ".bucket"
@@ -34,7 +34,7 @@ def copy_folders_of_others(named: Iterable[str]) -> list[Path]:
         scheme, _, rest = address.partition("://")
         if scheme in SCHEMES:
             buckets.add(f"{scheme}://{rest.partition('/')[0]}")
-    return [local_root(bucket) / THEIRS for bucket in sorted(buckets)]
+    return [local_root(bucket) / THEIRS_FOLDER for bucket in sorted(buckets)]
 
 
 def bucket_prefix_at(address: str, called: str = "") -> Place:

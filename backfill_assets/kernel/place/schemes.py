@@ -15,7 +15,7 @@ from backfill_assets.kernel.core.rooms import Room, installed_rooms, resolve_ref
 from backfill_assets.kernel.place.port import Place
 
 # Beside this machine's folders of lakes: the same for places in buckets that are no lake's.
-THEIRS = ".theirs"
+THEIRS_FOLDER = ".theirs"
 ANYWHERE = ("at", "token", "open", "uri", "local")  # verbs that take whole addresses as names, too
 Filling = TypeVar("Filling", bound=type[Any])
 
@@ -58,7 +58,7 @@ def place_maker(scheme: str, installed: Iterable[Room]) -> PlaceMaker:
 
 def bucket_of_others(bucket: str, folder: str = "", called: str = "") -> Place:
     """A place in a bucket, e.g. `s3://bucket`, that others write. Opens nothing."""
-    return place_of_address(bucket, str(local_root(bucket) / THEIRS), folder, called)
+    return place_of_address(bucket, str(local_root(bucket) / THEIRS_FOLDER), folder, called)
 
 
 def takes_addresses(filling: Filling) -> Filling:

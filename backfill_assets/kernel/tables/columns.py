@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 BATCH_ROWS = 65_536  # of a file, decoded at once
-REASON = "columns"
+COLUMNS_REASON = "columns"
 KEEPS_LOG = {  # the log is the truth, and is kept
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 36500 days",
@@ -198,7 +198,7 @@ def schema_contract(contract: Contract, opened: "DeltaTable") -> Contract:
 
 def _commit_properties(contract: Contract, note: str) -> "CommitProperties":
     """Commit properties with a receipt of no days, which marks the commit as ours."""
-    receipt = Receipt(uuid.uuid4().hex, contract.name, REASON, {}, note=note)
+    receipt = Receipt(uuid.uuid4().hex, contract.name, COLUMNS_REASON, {}, note=note)
     return CommitProperties(
         custom_metadata={"userMetadata": receipt.to_json()}, max_commit_retries=0
     )

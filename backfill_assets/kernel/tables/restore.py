@@ -371,8 +371,9 @@ def _original_version(history: Sequence[Commit], day: date, version: int) -> int
     `NO_VERSION` if it was never made."""
     while True:
         receipt = _receipt_at(history, version)
-        is_of_others = receipt is None or receipt.reason == JUDGE
-        if receipt is None or is_of_others or receipt.days[day].built is not Built.HELD:
+        if receipt is None or receipt.reason == JUDGE:  # others wrote what the day holds
+            return version
+        if receipt.days[day].built is not Built.HELD:
             return version
         target = restored_version(receipt, day)
         if target is None:

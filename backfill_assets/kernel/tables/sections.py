@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from backfill_assets.kernel.core.engines import OWN_SERVERS, THEIRS
+from backfill_assets.kernel.core.engines import OWN_SERVERS, PROJECT_SESSION
 from backfill_assets.kernel.core.errors import SettingsError
 from backfill_assets.kernel.core.payload import (
     DEFAULT_PAYLOAD,
@@ -295,7 +295,7 @@ class SparkSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_session_mismatch(self) -> Self:
-        if (self.engine == THEIRS) is (self.session is None):
+        if (self.engine == PROJECT_SESSION) is (self.session is None):
             raise ValueError('engine = "session" and session = "MODULE:FUNCTION" stand together')
         if self.session and self.confs:
             raise ValueError(
@@ -307,8 +307,8 @@ class SparkSettings(Section):
     @classmethod
     def _refuse_unknown_engine(cls, value: str) -> str:
         elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
-        if value not in (*OWN_SERVERS, THEIRS) and not elsewhere:
-            own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, THEIRS))
+        if value not in (*OWN_SERVERS, PROJECT_SESSION) and not elsewhere:
+            own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, PROJECT_SESSION))
             raise ValueError(
                 f"engine is {own}, an sc:// address, or a master URL such as local[4] or "
                 "spark://host:7077"

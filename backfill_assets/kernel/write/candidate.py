@@ -42,7 +42,7 @@ from backfill_assets.kernel.write.replace import WriteResult
 from backfill_assets.kernel.write.session import Answer, Auditor, DuckDBAuditor, Meter, Session
 
 # The tag of a receipt: Python and the libraries that computed and wrote its days.
-VERSIONS = "versions"
+LIBRARIES_TAG = "versions"
 Facts = dict[date, dict[str, Any]]
 
 
@@ -141,7 +141,7 @@ class RebuildRequest:
         Raises BackfillError where the table's code changed on disk since it was imported."""
         refuse_moved_code(self.pipeline.table(self.table.name))
         codes = self.pipeline.codes[self.table.name]
-        made_by = {ENGINE: self.engine, VERSIONS: _library_versions()}
+        made_by = {ENGINE: self.engine, LIBRARIES_TAG: _library_versions()}
         tags = {
             **self.provenance.tags,
             **made_by,

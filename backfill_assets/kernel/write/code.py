@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.digests import digest_of
 from backfill_assets.kernel.core.errors import BackfillError
 
 DISTRIBUTION = "backfill-assets"
-AGAIN = (
+START_AGAIN = (
     "Start the command again (in Dagster reload the code location, in a notebook restart the "
     "kernel)"
 )
@@ -96,7 +96,7 @@ def refuse_moved_files(table: str, sources: Iterable[SourceFile]) -> None:
         moved.append(f"the installed package {DISTRIBUTION}")
     if moved:
         changed = f"{', '.join(moved[:3])} changed after this process had loaded it"
-        raise BackfillError(f"the code of {table}", changed, "It was not written", AGAIN)
+        raise BackfillError(f"the code of {table}", changed, "It was not written", START_AGAIN)
 
 
 DIGEST_CHARS = 32

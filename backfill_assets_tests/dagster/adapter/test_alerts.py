@@ -33,7 +33,7 @@ from backfill_assets.dagster.adapter.alerts import (
 from backfill_assets.dagster.adapter.history import run_failure_cause
 from backfill_assets.dagster.adapter.io_manager import as_failure
 from backfill_assets.dagster.adapter.runs import ATTEMPT_TAG, RANGE_END, RANGE_START
-from backfill_assets.dagster.adapter.verdicts import STANDING, Standing
+from backfill_assets.dagster.adapter.verdicts import CARRIED_STANDING, Standing
 from backfill_assets.kernel.core.errors import BackfillError, GateRefused, SettingsError
 from backfill_assets_tests.clocks import Clock, set_to
 from backfill_assets_tests.dagster.adapter.sinks import SECRET, Hook
@@ -57,7 +57,9 @@ def staging(config: dict[str, Any]) -> Iterator[Any]:
     yield dg.MaterializeResult()
     days = {date(2024, 3, n + 1): "the day is <empty>" for n in range(config["found"])}
     standing = dg.MetadataValue.json(Standing(warned=days).to_json())
-    yield dg.AssetCheckResult(passed=not days, check_name="profile", metadata={STANDING: standing})
+    yield dg.AssetCheckResult(
+        passed=not days, check_name="profile", metadata={CARRIED_STANDING: standing}
+    )
 
 
 def ran(

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.dagster.adapter.checks import STANDING, day_checks
+from backfill_assets.dagster.adapter.checks import NO_STALE_DAYS, day_checks
 from backfill_assets.dagster.adapter.context import LakeContext, Opened
 from backfill_assets.dagster.adapter.ticks import late_data_tick
 from backfill_assets.kernel.core.days import ONE_DAY
@@ -63,7 +63,7 @@ def told(lake: Made, instance: dg.DagsterInstance) -> dict[str, tuple[bool, obje
     number of stale days."""
     tick = late_data_tick(instance, LakeContext(lake[0].root, tables), end_of(DAYS + 1))
     for verdict in tick.verdicts:
-        assert verdict.check_name == STANDING
+        assert verdict.check_name == NO_STALE_DAYS
         instance.report_runless_asset_event(verdict)
     return {v.asset_key.path[-1]: (v.passed, v.metadata["stale days"].value) for v in tick.verdicts}
 
@@ -101,7 +101,7 @@ def test_a_run_tells_the_verdicts_of_its_tables_and_of_others(
     result = run_rebuild(lake[0], last, last, instance, ["features", "features_as_known"])
     assert result.success
     for table in (c.name for c in lake[1].contracts):
-        key = dg.AssetCheckKey(dg.AssetKey(table), STANDING)
+        key = dg.AssetCheckKey(dg.AssetKey(table), NO_STALE_DAYS)
         (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=5)
         (newest,) = instance.fetch_materializations(dg.AssetKey(table), limit=1).records or (None,)
         assert row.evaluation is not None

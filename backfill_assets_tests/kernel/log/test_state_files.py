@@ -20,7 +20,12 @@ from backfill_assets.kernel.core.plans import REPLAY
 from backfill_assets.kernel.core.receipts import Built, DayEntry
 from backfill_assets.kernel.core.view import TableView
 from backfill_assets.kernel.log.log_state import KEEP_EVERY, LogCache, false_states
-from backfill_assets.kernel.log.state_files import KEPT, keep_state, kept_versions, state_content
+from backfill_assets.kernel.log.state_files import (
+    KEPT_STATES,
+    keep_state,
+    kept_versions,
+    state_content,
+)
 from backfill_assets_tests.builders import add, commit_days, day, make_commit, receipt
 from backfill_assets_tests.logs import place_of, state_file
 
@@ -65,7 +70,7 @@ def test_the_newest_states_are_kept_and_nothing_else(table: Path) -> None:
     left.write_bytes(b"half of a sta")
     _history(table, 6 * KEEP_EVERY, first=5 * KEEP_EVERY)
     assert [v + 1 for v in kept_versions(place_of(table))] == [5 * KEEP_EVERY, 6 * KEEP_EVERY]
-    assert len(list(left.parent.iterdir())) == KEPT, "what a killed writer left is gone"
+    assert len(list(left.parent.iterdir())) == KEPT_STATES, "what a killed writer left is gone"
 
 
 def test_states_of_another_release_are_replaced_at_the_next_commit(table: Path) -> None:

@@ -21,7 +21,7 @@ from backfill_assets.kernel.core.errors import ContractBroken
 from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.core.view import DayReceipt
 from backfill_assets.kernel.tables.columns import (
-    REASON,
+    COLUMNS_REASON,
     arrow_type,
     column_types,
     columns_misfit,
@@ -130,7 +130,9 @@ def test_a_table_gets_a_column_and_older_days_read_it_as_null(lake: Lake) -> Non
     )
     assert (set(view.latest), view.foreign) == ({day(0), day(1)}, frozenset())
     said = [
-        c.receipt for c in lake.store.commits("staging") if c.receipt and c.receipt.reason == REASON
+        c.receipt
+        for c in lake.store.commits("staging")
+        if c.receipt and c.receipt.reason == COLUMNS_REASON
     ]
     assert [r.note for r in said] == ["gets country STRING"]
     before = view.version
@@ -231,7 +233,7 @@ def test_the_next_write_widens_the_schema_and_no_older_file_or_receipt_changes(
     notes = [
         c.receipt.note
         for c in widened.store.commits("staging")
-        if c.receipt and c.receipt.reason == REASON
+        if c.receipt and c.receipt.reason == COLUMNS_REASON
     ]
     assert notes == ["widens to value BIGINT, price DECIMAL(20,2), marks ARRAY<BIGINT>"]
     opened = DeltaTable(str(widened.table_place("staging").local()))

@@ -16,7 +16,7 @@ from backfill_assets.kernel.core.receipts import Provenance
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.tables.view import read_view
 from backfill_assets.kernel.write.audit import audit_files
-from backfill_assets.kernel.write.candidate import VERSIONS, RebuildRequest, day_facts
+from backfill_assets.kernel.write.candidate import LIBRARIES_TAG, RebuildRequest, day_facts
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.kernel.write.model import Table
 from backfill_assets_tests.builders import STAGING, Story, day, loaded
@@ -46,7 +46,7 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
             pipeline.table(name).contract, states.view
         )
         assert tags["plan"] == "p"
-        assert f"duckdb {version('duckdb')}" in tags[VERSIONS].split(", ")
+        assert f"duckdb {version('duckdb')}" in tags[LIBRARIES_TAG].split(", ")
     landed = RebuildRequest(
         LakeSession(lake),
         KnownStates(lake, pipeline),
@@ -54,7 +54,7 @@ def test_receipts_carry_the_parameters_and_keep_their_other_tags(tmp_path: Path)
         span,
         Provenance("manual"),
     )
-    assert set(landed.signed(landed.known.states, {}).tags) == {ENGINE, VERSIONS}
+    assert set(landed.signed(landed.known.states, {}).tags) == {ENGINE, LIBRARIES_TAG}
 
 
 @pytest.fixture
