@@ -44,9 +44,8 @@ class DeclaredTable:
     asset: tuple[str, ...]  # the parts of its key
     # What changes with its code: the version that its asset names, or a digest of its source.
     code: str
-    bounds: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # keys of [gates.tables.NAME], which `lake.toml` overrides
+    # Keys of [gates.tables.NAME], which `lake.toml` overrides.
+    bounds: Mapping[str, Any] = field(default_factory=dict)
     # A digest of the run's config that the asset was last made with; "": without any.
     config: str = ""
 

@@ -32,10 +32,11 @@ from backfill_assets.reading.readable import readable_with
 from backfill_assets.reading.whole import candidates_of
 
 CANDIDATE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# A day whose labels are not mature yet is published as it is.
 FIT_STATES = (
     State.FRESH,
     State.INCOMPLETE,
-)  # a day whose labels are not mature yet is published as it is
+)
 # A Python file and all that it imports from beside it, itself first.
 Reach = Callable[[Path], tuple[Path, ...]]
 NOT_MADE = "Nothing was made"

@@ -37,10 +37,11 @@ class Rules:
 
     unique: tuple[str, ...] = ()  # columns that tell the rows of a day apart
     not_null: tuple[str, ...] = ()
+    # The least and the most rows of a day; None: no bound.
     rows: tuple[int | None, int | None] = (
         None,
         None,
-    )  # the least and the most rows of a day; None: no bound
+    )
     rules: tuple[Rule, ...] = ()
     on_bad_days: Literal["", "refuse", "keep_good"] = ""
 

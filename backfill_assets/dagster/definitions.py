@@ -130,9 +130,8 @@ def _conditions_sensor(
         spec.key for spec in defs.resolve_all_asset_specs() if spec.automation_condition is not None
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", dg.BetaWarning
-        )  # of `use_user_code_server`, without which none is evaluated
+        # Of `use_user_code_server`, without which none is evaluated.
+        warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.AutomationConditionSensorDefinition(
             appearance.naming.name(CONDITIONS),
             target=keys,

@@ -31,9 +31,8 @@ class LoadedInput:
 
     key: dg.AssetKey
     days: tuple[date, ...]
-    partitions: (
-        dg.PartitionsDefinition | None
-    )  # of the input; None: it has none, and the step got all of its days
+    # Of the input; None: it has none, and the step got all of its days.
+    partitions: dg.PartitionsDefinition | None
 
 
 def config_digest(step: dg.OpExecutionContext) -> str:

@@ -76,9 +76,10 @@ class _LakeTables:
 
     root: Path
     naming: Naming
+    # At most one.
     _newest: list[tuple[datetime, _LakeAtTick]] = field(
         default_factory=list, compare=False, repr=False
-    )  # at most one
+    )
 
     def table_of(self, key: dg.AssetKey, states: States) -> str | None:
         """The table of an asset, also of one that returns its rows to a `LakeIOManager`; None

@@ -56,10 +56,11 @@ PAUSES_SECONDS = (1.0, 3.0)  # before the second and third try
 ANSWER_SECONDS = 2.0  # to connect, and for each piece of the answer
 # For all tries: Dagster looks at five ended runs in a tick of sixty seconds.
 DEADLINE_SECONDS = 10.0
+# The name of its thread, and so many at once in a process.
 POSTING, MOST_POSTING = (
     "backfill_assets: an alert",
     8,
-)  # the name of its thread, and so many at once in a process
+)
 
 
 @dataclass(frozen=True)

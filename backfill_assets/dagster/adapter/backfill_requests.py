@@ -68,9 +68,8 @@ class TickState:
     states: States
     busy: DaySets  # per table the days of queued and running runs
     now: datetime
-    planned: DaySets = field(
-        default_factory=dict
-    )  # days of active plans, for which no sensor requests a run
+    # Days of active plans, for which no sensor requests a run.
+    planned: DaySets = field(default_factory=dict)
     naming: Naming = PLAIN
 
     @property

@@ -146,9 +146,8 @@ class Appearance:
     mappings: Literal["identity", "windows"] = "identity"
     # further parameters of each asset's `dg.AssetSpec`
     spec: Mapping[str, Any] = field(default_factory=lambda: {"group_name": GROUP})
-    built: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # the same for assets that are made from other tables only
+    # The same for assets that are made from other tables only.
+    built: Mapping[str, Any] = field(default_factory=dict)
     # further parameters of each asset's `dg.multi_asset` (`pool`, `op_tags` …)
     step: Mapping[str, Any] = field(default_factory=dict)
 
@@ -175,9 +174,8 @@ class LakeContext:
     root: Path
     tables_of: TablesOf
     appearance: Appearance = ALONE
-    _ticks: list[KnownStates] = field(
-        default_factory=list, compare=False, repr=False
-    )  # what the last one knew: at most one
+    # What the last one knew: at most one.
+    _ticks: list[KnownStates] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def naming(self) -> Naming:
@@ -241,9 +239,8 @@ class Opened:
     # own processes.
     by: str = ""
     appearance: Appearance = ALONE  # how the lake shows itself in the project
-    known_by: dict[str, KnownStates] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # what runs know, by their ids
+    # What runs know, by their ids.
+    known_by: dict[str, KnownStates] = field(default_factory=dict, compare=False, repr=False)
     _runs: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property

@@ -44,9 +44,8 @@ class Handover:
     """What the step of a lake's own table hands to Dagster: a write whose days are judged."""
 
     write: StepWrite
-    earlier: Mapping[
-        str, Mapping[str, Any]
-    ]  # metadata per partition key that days without computing keep
+    # Metadata per partition key that days without computing keep.
+    earlier: Mapping[str, Mapping[str, Any]]
     # gives the lock of the load back where publishing fails: Dagster does not go on with the step,
     # and keeps it
     give_up: Callable[[], None]
@@ -152,11 +151,12 @@ def explaining_commit(rebuild: Rebuild, published: WriteResult) -> Iterator[None
         ) from error
 
 
+# What says nothing of a ledger, which a load reports.
 OF_BUILT = (
     "kinds",
     "automation_condition",
     "skippable",
-)  # what says nothing of a ledger, which a load reports
+)
 
 
 def ledger_specs(opened: Opened) -> list[dg.AssetSpec]:

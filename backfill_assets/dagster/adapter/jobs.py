@@ -37,9 +37,8 @@ def show_lines(context: dg.OpExecutionContext, lines: Iterable[str]) -> None:
     """Show the lines on the page of the run: among its events, and as a list of its output."""
     told = [*lines]
     for line in told:
-        context.log.info(
-            line
-        )  # a list is behind a click, and a run that looked only ends with success, too
+        # A list is behind a click, and a run that looked only ends with success, too.
+        context.log.info(line)
     context.add_output_metadata(
         {"done": dg.MetadataValue.md("\n".join(f"- {line}" for line in told))}
     )

@@ -43,14 +43,17 @@ SHOW, WHY, INPUTS, PLAN_RUNS = (PREFIX + name for name in ("show", "why", "input
 SUMMARY, PHASES = PREFIX + "summary", PREFIX + "phases"
 RECORDED_FROM = PREFIX + "recorded_from"
 BY_FILE = "backfill_assets/files"  # rows per landed file and outcome
+# Of the checks: measured values; what failed, in words.
 FIGURES, FINDINGS = (
     PREFIX + "figures",
     PREFIX + "findings",
-)  # of the checks: measured values; what failed, in words
+)
+# How names of figures begin that are metadata themselves.
 SHOWN_UNDER_OWN_NAMES = (
     "rows",
     "nulls ",
-)  # how names of figures begin that are metadata themselves
+)
+# Of one run, not of the day.
 OF_ONE_RUN = (
     SUMMARY,
     PREFIX + "compare",
@@ -58,10 +61,10 @@ OF_ONE_RUN = (
     REWRITTEN,
     PHASES,
     FINDINGS,
-)  # of one run, not of the day
-INTERNALS = (
-    PREFIX + "internals"
-)  # one JSON entry for what programs read and a person seldom looks for
+)
+# One JSON entry for what programs read and a person seldom looks for.
+INTERNALS = PREFIX + "internals"
+# By their names in events of earlier releases.
 FOLDED_NAMES = (
     VERSION,
     WRITE_ID,
@@ -69,7 +72,7 @@ FOLDED_NAMES = (
     INPUT_DIGEST,
     FIGURES,
     PHASES,
-)  # by their names in events of earlier releases
+)
 LISTED_DAYS = 31  # a month; the dialog that shows it is about that high
 IN_CODE = str.maketrans({"`": "'", "|": "¦"})  # | ends a cell in code, too
 

@@ -37,10 +37,11 @@ REASON_TAG, NOTE_TAG, BY_TAG = (
     "backfill_assets/note",
     "backfill_assets/by",
 )
+# Shown in every row of the runs list, so that names are short.
 DAYS_TAG, TABLES_TAG = (
     "days",
     "tables",
-)  # shown in every row of the runs list, so that names are short
+)
 # Tags of the prefix `.dagster/` stay out of the UI: these are for looking runs up.
 LAKE_TAG = ".dagster/backfill_assets_lake"  # one instance may serve several lakes
 REQUEST_TAG = ".dagster/backfill_assets_request"

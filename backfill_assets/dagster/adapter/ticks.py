@@ -52,9 +52,8 @@ class Tick:
 
     requests: list[dg.RunRequest] = field(default_factory=list)  # runs to request
     notes: list[str] = field(default_factory=list)
-    verdicts: list[dg.AssetCheckEvaluation] = field(
-        default_factory=list
-    )  # changed results of `no_stale_days`
+    # Changed results of `no_stale_days`.
+    verdicts: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     # by name; each needs a person, and is sent once and again when its text changes
     alarms: dict[str, str] = field(default_factory=dict)
     # The lake keeps the alarms already, for `status`, so that the sensor does not.

@@ -61,9 +61,8 @@ class Standing:
     """The days of a table that a check finds wrong, each with its cause."""
 
     refused: Mapping[date, str] = field(default_factory=dict)  # days whose newest write was refused
-    warned: Mapping[date, str] = field(
-        default_factory=dict
-    )  # days whose rows break the check as they are
+    # Days whose rows break the check as they are.
+    warned: Mapping[date, str] = field(default_factory=dict)
     version: int = NO_VERSION  # of the table, up to which days were judged; `NO_VERSION`: none were
     lake: str = ""  # its folder: one instance of Dagster may serve several lakes
     bounds: str = ""  # a digest of [gates]; with other bounds all days are judged again

@@ -20,13 +20,11 @@ SCHEMES = ("s3", "az", "gs")
 TICK_SECONDS = 30  # of the sensors of a lake in a bucket: each of their ticks asks the store
 COPY = re.compile(rf"/[^'\s]*?/{BUCKETS}/(\w+)@([^/']+)/\.\w+/(?:prepared|copies)/")
 CATALOG_NAME = re.compile(r"\w[\w-]*(\.\w[\w-]*){1,2}")  # SCHEMA.TABLE or CATALOG.SCHEMA.TABLE
-TABLE_KEY = re.compile(
-    r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*"
-)  # of a table: no sign that logs write otherwise
+# Of a table: no sign that logs write otherwise.
+TABLE_KEY = re.compile(r"[\w.-]+(/(?!\.\.?(/|$))[\w.=+-]+)*")
 CANDIDATES = ".candidates"  # in a lake: below it lie lakes that read it
-ADDRESS_PART = re.compile(
-    r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*"
-)  # what no engine takes for a pattern
+# What no engine takes for a pattern.
+ADDRESS_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def local_root(named: str | Path) -> Path:

@@ -30,9 +30,8 @@ class Column:
     description: str
     nullable: bool = False  # whether NULL is allowed
     tags: Mapping[str, str] = field(default_factory=dict)  # shown in Dagster
-    made_from: tuple[
-        str, ...
-    ] = ()  # known columns of other tables that it is computed from: table.column
+    # Known columns of other tables that it is computed from: table.column.
+    made_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -86,25 +85,19 @@ class Input:
     # The columns that the transform gets (None: all). A change in another column makes no day
     # stale.
     columns: tuple[str, ...] | None = field(default=None, repr=False)
-    by: tuple[str, ...] = field(
-        default=(), repr=False, compare=False
-    )  # what the transform groups or joins by
-    isolate_nulls: bool = field(
-        default=False, repr=False, compare=False
-    )  # compute rows without a key apart
+    # What the transform groups or joins by.
+    by: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    # Compute rows without a key apart.
+    isolate_nulls: bool = field(default=False, repr=False, compare=False)
     salt: int = field(default=1, repr=False, compare=False)  # spread each key over so many tasks
-    finer: tuple[str, ...] = field(
-        default=(), repr=False, compare=False
-    )  # group by these columns, too, first
-    first_day: date | None = field(
-        default=None, repr=False
-    )  # no earlier day is required (None: the lake's first day)
-    mapped: str = field(
-        default="", repr=False
-    )  # what else decides the days: exclusions, a mapping without a window
-    keys: DayKeys = field(
-        default=(), repr=False
-    )  # of days that were made from others than the window's
+    # Group by these columns, too, first.
+    finer: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    # No earlier day is required (None: the lake's first day).
+    first_day: date | None = field(default=None, repr=False)
+    # What else decides the days: exclusions, a mapping without a window.
+    mapped: str = field(default="", repr=False)
+    # Of days that were made from others than the window's.
+    keys: DayKeys = field(default=(), repr=False)
     basis: InitVar[InputKind | None] = None  # the name of `kind` in 0.2
 
     def __post_init__(self, basis: InputKind | None) -> None:
@@ -165,12 +158,10 @@ class Contract:
     matures_after_days: int | None = None
     partition_by: str | None = None
     rules: tuple[Rule, ...] = ()  # hold of every row
-    read_by: tuple[
-        tuple[str, ...], ...
-    ] = ()  # keys by which other tables read it, set from their inputs
-    consumer_queries: tuple[
-        str, ...
-    ] = ()  # SELECTs of consumers that read it, set from `[gates] reads`
+    # Keys by which other tables read it, set from their inputs.
+    read_by: tuple[tuple[str, ...], ...] = ()
+    # SELECTs of consumers that read it, set from `[gates] reads`.
+    consumer_queries: tuple[str, ...] = ()
     # The key of the project's asset that returns its rows; "": this package computes them.
     made_by: str = ""
     first_day: date | None = None  # it has no days before it

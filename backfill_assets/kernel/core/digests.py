@@ -48,9 +48,8 @@ from backfill_assets.kernel.core.receipts import Built
 from backfill_assets.kernel.core.view import DayReceipt, LakeView, Release, Source
 
 DIGEST_CHARS = 32  # 128 bits of a SHA-256: no two inputs of a lake collide by accident
-CANONICAL = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), default=str
-)  # one for all: half of the time
+# One for all: half of the time.
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 NO_INPUT_DAY = "missing"
 NO_CONTENT = "empty"
 Part = tuple[str, ...] | None  # some columns of a delivery; None: all of them

@@ -15,9 +15,8 @@ from typing import Any
 
 from backfill_assets.kernel.core.days import ONE_DAY, contiguous_ranges, days_text, parse_days
 
-Spans = tuple[
-    tuple[int, int | None], ...
-]  # first and last day, both included, as numbers of days; None: no last one
+# First and last day, both included, as numbers of days; None: no last one.
+Spans = tuple[tuple[int, int | None], ...]
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,8 @@ class Keys:
         return [loaded, awaited, str(self.origin or ""), days]
 
 
-DayKeys = tuple[
-    tuple[Keys, str], ...
-]  # keys, each with the days that were made from them, as `parse_days` reads them
+# Keys, each with the days that were made from them, as `parse_days` reads them.
+DayKeys = tuple[tuple[Keys, str], ...]
 
 
 def parse_keys(values: Sequence[Sequence[Any]]) -> DayKeys:

@@ -10,11 +10,12 @@ QUARANTINE = "quarantine"  # landed rows that could not become deliveries
 # Which arrival day touches which event day; names the version that readers of a load pin.
 ARRIVALS = "arrivals"
 TOO_LATE = "too_late"  # deliveries kept back until they are released
+# What a load writes for its arrival days besides the landed table.
 LOAD_LEDGERS = (
     ARRIVALS,
     QUARANTINE,
     TOO_LATE,
-)  # what a load writes for its arrival days besides the landed table
+)
 
 
 def source_table_name(table: str, source: str) -> str:

@@ -27,9 +27,8 @@ RUN_SECONDS = 4.0
 # What one more settled day costs in such a run: five events a table, which Dagster records.
 DAY_SECONDS = 0.03
 IDENTITY_CHARS = 12  # of each digest: enough to tell a day's own versions apart
-MOST_GAP_DAYS = int(
-    RUN_SECONDS / DAY_SECONDS
-)  # joining over more settled days than this costs more than a run
+# Joining over more settled days than this costs more than a run.
+MOST_GAP_DAYS = int(RUN_SECONDS / DAY_SECONDS)
 
 
 @dataclass(frozen=True)

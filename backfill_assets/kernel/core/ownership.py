@@ -18,13 +18,14 @@ from pathlib import Path
 from backfill_assets.kernel.core.errors import SettingsError
 
 TRUSTED_VARIABLE = "BACKFILL_ASSETS_TRUSTED_LAKES"  # absolute folders, separated as in PATH
+# Of a lake: what names code to run, or is run itself.
 PROGRAMS = (
     "",
     "lake.toml",
     ".server",
     ".dagster",
     ".plans",
-)  # of a lake: what names code to run, or is run itself
+)
 BY = "by"  # tag of receipts: `USER@HOST`; runs that a sensor or schedule asked for name it beside
 _ROOT = 0
 

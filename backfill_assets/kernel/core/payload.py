@@ -23,10 +23,11 @@ MACHINERY = {
 # Columns of a delivery that `select` may leave out, and that the commit gives for a row that it
 # took from a table.
 CLOCKS = ("op", "seq", "arrival_ts", "version_ts")
+# What a commit does with a row of a table, in the words of Delta's feed.
 INSERTED, TAKEN_AWAY = (
     "insert",
     "delete",
-)  # what a commit does with a row of a table, in the words of Delta's feed
+)
 LANDED = ("source_file", "arrival_date")  # what raw adds to a delivery
 # Names that tables and loads of ours use beside a payload.
 TAKEN = frozenset(
@@ -56,11 +57,12 @@ TAKEN = frozenset(
 )
 NOT_NULL = re.compile(r"\s+NOT\s+NULL\s*$", re.IGNORECASE)
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Equality is not what it seems, or no text a person could name it by.
 NO_ENTITY = (
     "DOUBLE",
     "BINARY",
     "ARRAY",
-)  # equality is not what it seems, or no text a person could name it by
+)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Receipt
 from backfill_assets.kernel.core.write_mode import ON_BAD_DAYS_TAG, WriteMode
 
+# In `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number.
 PLAN_TAG, CHUNK_TAG = (
     "plan",
     "chunk",
-)  # in `Provenance.tags` and `Receipt.tags`: the plan's id, and the chunk's number
+)
 CODE_TAG = "code"  # of runs and receipts of a plan that works by older code: which
 ROLLBACK, RELEASE, PUBLISH = "rollback", "release", "publish"  # reasons of receipts
 REPLAY = "replay-late"  # the reason of receipts that release rows of the ledger `too_late`
@@ -72,13 +73,11 @@ class Work:
     tables: tuple[str, ...]  # upstream first
     reason: str = MANUAL  # into the receipts, and so are the next two
     note: str = ""
-    tags: Mapping[str, str] = field(
-        default_factory=dict
-    )  # a plan's id, chunk and code, the write mode, bad days
+    # A plan's id, chunk and code, the write mode, bad days.
+    tags: Mapping[str, str] = field(default_factory=dict)
     force: frozenset[str] = frozenset()  # tables whose days are made although they are right
-    needed: Mapping[str, str] = field(
-        default_factory=dict
-    )  # days of the first table that need it, with identities
+    # Days of the first table that need it, with identities.
+    needed: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 0  # how often the asked days were tried as they are
 
     @property

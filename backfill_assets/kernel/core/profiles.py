@@ -34,10 +34,11 @@ OTHER = "other "  # + column: rows with other texts than those
 Bucket = int | str  # of a number, or a text
 Histogram = Mapping[Any, int]  # rows by `Bucket`
 T = TypeVar("T")
+# No number has so many bits; REST: texts that have no bucket of their own.
 NULL_BUCKET, REST = (
     -1000,
     -1001,
-)  # no number has so many bits; REST: texts that have no bucket of their own
+)
 
 
 NAMED_BUCKETS = {NULL_BUCKET: "NULL", REST: "other values", 0: "0"}
@@ -51,14 +52,12 @@ class DayProfile:
     fingerprint: str = EMPTY_FINGERPRINT
     nulls: Mapping[str, int] = field(default_factory=dict)  # by column
     duplicates: int = 0  # rows that repeat a key
-    sums: Mapping[str, int | Decimal] = field(
-        default_factory=dict
-    )  # of the numbers that have exact ones
+    # Of the numbers that have exact ones.
+    sums: Mapping[str, int | Decimal] = field(default_factory=dict)
     # rows (or groups) that break a rule of the contract, by the rule's name
     broken: Mapping[str, int] = field(default_factory=dict)
-    histograms: Mapping[str, Histogram] = field(
-        default_factory=dict
-    )  # of the columns that measure something
+    # Of the columns that measure something.
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
     # fingerprints of sets of columns by their names (`kernel.core.readings`)
     parts: Mapping[str, str] = field(default_factory=dict)
     # rows of the most frequent key, per set of columns that other tables read by

@@ -25,9 +25,8 @@ _SECRETS = re.compile(
 _WORD = re.compile(r"\S+")
 _QUERY = re.compile(r"\?[\w.~%+-]+=[^\s'\"<>)]*")
 _PORT = re.compile(r"\d+(?:[/?#]|\Z)")
-WHITE = re.compile(
-    r"\s+"
-)  # whole runs: around a break inside one, `\s*` would be tried from each of its places
+# Whole runs: around a break inside one, `\s*` would be tried from each of its places.
+WHITE = re.compile(r"\s+")
 BYTES = 0xDC00  # where Python puts the bytes of a name that are no UTF-8 (PEP 383)
 
 SECRET_NAME = re.compile(r"token|password|secret|credential|(^|[._-])key$", re.IGNORECASE)

@@ -48,9 +48,9 @@ PLACE = frozenset(
         "current_timezone",
     }
 )
-UNDECIDED = (
-    CLOCK | CHANCE | PLACE | {"unix_timestamp"}
-)  # the last reads the clock where it has no argument
+# The last reads the clock where it has no argument.
+UNDECIDED = CLOCK | CHANCE | PLACE | {"unix_timestamp"}
+# Without brackets, too.
 BARE = UNDECIDED & {
     "current_timestamp",
     "current_date",
@@ -59,7 +59,7 @@ BARE = UNDECIDED & {
     "session_user",
     "current_user",
     "current_path",
-}  # without brackets, too
+}
 # Window functions that are no aggregates to the parser, and aggregates that it knows as plain
 # functions.
 OF_MANY_ROWS = frozenset(

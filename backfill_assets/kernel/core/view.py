@@ -46,20 +46,17 @@ class TableView:
 
     version: int = NO_VERSION
     latest: Mapping[date, DayReceipt] = field(default_factory=dict)  # of each written day
-    inputs: Mapping[str, int] = field(
-        default_factory=dict
-    )  # the input versions that the newest receipt names
+    # The input versions that the newest receipt names.
+    inputs: Mapping[str, int] = field(default_factory=dict)
     frontier: datetime | None = None  # the greatest that any receipt names
     # Days that a commit without a receipt touched after our last write of them (never trusted); of
     # the ledger `arrivals`, laid out by month, all days of the months it touched.
     foreign: frozenset[date] = frozenset()
-    frontiers: Mapping[str, datetime] = field(
-        default_factory=dict
-    )  # by landed table, where receipts tell them apart
+    # By landed table, where receipts tell them apart.
+    frontiers: Mapping[str, datetime] = field(default_factory=dict)
     others: tuple[int, ...] = ()  # versions without a receipt that moved rows, ascending
-    releases: tuple[
-        Mapping[str, str], ...
-    ] = ()  # tags of the receipts that released rows of `too_late`, oldest first
+    # Tags of the receipts that released rows of `too_late`, oldest first.
+    releases: tuple[Mapping[str, str], ...] = ()
 
     @property
     def exists(self) -> bool:

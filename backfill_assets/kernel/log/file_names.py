@@ -94,9 +94,8 @@ def _has_adoption_mark(table: Place) -> bool:
     return any(name.startswith(ADOPTION_MARK) for name in table.names(LOG))
 
 
-_is_listed_once = lru_cache(maxsize=256)(
-    _has_adoption_mark
-)  # of a store, whose listing has its price: it is asked once
+# Of a store, whose listing has its price: it is asked once.
+_is_listed_once = lru_cache(maxsize=256)(_has_adoption_mark)
 
 
 def printable_name(name: str) -> str:

@@ -28,15 +28,13 @@ from backfill_assets.kernel.place.port import (
 from backfill_assets.kernel.place.processes import PlacedProcess
 
 BEAT = ".beat"
-BEAT_SECONDS = (
-    SHOWN_SECONDS / 6
-)  # five may be missed: a store that does not answer, a call that holds Python's lock
+# Five may be missed: a store that does not answer, a call that holds Python's lock.
+BEAT_SECONDS = SHOWN_SECONDS / 6
 # A run without any sign of life that can be judged: of an earlier release, or where this process
 # may not ask the place for its time.
 UNSEEN_SECONDS = 86_400.0
-UNKNOWN_PROCESS = PlacedProcess(
-    "", "", "", 0, 0.0
-)  # a process that nobody knows: the run lives by its signs of life alone
+# A process that nobody knows: the run lives by its signs of life alone.
+UNKNOWN_PROCESS = PlacedProcess("", "", "", 0, 0.0)
 
 
 class Life(Enum):

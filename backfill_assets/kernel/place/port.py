@@ -129,9 +129,8 @@ class LockedMarker:
 
     def beat(self) -> None:
         """As the port says."""
-        os.utime(
-            self.descriptor
-        )  # to the time of whoever keeps the file, which may be another machine
+        # To the time of whoever keeps the file, which may be another machine.
+        os.utime(self.descriptor)
 
     def committing(self, version: int) -> None:
         """Nothing: the kernel knows whether this process lives."""

@@ -106,12 +106,10 @@ def refuse_unwritable(lake: Lake) -> None:
 
 
 OWN_FILE = re.compile(r"\.(py|sql)$")
-REMOTE_ENGINE = re.compile(
-    r"^(sc|spark|k8s)://|^yarn$"
-)  # engines whose machines do not see the copies of this one
-FROZEN = re.compile(
-    r"\.plans/code/\w+"
-)  # the folder of older code that a plan works by (`plans.code`)
+# Engines whose machines do not see the copies of this one.
+REMOTE_ENGINE = re.compile(r"^(sc|spark|k8s)://|^yarn$")
+# The folder of older code that a plan works by (`plans.code`).
+FROZEN = re.compile(r"\.plans/code/\w+")
 CODE_KEYS = ("tables", "sql", "definitions")  # keys of [pipeline] that name files of the lake
 
 

@@ -392,9 +392,8 @@ def _original_version(history: Sequence[Commit], day: date, version: int) -> int
 
 
 def _receipt_at(history: Sequence[Commit], version: int) -> Receipt | None:
-    return history[
-        version - history[0].version
-    ].receipt  # that of an adopted table does not begin with 0
+    # That of an adopted table does not begin with 0.
+    return history[version - history[0].version].receipt
 
 
 def _release_receipt(

@@ -26,9 +26,8 @@ LAKE_FORMAT = 1  # of what a lake holds on the disk: the newest that this releas
 # Of a table, or of a source: it names a folder, an asset, and a table in SQL.
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 WINDOW_DAYS_MAX = 3650  # ten years: longer windows are a typing error
-NO_TABLE_ADDRESS = re.compile(
-    r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]"
-)  # neither on a disk nor in a bucket
+# Neither on a disk nor in a bucket.
+NO_TABLE_ADDRESS = re.compile(r"(?!file:|(?:s3|az|gs):/)[a-z][a-z0-9+.-]*:|.*[*?]")
 Days = Annotated[int, Field(strict=True, ge=0, le=WINDOW_DAYS_MAX)]
 PositiveDays = Annotated[int, Field(strict=True, ge=1, le=WINDOW_DAYS_MAX)]
 Text = Annotated[str, Field(min_length=1)]

@@ -57,12 +57,10 @@ class UnfinishedSwitch:
     id: str
     what: str  # in words
     fix: str  # a sentence with the command that completes it
-    tables: Mapping[str, int] = field(
-        default_factory=dict
-    )  # the version of each that readers see until then
-    process: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # which does it (`PlacedProcess`); empty: it stopped
+    # The version of each that readers see until then.
+    tables: Mapping[str, int] = field(default_factory=dict)
+    # Which does it (`PlacedProcess`); empty: it stopped.
+    process: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """A line for people."""
@@ -76,9 +74,8 @@ class HeldBack:
     from."""
 
     runs: Mapping[str, str] = field(default_factory=dict)  # by id, since when (ISO text)
-    then: Mapping[str, int] = field(
-        default_factory=dict
-    )  # the version that readers see of each table after that
+    # The version that readers see of each table after that.
+    then: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,8 @@ class LakeVersion:
     """An entry of the lake's log."""
 
     number: int  # 1 for the first entry
-    tables: Mapping[
-        str, int
-    ]  # the version that readers see of each table and ledger; `NO_VERSION`: it was not made yet
+    # The version that readers see of each table and ledger; `NO_VERSION`: it was not made yet.
+    tables: Mapping[str, int]
     at: datetime  # aware
     by: str  # the user
     why: str  # what left the tables together

@@ -177,9 +177,8 @@ def version_read(view: LakeView, wanted: Input) -> int:
     return view.table(wanted.table).version
 
 
-ALWAYS_ALONE_BYTES = (
-    4 * 2**20
-)  # some hundred thousand rows: one day of them is cheap to compute twice
+# Some hundred thousand rows: one day of them is cheap to compute twice.
+ALWAYS_ALONE_BYTES = 4 * 2**20
 
 
 def stage_days(request: RebuildRequest, states: States, todo: Sequence[date]) -> Staged:

@@ -167,9 +167,8 @@ class KeptBack:
     """The days of a request that keep their rows and receipts while its other days are written."""
 
     findings: Sequence[Finding] = ()  # of every gate, for the days that were judged
-    unready: Mapping[date, BackfillError] = field(
-        default_factory=dict
-    )  # days that were not computed, and why
+    # Days that were not computed, and why.
+    unready: Mapping[date, BackfillError] = field(default_factory=dict)
     # Names the days, the cause and sample keys; None where no day is kept back.
     error: DaysKeptBack | None = None
 

@@ -62,27 +62,23 @@ class Table:
     # pure: frames of its inputs by name, and a chunk, give the rows of exactly its days; None: raw,
     # loaded from files
     transform: Transform | None = None
-    settings: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # the values that reach its content (JSON)
-    sources: tuple[
-        Source, ...
-    ] = ()  # its code: modules, their names, or files (default: the transform's module)
+    # The values that reach its content (JSON).
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    # Its code: modules, their names, or files (default: the transform's module).
+    sources: tuple[Source, ...] = ()
     drops_incomplete: bool = False  # whether days with missing required inputs stay empty
     facts: Facts | None = None  # makes of a DuckDB query for rows one for days and numbers
     revisions: Revisions | None = None  # the same of queries for the rows before and after
     account: Facts | None = None  # the same of a query for deliveries of whole keys
-    compiled: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the SQL of declared columns, for people
+    # The SQL of declared columns, for people.
+    compiled: Mapping[str, str] = field(default_factory=dict)
     # Further inputs of the code: a file beside the pipeline's (`"model.json"`), an environment
     # variable (`"env:FACTOR"`), an installed package by version or by sources
     # (`"package:helpers"`).
     code_inputs: tuple[str, ...] = ()
     code_version: str = ""  # stands for the sources inside this package
-    earlier_versions: tuple[
-        str, ...
-    ] = ()  # versions whose days are as good: a rebuild gives the same rows
+    # Versions whose days are as good: a rebuild gives the same rows.
+    earlier_versions: tuple[str, ...] = ()
     # the values of `lake.toml` that `tables(settings)` read
     settings_read: Mapping[str, Any] = field(default_factory=dict)
     expressions: tuple[DeclaredExpression, ...] = ()

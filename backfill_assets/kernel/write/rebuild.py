@@ -85,15 +85,13 @@ class Rebuild:
 
     request: RebuildRequest
     candidate: Candidate | None = None
-    findings: list[Finding] = field(
-        default_factory=list
-    )  # of the days that are written; of all days where none can be
+    # Of the days that are written; of all days where none can be.
+    findings: list[Finding] = field(default_factory=list)
     # days whose rows differ from what the same inputs, code and settings gave before; each with the
     # difference
     disagreements: Mapping[date, str] = field(default_factory=dict)
-    kept_back: KeptBack = field(
-        default_factory=KeptBack
-    )  # the days that are not written with the good ones
+    # The days that are not written with the good ones.
+    kept_back: KeptBack = field(default_factory=KeptBack)
     _samples: dict[tuple[str, date], list[str]] = field(default_factory=dict, repr=False)
 
     def prepare(self) -> list[Finding]:
