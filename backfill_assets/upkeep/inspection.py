@@ -16,13 +16,14 @@ from datetime import date
 
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.intake.ledger import ARRIVALS, FILE_DIGESTS
+from backfill_assets.intake.ledger import ARRIVALS, FILES
 from backfill_assets.kernel.core.contracts import Contract
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.receipts import Provenance, Receipt
 from backfill_assets.kernel.log.log import (
     DIGEST_BEFORE,
     FILE_DIGEST_CHARS,
+    FILE_DIGESTS,
     LOG,
     FileChange,
     LiveFile,
@@ -39,7 +40,6 @@ from backfill_assets.kernel.log.log import (
     read_head,
     torn_checkpoints,
 )
-from backfill_assets.kernel.log.log import FILE_DIGESTS as DIGESTS
 from backfill_assets.kernel.log.log_state import false_states
 from backfill_assets.kernel.place.port import Place, table_lock
 from backfill_assets.kernel.tables.committer import commit_files, commit_receipt
@@ -250,7 +250,7 @@ def mendable_damage(lake: LakeFolder, contract: Contract) -> Damage:
 def is_mended(contract: Contract) -> bool:
     """Whether files that the table lost can be taken out of its log: the next scan or load restores
     their rows."""
-    return contract.columns in (FILE_DIGESTS.columns, ARRIVALS.columns)
+    return contract.columns in (FILES.columns, ARRIVALS.columns)
 
 
 def _lost_files(lake: LakeFolder, contract: Contract) -> tuple[LiveFile, ...]:
@@ -321,7 +321,7 @@ def _edited_commits(table: Place, present: Iterable[int]) -> tuple[int, ...]:
 def file_digests(table: Place, version: int, changes: Iterable[FileChange]) -> Mapping[str, str]:
     """Digests of the files that these changes of a commit added, by path, as far as the commit
     names them."""
-    named, length = commit_info(table, version).get(DIGESTS, ""), FILE_DIGEST_CHARS
+    named, length = commit_info(table, version).get(FILE_DIGESTS, ""), FILE_DIGEST_CHARS
     if not named:
         return {}
     added = sorted(c.path for c in changes if c.is_added)

@@ -29,7 +29,7 @@ from backfill_assets.kernel.core.ledgers import source_table_name
 from backfill_assets.kernel.core.view import LandedDay
 from backfill_assets.kernel.log import log
 from backfill_assets.kernel.log.log_state import KEEP_EVERY
-from backfill_assets.kernel.log.state_files import FOLDER
+from backfill_assets.kernel.log.state_files import STATES_FOLDER
 from backfill_assets.kernel.tables.home import Lake, open_lake
 from backfill_assets.kernel.tables.settings import FILE_NAME
 from backfill_assets_tests.builders import day, receipt, write_rows
@@ -178,7 +178,7 @@ def test_a_damaged_kept_state_is_passed_over(tmp_path: Path, harm: str) -> None:
     for n in range(KEEP_EVERY + 1):
         landing = event(str(n), str(n), n, arrival_date=day(n), home_day=day(n))
         append_events(lake, cells([landing]), "scan", "")
-    kept = [*(lake.table_place(FILES.name).local() / log.LOG / FOLDER).iterdir()]
+    kept = [*(lake.table_place(FILES.name).local() / log.LOG / STATES_FOLDER).iterdir()]
     assert kept
     for file in kept:
         content = file.read_bytes()

@@ -219,7 +219,7 @@ class TableStore:
         none of ours removed, whatever other programs changed since; raises as `own_rows` does."""
         path = self.lake.table_place(table)
         state = LOGS.state(path, day_column)
-        if state.version < 0:
+        if not state.exists:
             return []
         if not state.others:
             return [file.path for file in live_files(LOGS.opened(path, state.version), "")]
