@@ -210,7 +210,8 @@ def _refuse_unanswered(request: PublishRequest) -> None:
 def _refuse_other_code(request: PublishRequest, name: str) -> None:
     """Raise BackfillError where the lake lacks the table `name`, or makes it by other code or
     settings than the candidate."""
-    ours, theirs = request.pipeline.codes.get(name), request.candidate_pipeline.codes[name]
+    ours = request.pipeline.codes.get(name)
+    theirs = request.candidate_pipeline.codes[name]
     if ours is None:
         why = f"the lake beside it has no table {name}"
     elif (ours.code_digest, ours.settings_digest) != (theirs.code_digest, theirs.settings_digest):

@@ -86,7 +86,9 @@ class InputDays(Readable):
             no_files = PlainFiles(paths=(), columns=columns, partition_column="")
             frame = read_plain(session, no_files)
         else:
-            name, day_column, days = contract.name, contract.day_column, sorted(pinned.days)
+            name = contract.name
+            day_column = contract.day_column
+            days = sorted(pinned.days)
             frame = read_frame(session, self.lake, name, self.version, day_column, days)
         return frame.select(*self.columns) if self.columns else frame
 

@@ -280,7 +280,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         rows = GivenRows.of(obj)
         name = asset_table_name(context.asset_key, context.definition_metadata)
         _refuse_renamed_table(context.asset_key, name, pinned.pipeline)
-        known, rules = find_declared(lake.place, name), DECLARED.of(context.op_def)
+        known = find_declared(lake.place, name)
+        rules = DECLARED.of(context.op_def)
         if known is not None and not rules.unique and is_adopted(lake, known.contract):
             rules = replace(rules, unique=known.contract.key)  # that `adopt` was given
         table = table_declaration(context, rows, rules, known, self.schema_changes)

@@ -215,7 +215,8 @@ class MappedInput:
     def _may_become_partition(self, day: date) -> bool:
         """Whether a day that was not loaded is one that may become a partition: it lies after the
         newest, and no definition leaves it out."""
-        theirs, newest = _daily_definition(self.read.partitions), self._newest_day
+        theirs = _daily_definition(self.read.partitions)
+        newest = self._newest_day
         is_past = newest is not None and day <= newest
         if theirs is None or is_past:
             return False

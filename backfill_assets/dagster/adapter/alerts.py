@@ -429,7 +429,8 @@ class AlertedFinding:
 
 def evaluation_findings(evaluation: dg.AssetCheckEvaluation) -> list[AlertedFinding]:
     """What an evaluation finds, day by day where it names days."""
-    name, table = _check_label(evaluation), evaluation.asset_key.to_user_string()
+    name = _check_label(evaluation)
+    table = evaluation.asset_key.to_user_string()
     if days := Standing.of(evaluation).days:
         return [AlertedFinding(name, table, why, day) for day, why in days.items()]
     return [] if evaluation.passed else [AlertedFinding(name, table, evaluation_text(evaluation))]

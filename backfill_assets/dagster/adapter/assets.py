@@ -173,7 +173,8 @@ def _shown_mapping(inputs: Collection[Input]) -> dg.PartitionMapping:
     (which can be for any day), the same day."""
     if not inputs or any(i.kind is InputKind.ARRIVALS for i in inputs):
         return dg.IdentityPartitionMapping()
-    before, after = max(i.before for i in inputs), max(i.after for i in inputs)
+    before = max(i.before for i in inputs)
+    after = max(i.after for i in inputs)
     return window_mapping(before, after)
 
 

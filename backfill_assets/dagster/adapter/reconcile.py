@@ -126,10 +126,8 @@ def _record_commit(
     if run is not None and run.status not in runs.ENDED:
         return False, []
     known = recorded_by(run.run_id) if run is not None else frozenset()
-    days = [*receipt.days]
-    if is_undoing or run is None:
-        latest = states.view.table(table).latest
-        days = sorted(day for day, newest in latest.items() if newest.version == version)
+    is_of_run = run is not None and not is_undoing
+    days = [*receipt.days] if is_of_run else _days_still_of(states, table, version)
     lost = [day for day in days if (naming.key(table), str(day)) not in known]
     if not lost:
         return True, []
@@ -140,8 +138,15 @@ def _record_commit(
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
-    line = f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
-    return True, [line]
+    return True, [
+        f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
+    ]
+
+
+def _days_still_of(states: States, table: str, version: int) -> list[date]:
+    """The days of a table whose newest receipt is that of a version, ascending."""
+    latest = states.view.table(table).latest
+    return sorted(day for day, newest in latest.items() if newest.version == version)
 
 
 def record_observations(instance: dg.DagsterInstance, lake: Lake, states: States) -> None:

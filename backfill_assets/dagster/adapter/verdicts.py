@@ -167,7 +167,8 @@ class Verdicts:
     def are_behind(self, contract: Contract) -> bool:
         """Whether Dagster shows a check of the table as not evaluated, or one that knows no days of
         now."""
-        key, table = self.naming.of(contract), self.states.view.table(contract.name)
+        key = self.naming.of(contract)
+        table = self.states.view.table(contract.name)
         target = newest_target(self.instance, key)
         for name in checks_of(contract):
             record = self.instance.get_latest_asset_check_evaluation_record(
@@ -193,7 +194,8 @@ class Verdicts:
     def _unjudged_days(self, contract: Contract, kept: Collection[Standing]) -> list[date]:
         """The written days that a check has not judged yet: all of them by other bounds, or where
         the table was put back to an older version."""
-        table, bounds = self.states.view.table(contract.name), _bounds_digest(self.lake)
+        table = self.states.view.table(contract.name)
+        bounds = _bounds_digest(self.lake)
         known = min(standing.version for standing in kept)
         for standing in kept:
             if standing.bounds != bounds or standing.version > table.version:

@@ -349,7 +349,8 @@ class Digests:
         if wanted.kind is InputKind.KNOWN_AT_CUT:
             # With grace the arrival day that contains the cut counts whole: arrivals are kept per
             # day.
-            last, part = last_known_day(day, parameters.grace), self._part_of_deliveries(wanted)
+            last = last_known_day(day, parameters.grace)
+            part = self._part_of_deliveries(wanted)
             return [self._arrivals_before_cut(wanted.table, d, last, part, by_code) for d in days]
         # A window names its days by their order; of keys, only the text says which days they are.
         has_keys = day in wanted.keys_by_day

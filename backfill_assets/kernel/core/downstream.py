@@ -180,7 +180,8 @@ def _view_with_entries(view: LakeView, table: str, entries: Mapping[date, DayEnt
 def _rebuilt_entry(states: States, contract: Contract, day: date) -> DayEntry:
     """The entry of a rebuild of this day that gave other rows."""
     name = contract.name
-    before, landed = states.latest(name, day), states.view.source(name).landed.get(day)
+    before = states.latest(name, day)
+    landed = states.view.source(name).landed.get(day)
     rows = 1
     if contract.is_landed:
         rows = 0 if landed is None else landed.usable_rows

@@ -37,7 +37,8 @@ def recorded_frontier(table: TableView, source: Source) -> datetime | None:
 
 def is_as_of_lowered(source: Source) -> bool:
     """Whether `as_of` lies before loaded deliveries of the source: a load refuses that."""
-    as_of, loaded = source.view.as_of, recorded_frontier(source.ledger, source)
+    as_of = source.view.as_of
+    loaded = recorded_frontier(source.ledger, source)
     if as_of is None:
         return False
     if loaded is not None and loaded > as_of:

@@ -127,7 +127,8 @@ def _needed_of_missing(
 ) -> Iterator[date]:
     """Yield the missing days that downstream days require, for which something arrived, or that lie
     between the first day of the table and the frontier."""
-    latest, frontier = states.view.table(contract.name).latest, states.frontier(contract.name)
+    latest = states.view.table(contract.name).latest
+    frontier = states.frontier(contract.name)
     begun = min(latest, default=date.max)
     wanted = _required_days(states, contract.name, set(missing), below)
     for source in states.frontiers.sources_of(contract.name):

@@ -138,6 +138,8 @@ def payload_values(payload: Iterable[PayloadColumn]) -> list[list[str | bool]]:
 
 
 def _refuse_column_names(names: Iterable[str]) -> None:
+    """Raise ValueError for a name with other signs, one that the tables take themselves, and two
+    that differ by case only."""
     seen: dict[str, str] = {}
     for name in names:
         if not NAME.fullmatch(name):

@@ -265,11 +265,13 @@ def largest_shift(current: Histogram, usual: Histogram) -> str:
 
 
 def _bucket_text(bucket: Bucket) -> str:
+    """A bucket in words: its text, or the least and the greatest number of so many bits."""
     if isinstance(bucket, str):
         return f"'{bucket}'"
     if bucket in NAMED_BUCKETS:
         return NAMED_BUCKETS[bucket]
-    bits, sign = abs(bucket), "-" if bucket < 0 else ""
+    bits = abs(bucket)
+    sign = "-" if bucket < 0 else ""
     least, greatest = 2 ** (bits - 1), 2**bits - 1
     if least == greatest:
         return f"{sign}{least}"

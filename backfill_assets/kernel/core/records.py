@@ -63,6 +63,7 @@ def _default_of(field: "Field[Any]") -> object:
 
 
 def _scalar_of(value: Any) -> Any:
+    """The JSON value of what holds no other values."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
@@ -126,6 +127,8 @@ def _iso_reader(kind: type[date]) -> Reader:
 
 
 def _word_reader(words: type[Enum]) -> Reader:
+    """Reads a member of an enumeration; a text that none has is `UnknownWord`."""
+
     def read(value: Any) -> Enum:
         try:
             return words(value)
@@ -143,6 +146,7 @@ def _optional_reader(read_value: Reader) -> Reader:
 
 
 def _tuple_reader(parts: tuple[Any, ...]) -> Reader:
+    """Reads a tuple whose items have these types, or any number of the first (`T, ...`)."""
     if parts[1:] == (...,):
         read_item = _reader_of(parts[0])
         return lambda values: tuple(map(read_item, _read_list(values)))
@@ -163,6 +167,8 @@ def _mapping_reader(read_key: Reader, read_value: Reader) -> Reader:
 
 
 def _record_reader(kind: Any) -> Reader:
+    """Reads a dataclass from an object; passes over keys that are no fields of it, and leaves
+    fields without a key at their defaults."""
     hints = get_type_hints(kind)
     readers = {f.name: _reader_of(hints[f.name]) for f in fields(kind)}
 

@@ -89,6 +89,8 @@ class WriteMode:
 
 
 def _parse_bad_days(asked: str) -> OnBadDays | None:
+    """What a run is to do with bad days; None where nobody asked for anything (""). Raises
+    SettingsError for another word."""
     if not asked:
         return None
     if asked not in {*OnBadDays}:

@@ -237,8 +237,10 @@ def file_changes(table: Place, version: int) -> Iterator[FileChange]:
 
 
 def _parse_file_change(change: Mapping[str, Any], *, is_added: bool) -> FileChange:
-    values, stats = change.get("partitionValues") or {}, change.get("stats") or ""
-    path, moves_rows = unquote(change["path"]), bool(change.get("dataChange", True))
+    values = change.get("partitionValues") or {}
+    stats = change.get("stats") or ""
+    path = unquote(change["path"])
+    moves_rows = bool(change.get("dataChange", True))
     return FileChange(path, is_added, int(change.get("size") or 0), values, moves_rows, stats)
 
 

@@ -293,7 +293,9 @@ def _fold_commits(
     makes the days foreign whose rows it moved; the next receipt of a day ends that."""
     version, frontier = before.version, before.frontier
     latest, inputs, frontiers = {**before.latest}, {**before.inputs}, {**before.frontiers}
-    foreign, others, releases = set(before.foreign), list(before.others), list(before.releases)
+    foreign = set(before.foreign)
+    others = list(before.others)
+    releases = list(before.releases)
     for commit in history:
         version, receipt = commit.version, commit.receipt
         if receipt is None:

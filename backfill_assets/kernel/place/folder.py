@@ -359,6 +359,8 @@ def _condition_error(kind: type[OSError], number: int, path: str) -> OSError:
 
 
 def _files_below(path: str, prefix: str) -> Iterator[str]:
+    """Yield the files at any depth below a folder, `prefix` before their names; none behind links,
+    and none where there is no folder."""
     try:
         entries = os.scandir(path)
     except ABSENT:

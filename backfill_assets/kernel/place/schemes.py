@@ -70,6 +70,9 @@ def takes_addresses(filling: Filling) -> Filling:
 
 
 def _verb_with_addresses(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The verb of a place which, given a whole address as a name, is asked of the bucket in
+    that."""
+
     @wraps(verb)
     def call(place: Place, name: str = "", *rest: Any, **more: Any) -> Any:
         whole = ADDRESS.fullmatch(name) if ":/" in name else None

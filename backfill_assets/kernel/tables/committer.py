@@ -243,14 +243,22 @@ def _commit_actions(
     version = committed_version(
         path, lambda: LOGS.find_write(path, receipt.write_id, before), before, failed
     )
+    _keep_commit(opened, path, version)
+    LOGS.return_opened(path, opened)
+    return version
+
+
+def _keep_commit(opened: "DeltaTable", path: Place, version: int) -> None:
+    """Make a commit outlast a power cut, note it as the newest one, and write a checkpoint behind
+    each `CHECKPOINT_EVERY` of them."""
     sync_log(path, version)
     if (version + 1) % CHECKPOINT_EVERY == 0:
         _write_checkpoint(opened, path, version)
     with suppress(OSError):  # the commit has happened; the next one writes the note again
-        known_digest = LOGS.read(path, version)[1] if path.is_store else ""  # it was just read
-        note_head(path, version, known_digest)
-    LOGS.return_opened(path, opened)
-    return version
+        digest = ""
+        if path.is_store:
+            _, digest = LOGS.read(path, version)  # it was just read
+        note_head(path, version, digest)
 
 
 def _create_transaction(

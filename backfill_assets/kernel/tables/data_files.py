@@ -174,7 +174,8 @@ def column_type_names(lake: LakeFolder, table: str, day_column: str = "") -> dic
 
 def day_bytes(lake: LakeFolder, contract: Contract) -> dict[date, int]:
     """Bytes of data files per day; days without a file are left out. Empty if there is no table."""
-    sizes, newest = Counter[date](), LOGS.head(lake.table_place(contract.name))
+    sizes = Counter[date]()
+    newest = LOGS.head(lake.table_place(contract.name))
     for file in files_of_version(lake, contract, newest) if exists_at(newest) else []:
         if file.partition:
             sizes[date.fromisoformat(file.partition)] += file.size

@@ -112,7 +112,8 @@ def side_queries(
     """For each of two sets of files of a table, a query for the columns that any of its files has,
     and their types: the contract's columns come first, in its types. A set without a file has the
     columns of the other."""
-    laid_out, declared = _columns_of_folders(contract), _declared_types(contract)
+    laid_out = _columns_of_folders(contract)
+    declared = _declared_types(contract)
     found = [_types_of_files(engine, contract, files) for files in sides]
     queries = []
     for files, own, other in zip(sides, found, reversed(found), strict=True):

@@ -103,7 +103,8 @@ class LakeFolder:
     def address_of_adopted(self, name: str) -> str:
         """Where a table lies that was adopted in a bucket; "" for any other, and for a candidate's
         own one."""
-        named, is_candidates_own = self.settings.tables.get(name), name in self.own
+        named = self.settings.tables.get(name)
+        is_candidates_own = name in self.own
         return "" if named is None or is_candidates_own else named.place
 
     def writes(self, name: str) -> bool:

@@ -114,7 +114,8 @@ def merge_days(
     if staged is None:
         column = contract.partition_column
         raise ValueError(f"{contract.name}: days of a table laid out by {column} need a staging")
-    table, of_days = lake.table_place(contract.name), on_days(contract.day_column, sorted(days))
+    table = lake.table_place(contract.name)
+    of_days = on_days(contract.day_column, sorted(days))
     live_rows = rows_query(local_paths(table, live), contract)
     touched = {f.partition for f in staged.files}
     touched |= _distinct_values(lake, live_rows, contract.partition_column, of_days)
@@ -204,7 +205,8 @@ def add_standing_rows(
 def _write_rows(lake: LakeFolder, contract: Contract, name: str, rows: str) -> int:
     """Write the rows of a query to a new file, without the partition column and in the order of the
     contract's key; returns how many those are (0: no file)."""
-    table, (folder, _, file) = lake.table_place(contract.name), name.rpartition("/")
+    table = lake.table_place(contract.name)
+    (folder, _, file) = name.rpartition("/")
     columns = quoted_list(n for n in contract.column_names if n != contract.partition_column)
     ordered = f"SELECT {columns} FROM ({rows}) ORDER BY {quoted_list(contract.key)}"
     target = sql_literal(str(table.prepared(folder) / file))

@@ -277,7 +277,8 @@ def _file_changes(
     versions."""
     if not targets:
         return (), ()
-    days_by_version, wanted = defaultdict[int, list[date]](list), set[LiveFile]()
+    days_by_version = defaultdict[int, list[date]](list)
+    wanted = set[LiveFile]()
     for day, target in targets.items():
         days_by_version[target].append(day)
     for version, days in days_by_version.items():

@@ -294,7 +294,11 @@ class SparkSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_session_mismatch(self) -> Self:
-        if (self.engine == PROJECT_SESSION) is (self.session is None):
+        """Raise ValueError for a project's own session without its function, a function for another
+        engine, and `confs`, which a project's session does not get."""
+        wants_session = self.engine == PROJECT_SESSION
+        has_session = self.session is not None
+        if wants_session != has_session:
             raise ValueError('engine = "session" and session = "MODULE:FUNCTION" stand together')
         if self.session and self.confs:
             raise ValueError(
@@ -305,8 +309,10 @@ class SparkSettings(Section):
     @field_validator("engine")
     @classmethod
     def _refuse_unknown_engine(cls, value: str) -> str:
-        elsewhere = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
-        if value not in (*OWN_SERVERS, PROJECT_SESSION) and not elsewhere:
+        """Raise ValueError for what is no engine of ours and no address or master URL of
+        Spark's."""
+        is_sparks = re.match(r"^(sc://|local(\[|$)|local-cluster\[|spark://|yarn$|k8s://)", value)
+        if value not in (*OWN_SERVERS, PROJECT_SESSION) and not is_sparks:
             own = ", ".join(f"`{name}`" for name in (*OWN_SERVERS, PROJECT_SESSION))
             raise ValueError(
                 f"engine is {own}, an sc:// address, or a master URL such as local[4] or "

@@ -71,6 +71,7 @@ class LabelSettings(Section):
 
     @model_validator(mode="after")
     def _refuse_two_labels(self) -> Self:
+        """Raise ValueError for a measure or rule beside `label`, which replaces both."""
         if self.label is None:
             return self
         beside = sorted({"measure", "rule"} & self.model_fields_set)

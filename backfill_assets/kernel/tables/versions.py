@@ -225,7 +225,8 @@ def _switch_life(lake: Lake, work: UnfinishedSwitch) -> Life | None:
     machine, and an earlier release, which began it, left no marker."""
     if not work.process:
         return Life.GONE
-    process, marker = record_of(PlacedProcess, work.process), _switch_marker(work.id)
+    process = record_of(PlacedProcess, work.process)
+    marker = _switch_marker(work.id)
     if process_of(lake.place, marker) == process:
         return life_of(lake.place, marker)
     this = PlacedProcess.this()

@@ -40,7 +40,9 @@ def read_view(
     as days to be rebuilt or not yet loaded, and as newer than the version that fences a write of
     ours (`kernel.write.replace`).
     """
-    known, pinned, landed = tuple(contracts), versions or {}, dict[str, str]()
+    known = tuple(contracts)
+    pinned = versions or {}
+    landed = dict[str, str]()
     read = {c.name: _table_view(lake, c.name, c.day_column, pinned) for c in reversed(known)}
     tables = {c.name: read[c.name] for c in known}
     for contract in known:

@@ -172,7 +172,8 @@ def described_columns(lake: Lake, contract: Contract) -> list[str]:
 
 def _audit_batch(lake: Lake, files: Sequence[str], contract: Contract, parts: Sets) -> Profiles:
     """As `audit_files`, of files whose days are in no other batch."""
-    rows, measured = rows_query(files, contract), map(contract.column, contract.measured_columns)
+    rows = rows_query(files, contract)
+    measured = map(contract.column, contract.measured_columns)
     histograms = {f"histogram {c.name}": f"histogram({number_bucket(c)})" for c in measured}
     with explaining_unreadable(contract), duckdb_cursor(lake) as engine:
         counter = RowAudit(
@@ -286,7 +287,8 @@ def count_rows(
 ) -> list[tuple[Any, ...]]:
     """The rows of these files per day and value of the columns: the day, the values, then how
     many."""
-    by, counted = quoted_list((contract.day_column, *columns)), list[tuple[Any, ...]]()
+    by = quoted_list((contract.day_column, *columns))
+    counted = list[tuple[Any, ...]]()
     with duckdb_cursor(lake) as engine:
         for batch in file_batches(files, contract):
             query = f"SELECT {by}, count(*) FROM ({rows_query(batch, contract)}) GROUP BY ALL"
@@ -307,7 +309,8 @@ def sample_keys(
     where = f"{quoted_name(contract.day_column)} IS NOT DISTINCT FROM {on_day}"
     if failing := _failing_conditions(contract, rows, check):
         where += f" AND ({' OR '.join(failing)})"
-    keys, having = quoted_list(names), "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
+    keys = quoted_list(names)
+    having = "HAVING count(*) > 1" if check == UNIQUE_KEY else ""
     packed = []
     for name in map(quoted_name, names):
         names_entity = name in map(quoted_name, lake.settings.features.entity)

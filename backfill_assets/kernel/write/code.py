@@ -127,6 +127,8 @@ def _is_empty_text(part: ast.expr) -> bool:
 
 
 def _without_docstrings(source: bytes) -> ast.Module:
+    """The syntax tree of a Python file without the constants that stand first in a module, class or
+    function. Raises SyntaxError."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)

@@ -44,8 +44,11 @@ ROWS_OF_A_PLAN = 100_000  # read and made: so many rows cost no more than a furt
 
 def plan_rows(request: RebuildRequest, states: States, todo: Sequence[date]) -> "DataFrame":
     """Plan the rows of the days `todo`; Spark has not run it."""
-    table, contract, wanted = request.table, request.table.contract, frozenset(todo)
-    spans, frontier = _spans_to_compute(states.view, contract, todo), states.frontier(table.name)
+    table = request.table
+    contract = request.table.contract
+    wanted = frozenset(todo)
+    spans = _spans_to_compute(states.view, contract, todo)
+    frontier = states.frontier(table.name)
     request.lake_session.expect(input_rows(states.view, contract, todo))
     frames = []
     for span in spans:
@@ -214,7 +217,9 @@ def refuse_dependent_days(
         return
     if _has_passed_before(states, table.name, staged, len(days)):
         return
-    day, lake, contract = days[len(days) // 2], request.lake_session.lake, table.contract
+    day = days[len(days) // 2]
+    lake = request.lake_session.lake
+    contract = table.contract
     reordered = replace(request, lake_session=request.lake_session.reordered())
     with request.phases.phase("alone"):
         alone = stage_days(reordered, states, [day])

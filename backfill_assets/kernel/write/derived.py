@@ -148,7 +148,8 @@ def _missing_input_days(
     """The input days that must exist and do not: for a table of ours each day itself, for rows that
     a step returned all days that it loaded. A step makes the days of its own table after one
     another."""
-    needed, own = set[date](), {*days} if wanted.table == contract.name else set()
+    needed = set[date]()
+    own = {*days} if wanted.table == contract.name else set()
     loads_all = contract.made_by and not states.contracts[wanted.table].external
     for day in days:
         window = input_days_of(wanted, day, states.view)
@@ -215,7 +216,8 @@ def refuse_lowered_dates(states: States, contract: Contract) -> None:
             "start_date over the same "
             "files",
         )
-    as_of, sources = states.view.as_of, states.frontiers.sources_of(contract.name)
+    as_of = states.view.as_of
+    sources = states.frontiers.sources_of(contract.name)
     if as_of is not None and any(is_as_of_lowered(states.view.source(s)) for s in sources):
         raise SettingsError(
             "as_of in lake.toml",

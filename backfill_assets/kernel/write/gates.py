@@ -177,7 +177,10 @@ def _judge_profile(judged: DayToJudge) -> Finding:
     """The finding about missing input days, skewed keys, NULLs and drifted values. Each of them
     warns or refuses as the settings say of it."""
     profile, context = judged.found, judged.around
-    warned, refused, beyond, facts = list[str](), list[str](), list[str](), _profile_facts(profile)
+    warned = list[str]()
+    refused = list[str]()
+    beyond = list[str]()
+    facts = _profile_facts(profile)
     if context.absent:
         table, first = context.absent[0]
         warned.append(
@@ -229,7 +232,8 @@ def _nulls_broken(
     """A text for each bound on the share of NULLs in a column that the day exceeds."""
     if profile.rows == 0:
         return []
-    share, usual = profile.nulls.get(column, 0) / profile.rows, context.usual_null_shares
+    share = profile.nulls.get(column, 0) / profile.rows
+    usual = context.usual_null_shares
     most, broken = bounds.max_null_share, []
     if _exceeds_bound(share, most):
         broken.append(f"{share:.0%} of {column} is NULL, more than max_null_share = {most:g}")
@@ -245,10 +249,12 @@ def _drift_broken(
 ) -> list[str]:
     """A text if the values of a column drifted from those of the days before; notes the distance in
     `facts`."""
-    usual, histogram = context.usual_histograms.get(column), profile.histograms.get(column)
+    usual = context.usual_histograms.get(column)
+    histogram = profile.histograms.get(column)
     if not usual or not histogram:
         return []
-    drifted, bound = histogram_drift(histogram, usual), bounds.max_drift or LARGE_DRIFT
+    drifted = histogram_drift(histogram, usual)
+    bound = bounds.max_drift or LARGE_DRIFT
     facts[f"drift {column}"] = round(drifted.index, 4)
     if not drifted.exceeds(bound):
         return []
@@ -257,16 +263,19 @@ def _drift_broken(
 
 
 def _judge_rule(rule: Rule, judged: DayToJudge) -> Finding:
-    broken, message = judged.found.broken.get(rule.name, 0), f"{rule.name} holds"
+    broken = judged.found.broken.get(rule.name, 0)
+    message = f"{rule.name} holds"
     if broken:
         unit = f"group(s) per {', '.join(rule.per)}" if rule.per else "row(s)"
         message = f"{broken} {unit} break {rule.name} ({rule.expression})"
-    refuses, facts = broken > 0 and not rule.only_warns, {BROKEN + rule.name: broken}
+    refuses = broken > 0 and not rule.only_warns
+    facts = {BROKEN + rule.name: broken}
     return Finding(check_name(rule), judged.day, not broken, refuses, message, {**facts})
 
 
 def _judge_reads(judged: DayToJudge) -> Finding:
-    failed, reads = judged.around.unanswered, len(judged.contract.consumer_queries)
+    failed = judged.around.unanswered
+    reads = len(judged.contract.consumer_queries)
     message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
     return Finding(READS, judged.day, not failed, bool(failed), message, {"reads": reads})
 

@@ -223,7 +223,8 @@ def refusal_error(
     `samples` are keys of rows that the first refusing finding names; `others` is how many days go
     on without these.
     """
-    contract, refusing = request.table.contract, [f for f in findings if f.refuses]
+    contract = request.table.contract
+    refusing = [f for f in findings if f.refuses]
     culprits = sorted({*(f.day for f in refusing), *unready})
     parts = _broken_checks_in_words(refusing, len(request.days), samples)
     parts += _uncomputed_in_words(unready, len(request.days))
@@ -296,7 +297,8 @@ def _broken_checks_in_words(
         by_check[finding.check].append(finding)
     keys = f"; for example {', '.join(samples)}" if samples else ""
     for check, findings in by_check.items():
-        first, broken = min(findings, key=attrgetter("day")), {f.day for f in findings}
+        first = min(findings, key=attrgetter("day"))
+        broken = {f.day for f in findings}
         count = f"{len(broken)} of {days} day(s)"
         parts.append(f"{check} fails on {count}, first {first.day}: {first.message}{keys}")
         keys = ""  # they are of the first one alone

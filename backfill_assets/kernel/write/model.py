@@ -225,7 +225,8 @@ def pipeline_of(lake: Lake, tables: Iterable[Table]) -> Pipeline:
 
 def _refuse_unknown_gates(lake: Lake, pipeline: Pipeline) -> None:
     """Raise SettingsError where `[gates.tables]` names what the pipeline does not have."""
-    gates, contracts = lake.settings.gates.tables, {c.name: c for c in pipeline.contracts}
+    gates = lake.settings.gates.tables
+    contracts = {c.name: c for c in pipeline.contracts}
     _refuse_unknown_names(lake, "[gates.tables]", gates, [*contracts], "the lake has no such table")
     keyed = [c.name for c in pipeline.contracts if c.read_by]
     for name, bounds in gates.items():

@@ -123,6 +123,7 @@ class Rebuild:
             return self._publish_candidate()
 
     def _publish_candidate(self) -> WriteResult:
+        """As `publish`, where errors of a dead engine are explained around it."""
         attempts = 1 if self.request.given is not None else SUPERSEDED_ATTEMPTS
         for attempt in stamina.retry_context(on=Superseded, attempts=attempts):
             with attempt:
@@ -250,7 +251,8 @@ class Rebuild:
         )
         failed, findings = self._failed_checks(), list[Finding]()
         for day, profile in profiles.items():
-            built, absent = candidate.entries[day].built, candidate.absent.get(day, ())
+            built = candidate.entries[day].built
+            absent = candidate.absent.get(day, ())
             failed_there = () if day in candidate.settled else failed
             for finding in quality.judge(day, profile, built, absent, failed_there):
                 disagrees = finding.check == PROFILE and day in self.disagreements
@@ -276,8 +278,10 @@ class Rebuild:
         """How the rows of days differ from what the same inputs, code and settings gave before."""
         if not self.request.mode.gives_what_inputs_say:
             return {}
-        candidate, codes = self.ready, self.request.pipeline.codes[self.table.name]
-        code, engine = (codes.code_digest, codes.settings_digest), self.request.engine
+        candidate = self.ready
+        codes = self.request.pipeline.codes[self.table.name]
+        code = (codes.code_digest, codes.settings_digest)
+        engine = self.request.engine
         differences = {}
         for day in self.days:
             receipt = candidate.before.latest.get(day)

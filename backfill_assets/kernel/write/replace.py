@@ -219,7 +219,8 @@ def _irreproducible_days(write: Write, view: TableView) -> frozenset[date]:
     merge or a ledger."""
     if not (write.mode.gives_what_inputs_say and write.contract.inputs):
         return frozenset()
-    code, engine = _code_of(write.provenance), write.provenance.tags.get(ENGINE, "")
+    code = _code_of(write.provenance)
+    engine = write.provenance.tags.get(ENGINE, "")
     found = set[date]()
     for day in write.entries.keys() & view.latest.keys():
         if rebuild_disagreement(view.latest[day], write.entries[day], code, engine):
