@@ -110,9 +110,8 @@ def _record_commit(
     """Record the days of a commit that Dagster does not know. Returns whether the commit is dealt
     with (not while its run goes on), and a line if days were recorded.
 
-    A rollback or release mostly has no run, and another Dagster instance may own the run of a
-    commit: then only days whose newest receipt is the commit's are recorded, since this instance
-    may know newer writes already. A commit without a run id is left out.
+    Of a rollback or release, and of a run of another Dagster instance, only days whose newest
+    receipt is the commit's are recorded: newer writes may be known already.
     """
     receipt, version = commit.receipt, commit.version
     if receipt is None:
@@ -120,7 +119,7 @@ def _record_commit(
     if _is_observed(states, table, receipt):
         return True, _record_observed(instance, states, table, commit, receipt, naming)
     is_undoing = receipt.reason in UNDOING
-    if not receipt.run_id and not is_undoing:
+    if not receipt.run_id and not is_undoing:  # no run of any instance made it
         return True, []
     run = instance.get_run_by_id(receipt.run_id) if receipt.run_id else None
     if run is not None and run.status not in runs.ENDED:
@@ -138,9 +137,8 @@ def _record_commit(
     for day in lost:
         made = WrittenDay(receipt.days[day], version, receipt.write_id)
         instance.report_runless_asset_event(receipt_event(naming, table, day, made, source))
-    return True, [
-        f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
-    ]
+    line = f"{table}: {len(lost)} day(s) of version {version}{how} recorded from the receipt"
+    return True, [line]
 
 
 def _days_still_of(states: States, table: str, version: int) -> list[date]:
