@@ -86,6 +86,9 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
     `lake.toml` or own tables.
     """
     root = lake_folder(str(lake))
+    of_built_tables = dict[str, Any]()
+    if automation == CONDITIONS and automation_condition is None:
+        of_built_tables["automation_condition"] = _stale_condition(root, key_prefix)
     appearance = Appearance(
         Naming.below(key_prefix),
         is_guest=True,
@@ -98,9 +101,7 @@ def build_lake_defs(  # noqa: PLR0913 - what Dagster's own decorator takes
             kinds=kinds,
             automation_condition=automation_condition,
         ),
-        built={"automation_condition": _stale_condition(root, key_prefix)}
-        if automation == CONDITIONS and automation_condition is None
-        else {},
+        built=of_built_tables,
         step=_nonempty_values(pool=pool, op_tags=op_tags),
     )
     defs = project_definitions(root, tables_at(root), appearance)

@@ -107,8 +107,9 @@ class MappedInput:
         if self.read.partitions is None:
             return "all days"
         if self.window is None:
-            is_plain = isinstance(self.mapping, tuple)
-            return repr(self.mapping) if is_plain else type(self.mapping).__qualname__
+            # Dagster's own mappings are named tuples, whose text says all that they hold.
+            says_all = isinstance(self.mapping, tuple)
+            return repr(self.mapping) if says_all else type(self.mapping).__qualname__
         left_out = [_excluded_days(self.read.partitions), _excluded_days(self.own)]
         return f"without {digest_of(left_out)[:SHORT_DIGEST_CHARS]}" if any(left_out) else ""
 
@@ -197,7 +198,8 @@ class MappedInput:
         return self._mapped_days(day, endless)
 
     def _future_spans(self, origin: date) -> tuple[tuple[int, int | None], ...]:
-        """The days that the mapping will give as soon as there are any."""
+        """The days, counted from `origin`, that the mapping will give as soon as there are any: all
+        later ones, or any day where the input has no partitions."""
         if self.read.partitions is None:
             return (ANY_DAY,)
         if isinstance(self.mapping, (dg.AllPartitionMapping, dg.LastPartitionMapping)):

@@ -21,9 +21,8 @@ from backfill_assets.kernel.tables.embedded import is_delta, why_not_delta
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEHIND = (
-    "# Detailed"  # begins the line of a description behind the columns, which may have any names
-)
+# Begins the line of a description that ends the columns, which may have any names.
+DETAILS_HEADING = "# Detailed"
 
 
 def quoted_name(name: str) -> str:
@@ -35,7 +34,7 @@ def catalog_description(session: "SparkSession", name: str) -> dict[str, str]:
     """What the session's catalog says of a table, by Spark's words: Location, Provider, …"""
     found = session.sql(f"DESCRIBE TABLE EXTENDED {quoted_name(name)}").collect()
     rows = [(str(row[0]), str(row[1])) for row in found]
-    begins = [number for number, (word, _) in enumerate(rows) if word.startswith(BEHIND)]
+    begins = [number for number, (word, _) in enumerate(rows) if word.startswith(DETAILS_HEADING)]
     return dict(rows[begins[0] :] if begins else rows)
 
 

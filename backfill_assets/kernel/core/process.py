@@ -60,8 +60,8 @@ def python_command(module: str, *words: str) -> tuple[str, ...]:
 def environment_with_package(
     environ: Mapping[str, str], first: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The environment in which such a command finds this package; PYTHONPATH: `first`, the package,
-    its old value."""
+    """The environment `environ` in which a `python_command` finds this package: its PYTHONPATH
+    names the folders `first`, then the package's, then those that it named before."""
     package = Path(__file__).resolve().parents[3]
     folders = list(first)
     if package.name not in INSTALLED:

@@ -245,7 +245,7 @@ def _input_values(wanted: Input) -> list[object]:
         wanted.mapped,
         [k.to_values(d) for k, d in wanted.keys],
     ]
-    while more and not more[-1]:
+    while more and not more[-1]:  # so that an input without any has the same text as ever
         more.pop()
     return [*values, *more]
 

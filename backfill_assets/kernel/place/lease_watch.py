@@ -38,8 +38,10 @@ class LeaseWatch:
         token = self.place.token(self.name)
         if token is None or token == self.token:
             return token
-        now, is_first = time.monotonic(), self.token is None
+        now = time.monotonic()
+        is_first = self.token is None
         self.token, self.body = token, self.place.read_json(self.name)
+        # A file that changed since the last look is as new as this one.
         age = self._age(token) if is_first else 0.0
         seconds = self.body.get("seconds", self.SHOWN_SECONDS)
         self._over_at = now

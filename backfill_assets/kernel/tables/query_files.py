@@ -57,8 +57,8 @@ def fill_by_batches(
     below: str = "",
 ) -> None:
     """Make rows that come by Arrow, with columns of the contract's names, the only files of a
-    staging. They stream, from a folder `below` it where one is named, which is deleted. Raises
-    ContractBroken where a value cannot become one of its column's type."""
+    staging. `below`: a folder of the staging from which they stream ("": none); it is deleted
+    afterwards. Raises ContractBroken where a value cannot become one of its column's type."""
     cast = ", ".join(
         f"CAST({quoted_name(c.name)} AS {duckdb_name(c.kind)}) AS {quoted_name(c.name)}"
         for c in contract.columns

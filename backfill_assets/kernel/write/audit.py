@@ -133,8 +133,9 @@ class RowAudit:
     def _groups_query(
         self, columns: Iterable[str], having: str, n: str, where: str = "true"
     ) -> str:
-        """Query of the day `d` and the number `n` of each group of a day's rows which has something
-        in common."""
+        """Query of the day `d` and the number `n` (an aggregate) of each group of rows of a day
+        that have equal `columns`: of rows for which `where` holds, and groups for which `having`
+        does."""
         day = self.contract.day_column
         by = (self.as_key(self.contract.column(c)) for c in dict.fromkeys((day, *columns)))
         return (

@@ -158,6 +158,7 @@ def _exceeds_bound(figure: float, bound: float | None) -> bool:
 
 
 def _judge_nulls(judged: DayToJudge) -> Finding:
+    """The finding about NULLs in required columns, any of which refuses the day."""
     nulls = judged.found.nulls
     broken = {c: nulls[c] for c in judged.contract.required_columns if nulls.get(c)}
     message = "; ".join(f"{n} NULL(s) in {c}" for c, n in broken.items())
@@ -167,7 +168,9 @@ def _judge_nulls(judged: DayToJudge) -> Finding:
 
 
 def _judge_key(judged: DayToJudge) -> Finding:
-    key, repeats = ", ".join(judged.contract.key), judged.found.duplicates
+    """The finding about rows that repeat a key, any of which refuses the day."""
+    key = ", ".join(judged.contract.key)
+    repeats = judged.found.duplicates
     message = f"{repeats} row(s) repeat a key ({key})" if repeats else f"({key}) is unique"
     facts: Facts = {"repeats": repeats}
     return Finding(UNIQUE_KEY, judged.day, not repeats, bool(repeats), message, facts)
@@ -263,6 +266,7 @@ def _drift_broken(
 
 
 def _judge_rule(rule: Rule, judged: DayToJudge) -> Finding:
+    """The finding about rows, or groups of rows, that break a rule of the contract."""
     broken = judged.found.broken.get(rule.name, 0)
     message = f"{rule.name} holds"
     if broken:
@@ -274,6 +278,7 @@ def _judge_rule(rule: Rule, judged: DayToJudge) -> Finding:
 
 
 def _judge_reads(judged: DayToJudge) -> Finding:
+    """The finding about reads of consumers that fail with the day's rows."""
     failed = judged.around.unanswered
     reads = len(judged.contract.consumer_queries)
     message = "; ".join(failed) or f"{reads} read(s) of consumers answer"
