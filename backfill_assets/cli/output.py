@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 
@@ -28,11 +28,17 @@ HELP = {
     "parquet": "Write the table `audit`, a row per write and day, for any engine.",
 }
 Part = object  # a table, a section, a function that draws; of anything else its text is a line
-HANG = 2  # characters: where a line goes on that does not fit
-PREFIX = "backfill_assets_"  # of metrics
-Gauge = tuple[
-    str, str, str, Mapping[str, float | None]
-]  # name, meaning, label ("": none), values by label (None: unknown)
+LINE_INDENT = 2  # characters: where a line goes on that does not fit
+METRIC_PREFIX = "backfill_assets_"
+
+
+class Gauge(NamedTuple):
+    """A metric that can go up and down, with a value for each value of its label."""
+
+    name: str  # without METRIC_PREFIX
+    meaning: str
+    label: str  # the label's name; "": it has none, and one value under the key ""
+    values: Mapping[str, float | None]  # by the label's value; None: unknown
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,12 @@ def reporting_command(*files: str) -> Callable[[Callable[..., Output]], Callable
     def decorate(command: Callable[..., Output]) -> Callable[..., None]:
         @functools.wraps(command)
         def reported(*args: Any, **options: Any) -> None:
-            asked = {name: path for name in files if (path := options.pop(name)) is not None}
+            given = {name: options.pop(name) for name in files}
             output = command(*args, **options)
-            for name, path in asked.items():
+            written = {name: path for name, path in given.items() if path is not None}
+            for name, path in written.items():
                 output.files[name](path)
-            write_answer(output.document, () if asked else output.parts)
+            write_answer(output.document, () if written else output.parts)
             if output.failed:
                 click.get_current_context().exit(1)
 
@@ -89,10 +96,11 @@ def draw_parts(parts: Iterable[Part]) -> None:
         elif callable(part):
             part()
         else:
-            say(str(part), HANG)
+            say(str(part), LINE_INDENT)
 
 
-RANGES: Mapping[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}
+# Click's type of a number within bounds, by the type of a field.
+RANGE_TYPES: Mapping[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}
 Command = Callable[..., None]
 
 
@@ -130,31 +138,36 @@ def entered_options(model: "type[BaseModel]", options: Mapping[str, Any]) -> dic
 
 
 def _field_option(name: str, field: "FieldInfo", kind: Any) -> Callable[[Command], Command]:
+    """Return the option of a field of a model; `kind` is click's type in place of the one that the
+    field's annotation gives (None). A yes-or-no field is a flag, a list an option to repeat."""
     extra: Mapping[str, Any] = {}
     if isinstance(field.json_schema_extra, dict):
         extra = field.json_schema_extra
     spelled = [f"--{extra.get('option', name.replace('_', '-'))}", *extra.get("aliases", ())]
-    of, default = _without_none(field.annotation), extra.get("default", field.default)
+    field_type = _without_none(field.annotation)
+    default = extra.get("default", field.default)
     has_no_default = default is None or default is False or default in ("", [])
     shown = "" if has_no_default else f"  [default: {default}]"
     words: dict[str, Any] = {
         "help": f"{field.description or ''}{shown}",
         "metavar": extra.get("metavar"),
     }
-    if of is bool:
+    if field_type is bool:
         return click.option(*spelled, name, is_flag=True, **words)
     if kind is None:
-        kind = _type_of_option(of, extra)
-    return click.option(*spelled, name, type=kind, multiple=get_origin(of) is list, **words)
+        kind = _type_of_option(field_type, extra)
+    is_list = get_origin(field_type) is list
+    return click.option(*spelled, name, type=kind, multiple=is_list, **words)
 
 
-def _type_of_option(of: Any, extra: Mapping[str, Any]) -> Any:
-    """Return click's type for the annotation of a field; None for a list."""
-    if get_origin(of) is Literal:
-        return click.Choice(get_args(of))
+def _type_of_option(field_type: Any, extra: Mapping[str, Any]) -> Any:
+    """Return click's type for a field's type without None: a choice, a number within the `range`
+    that `extra` names, or the type itself; None for a list, whose items click takes as texts."""
+    if get_origin(field_type) is Literal:
+        return click.Choice(get_args(field_type))
     if "range" in extra:
-        return RANGES[of](*extra["range"])
-    return of if get_origin(of) is None else None
+        return RANGE_TYPES[field_type](*extra["range"])
+    return field_type if get_origin(field_type) is None else None
 
 
 def _without_none(annotation: Any) -> Any:
@@ -172,12 +185,15 @@ def prometheus_text(gauges: Iterable[Gauge]) -> str:
     from prometheus_client import Gauge as Family
 
     registry = CollectorRegistry()
-    for name, meaning, label, values in gauges:
-        known = {key: value for key, value in values.items() if value is not None}
-        if known:
-            family = Family(PREFIX + name, meaning, [label] if label else [], registry=registry)
-            for key, value in known.items():
-                (family.labels(key) if label else family).set(value)
+    for gauge in gauges:
+        known = {key: value for key, value in gauge.values.items() if value is not None}
+        if not known:
+            continue
+        labels = [gauge.label] if gauge.label else []
+        family = Family(METRIC_PREFIX + gauge.name, gauge.meaning, labels, registry=registry)
+        for key, value in known.items():
+            sample = family.labels(key) if gauge.label else family
+            sample.set(value)
     return generate_latest(registry).decode("utf-8")
 
 

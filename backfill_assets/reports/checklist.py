@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from backfill_assets.intake.select import selected_names
 from backfill_assets.kernel.core.clock import utc_now
@@ -62,28 +62,38 @@ def judge_checklist(lake: Lake, pipeline: Pipeline) -> tuple[Item, ...]:
     known, unread = readable_tables(lake, pipeline)
     states = known.states(read_view(lake, known.contracts))
     seen = _LakeState(lake, known, states, unread)
-    loads = (_item_of(LOAD, name, judge(seen)) for name, judge in LOADS.items())
+    items = [_item_of(LOAD, name, judge(seen)) for name, judge in LOAD_JUDGES.items()]
     plan_items: PlanItems | None = offered_function("plan_items")
-    planned = plan_items(lake, pipeline) if plan_items is not None else ()
-    return (*loads, *(_item_of(PLAN, name, answer) for name, answer in planned))
+    if plan_items is not None:  # None: the room of plans is left out
+        items += [_item_of(PLAN, name, answer) for name, answer in plan_items(lake, pipeline)]
+    return tuple(items)
 
 
-Answer = tuple[bool, str, str]  # whether it holds, the evidence, and what mends it
-PlanItems = Callable[[Lake, Pipeline], Iterable[tuple[str, Answer]]]  # each by its name
+class Answer(NamedTuple):
+    """What was found of one item."""
+
+    holds: bool
+    evidence: str
+    fix: str  # what would mend it; not shown where it holds
+
+
+# `plans.plan_items`: yields the name of each item with its parts as of `Answer`.
+PlanItems = Callable[[Lake, Pipeline], Iterable[tuple[str, tuple[bool, str, str]]]]
 CountShares = Callable[..., Sequence[Any]]  # `plans.skew.key_shares`
 
 
-def _item_of(about: str, name: str, answer: Answer) -> Item:
+def _item_of(about: str, name: str, answer: tuple[bool, str, str]) -> Item:
     holds, evidence, fix = answer
     return Item(about, name, holds, evidence, "" if holds else fix)
 
 
 def _judge_reruns(seen: _LakeState) -> Answer:
-    """A rerun of the same inputs, code and settings gives the same rows: shown by proofs, and by no
-    receipt refuted."""
+    """A rerun of the same inputs, code and settings gives the same rows: at least one proof shows
+    it, and neither a proof nor a receipt refutes it."""
     wrong = []
     for name, table in seen.states.view.tables.items():
-        if days := [day for day, receipt in table.latest.items() if receipt.irreproducible]:
+        days = [day for day, receipt in table.latest.items() if receipt.irreproducible]
+        if days:
             wrong.append(f"{name} {ranges_text(days)}")
     for failed in failed_proofs(seen.lake, seen.pipeline).values():
         wrong += map(str, failed)
@@ -94,22 +104,25 @@ def _judge_reruns(seen: _LakeState) -> Answer:
         evidence = f"{equal} day(s) of tables were computed again and came out equal"
     else:
         evidence = "no day was computed again"
-    return equal > 0 and not wrong, evidence, "backfill-assets prove --random 3"
+    return Answer(equal > 0 and not wrong, evidence, "backfill-assets prove --random 3")
 
 
 def _judge_atomicity(seen: _LakeState) -> Answer:
-    """Every day is one commit of ours, and no switch of several tables stopped halfway."""
-    tables = seen.states.view.tables
-    foreign = [f"{n} {ranges_text(t.foreign)}" for n, t in tables.items() if t.foreign]
-    days = sum(len(t.latest) for t in tables.values())
-    wrong = [f"another program wrote {'; '.join(foreign[:3])}"] if foreign else []
+    """Every day is one commit of this package, and no switch of several tables stopped halfway."""
+    days, foreign, wrong = 0, list[str](), list[str]()
+    for name, table in seen.states.view.tables.items():
+        days += len(table.latest)
+        if table.foreign:
+            foreign.append(f"{name} {ranges_text(table.foreign)}")
+    if foreign:
+        wrong.append(f"another program wrote {'; '.join(foreign[:3])}")
     wrong += map(str, unfinished_switches(seen.lake))
     wrong += map(str, seen.unread.values())
-    well = (
+    evidence = "; ".join(wrong) or (
         f"all {days} days of tables are files of one commit with a receipt; no switch of tables "
         "stopped halfway"
     )
-    return days > 0 and not wrong, "; ".join(wrong) or well, "backfill-assets catch-up"
+    return Answer(days > 0 and not wrong, evidence, "backfill-assets catch-up")
 
 
 def _judge_load_path(seen: _LakeState) -> Answer:
@@ -119,14 +132,14 @@ def _judge_load_path(seen: _LakeState) -> Answer:
     wrong = [f"by other code than today's: {n} day(s) of {name}" for name, n in outdated.items()]
     runs = _commits_by_reason(seen)
     reasons = ", ".join(f"{count} by {reason or 'hand'}" for reason, count in runs.most_common())
-    well = (
+    evidence = "; ".join(wrong) or (
         f"{sum(runs.values())} commits ({reasons}), and every day's newest one is by today's code "
         "of its table"
     )
-    mend = "backfill-assets catch-up"
+    fix = "backfill-assets catch-up"
     if outdated:
-        mend = f"backfill-assets plan --from DAY --to DAY --tables {','.join(outdated)}"
-    return bool(runs) and not wrong, "; ".join(wrong) or well, mend
+        fix = f"backfill-assets plan --from DAY --to DAY --tables {','.join(outdated)}"
+    return Answer(bool(runs) and not wrong, evidence, fix)
 
 
 def _commits_by_reason(seen: _LakeState) -> Counter[str]:
@@ -140,14 +153,17 @@ def _commits_by_reason(seen: _LakeState) -> Counter[str]:
 
 
 def _days_of_other_code(seen: _LakeState) -> dict[str, int]:
-    """Count the days that other code than today's made, of each table of ours that has any."""
+    """Count the days that other code than today's made, of each table of the pipeline that has
+    any; tables that others write have no code here."""
     codes, counted = seen.pipeline.codes, dict[str, int]()
     for name, table in seen.states.view.tables.items():
         contract = seen.states.contracts.get(name)
-        if contract is None or contract.external or name not in codes:
+        has_code = contract is not None and not contract.external and name in codes
+        if not has_code:
             continue
         today = codes[name].code_digest
-        if days := sum(receipt.code_digest != today for receipt in table.latest.values()):
+        days = sum(receipt.code_digest != today for receipt in table.latest.values())
+        if days:
             counted[name] = days
     return counted
 
@@ -162,19 +178,20 @@ def _judge_event_time(seen: _LakeState) -> Answer:
     try:
         late = lateness_of_states(seen.lake, seen.states, LatenessScope(share=share), utc_now())
     except BackfillError:
-        return False, "nothing is loaded", fix
-    well = (
+        return Answer(False, "nothing is loaded", fix)
+    evidence = "; ".join(wrong[:3]) or (
         f"{late.late:,} of {late.rows:,} rows came a day or more late; the days that they change "
         "are made again"
     )
-    return not wrong, "; ".join(wrong[:3]) or well, fix
+    return Answer(not wrong, evidence, fix)
 
 
 def _stale_days(seen: _LakeState) -> Iterator[tuple[str, list[date]]]:
     """Yield the stale days of each table that has any."""
     days = known_days(seen.states.view) or ()
     for name in seen.states.contracts:
-        if stale := [day for day in days if seen.states.of(name, day) is State.STALE]:
+        stale = [day for day in days if seen.states.of(name, day) is State.STALE]
+        if stale:
             yield name, stale
 
 
@@ -186,39 +203,47 @@ def _judge_duplicates(seen: _LakeState) -> Answer:
     if wrong := sum(landed.wrong.values()):
         spans = ", ".join(map(str, contiguous_ranges(landed.wrong)))
         evidence = f"{wrong:,} landed row(s) are in no table: {spans}"
-        return False, evidence, "backfill-assets doctor"
+        return Answer(False, evidence, "backfill-assets doctor")
     if undecided := sum(_undecided_keys(seen, source) for source in view.sources.values()):
         evidence = (
             f"{undecided:,} keys came on one day in several files, with other content and one "
             f"version_ts: a hash decides which counts (of the newest {NEWEST_DAYS} days)"
         )
-        return False, evidence, "name version_ts or seq in select: backfill-assets guide own-files"
+        fix = "name version_ts or seq in select: backfill-assets guide own-files"
+        return Answer(False, evidence, fix)
     versions = _tables_of_versions(seen)
-    repeats = {name: _repeated_current_keys(seen, name) for name in versions}
-    if twice := {name: rows for name, rows in repeats.items() if rows}:
-        return (
-            False,
-            "; ".join(
-                f"{n:,} row(s) of {t} repeat a key that is current" for t, n in twice.items()
-            ),
-            f"backfill-assets backfill --force --tables {','.join(twice)} --from DAY --to DAY",
-        )
+    twice = _tables_with_repeated_keys(seen, versions)
+    if twice:
+        lines = []
+        for name, rows in twice.items():
+            lines.append(f"{rows:,} row(s) of {name} repeat a key that is current")
+        named = ",".join(twice)
+        fix = f"backfill-assets backfill --force --tables {named} --from DAY --to DAY"
+        return Answer(False, "; ".join(lines), fix)
     found = sum((repeats_of(seen.lake, seen.states, s) for s in view.sources.values()), Repeats())
     evidence = (
         f"of {landed.rows:,} landed rows {landed.duplicates:,} came twice under one delivery "
         f"number, and of the other {found}; each key is current once in "
         f"{', '.join(versions) or 'no table'}"
     )
-    return landed.rows > 0 and bool(versions), evidence, "backfill-assets doctor"
+    return Answer(landed.rows > 0 and bool(versions), evidence, "backfill-assets doctor")
 
 
 def _tables_of_versions(seen: _LakeState) -> list[str]:
     """Return the tables that keep the versions of a key, of which one is current."""
     contracts = seen.states.contracts
     needed = {"event_key", "known_until"}
-    return [
-        n for n in landed_by_versions(contracts.values()) if needed <= {*contracts[n].column_names}
-    ]
+    found = []
+    for name in landed_by_versions(contracts.values()):
+        if needed <= {*contracts[name].column_names}:
+            found.append(name)
+    return found
+
+
+def _tables_with_repeated_keys(seen: _LakeState, tables: Iterable[str]) -> dict[str, int]:
+    """Return how many current rows repeat a key, of each of these tables that has any."""
+    counted = {name: _repeated_current_keys(seen, name) for name in tables}
+    return {name: rows for name, rows in counted.items() if rows}
 
 
 def _repeated_current_keys(seen: _LakeState, name: str) -> int:
@@ -235,25 +260,27 @@ def _repeated_current_keys(seen: _LakeState, name: str) -> int:
 
 
 def _undecided_keys(seen: _LakeState, source: Source) -> int:
-    """Count the keys of the source's newest days whose rows in several files only the default of
-    `seq` orders."""
+    """Count the keys of the source's newest days that came with several contents in several files
+    at one `arrival_ts` and `version_ts`, so that only the default of `seq`, a hash, orders them."""
     days = sorted(source.loaded.latest)[-NEWEST_DAYS:]
     if not days:
         return 0
     delivered = seen.lake.settings.delivered[source.name]
-    if delivered.table or "seq" in selected_names(
-        delivered.select
-    ):  # a table's log orders its rows
+    # A table's log orders its rows, and a `seq` of one's own does, too.
+    is_ordered = bool(delivered.table) or "seq" in selected_names(delivered.select)
+    if is_ordered:
         return 0
     when = "event_key, arrival_date, arrival_ts, version_ts"
     columns = seen.states.contracts[source.table].columns
     own = [quoted_name(c.name) for c in columns if c.name not in ("seq", "source_file")]
+    # A row per content of a key, with the first and the last file that holds it.
     contents = (
-        f"SELECT {when}, min(source_file) AS a, max(source_file) AS b FROM t "
+        f"SELECT {when}, min(source_file) AS first_file, max(source_file) AS last_file FROM t "
         f"WHERE arrival_date >= DATE '{days[0]}' GROUP BY {', '.join(own)}"
     )
     query = (
-        f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} HAVING count(*) > 1 AND min(a) <> max(b)"
+        f"SELECT 1 AS n FROM ({contents}) GROUP BY {when} "
+        "HAVING count(*) > 1 AND min(first_file) <> max(last_file)"
     )
     batches = seen.lake.store.query(
         f"SELECT count(*) AS n FROM ({query})", {"t": (source.table, source.loaded.version)}
@@ -263,26 +290,25 @@ def _undecided_keys(seen: _LakeState, source: Source) -> int:
 
 def _judge_skew(seen: _LakeState) -> Answer:
     """The most frequent key of each table that others group or join is known, and bounded."""
-    shares = _shares_of_keys(seen)
-    beyond = [
-        f"{s.table} {ranges_text(s.beyond)} exceed max_key_share = {s.bound:g}"
-        for s in shares
-        if s.bound and s.beyond
-    ]
-    unbounded = sorted({s.table for s in shares if s.bound is None})
     keyed = sorted({read.table for read in _keyed_inputs(seen)})
-    known = "; ".join(map(str, shares[:2])) or "no receipt counted a greatest key"
-    evidence = "; ".join(beyond) or known
     if not keyed:
         evidence = "no input says by which columns a table groups or joins it"
-        mend = "name them (`by` of an input): backfill-assets guide skew"
-    elif not shares:
-        mend = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
-    else:
-        table = unbounded[0] if unbounded else shares[0].table
-        mend = f"set [gates.tables.{table}] max_key_share in lake.toml"
-    is_bounded = not beyond and not unbounded
-    return bool(shares) and is_bounded, evidence, mend
+        return Answer(False, evidence, "name them (`by` of an input): backfill-assets guide skew")
+    shares = _shares_of_keys(seen)
+    if not shares:
+        fix = f"backfill-assets plan --force --from DAY --to DAY --tables {','.join(keyed)}"
+        return Answer(False, "no receipt counted a greatest key", fix)
+    beyond, unbounded = list[str](), list[str]()
+    for share in shares:
+        if share.bound is None:
+            unbounded.append(share.table)
+        elif share.bound and share.beyond:
+            days = ranges_text(share.beyond)
+            beyond.append(f"{share.table} {days} exceed max_key_share = {share.bound:g}")
+    evidence = "; ".join(beyond or map(str, shares[:2]))
+    table = min(unbounded, default=shares[0].table)
+    fix = f"set [gates.tables.{table}] max_key_share in lake.toml"
+    return Answer(not beyond and not unbounded, evidence, fix)
 
 
 def _keyed_inputs(seen: _LakeState) -> list[Input]:
@@ -298,12 +324,13 @@ def _shares_of_keys(seen: _LakeState) -> Sequence[Any]:
         return ()
     days = known_days(seen.states.view)
     reads = {}
-    for name, contract in seen.states.contracts.items() if days else ():
-        reads[name] = {read.table: [days] for read in contract.inputs if read.by}
+    if days is not None:
+        for name, contract in seen.states.contracts.items():
+            reads[name] = {read.table: [days] for read in contract.inputs if read.by}
     return count_shares(seen.lake, seen.states, reads)
 
 
-LOADS: dict[str, Callable[[_LakeState], Answer]] = {
+LOAD_JUDGES: dict[str, Callable[[_LakeState], Answer]] = {
     "a rerun changes nothing": _judge_reruns,
     "a load is seen whole or not at all": _judge_atomicity,
     "one load path": _judge_load_path,

@@ -36,10 +36,13 @@ def checklist() -> Output:
 
 
 def _draw_items(items: "Sequence[Item]") -> None:
+    """Draw the items below what they are about, e.g. `[x] one load path`, each with its evidence
+    and its fix."""
     for about, together in groupby(items, key=lambda item: item.about):
         click.echo(f"{about}:")
         for item in together:
-            click.echo(f"[{'x' if item.holds else ' '}] {item.name}")
+            box = "[x]" if item.holds else "[ ]"
+            click.echo(f"{box} {item.name}")
             say(f"    {item.evidence}", 4)
             if item.fix:
                 say(f"    -> {item.fix}", 7)

@@ -5,7 +5,7 @@ Not here: judging, measuring and computing (`reading.check_history`, `compare`),
 differs (`compare`), and `doctor`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,64 +52,69 @@ def drift_section(report: "DriftReport", count: int | None = None) -> PageSectio
     if report.unjudged:
         headline += (
             f"; {number_text(report.unjudged)} could not be judged: too few earlier days, or too "
-            "few "
-            "rows"
+            "few rows"
         )
     if count is not None and len(off) > count:
         headline += f"; the {count} that are off most are shown, --json has all"
+    if not off[:count]:
+        return PageSection("Drift", [], [headline])
     names = ("table", "column", "day", "rows", "28 days", "weekday", "before", "moved most")
-    cells = [
-        (
-            d.table,
-            d.column,
-            d.day,
-            d.rows,
-            *map(_index_text, (d.trailing, d.weekday, d.before)),
-            d.moved,
-        )
-        for d in off[:count]
-    ]
+    rows = []
+    for d in off[:count]:
+        indexes = map(_index_text, (d.trailing, d.weekday, d.before))
+        rows.append((d.table, d.column, d.day, d.rows, *indexes, d.moved))
     title = (
         "population stability index against the 28 days before, four same weekdays, what the day "
         "held before"
     )
-    return PageSection("Drift", [TextTable(names, cells, title)] if cells else [], [headline])
+    return PageSection("Drift", [TextTable(names, rows, title)], [headline])
 
 
 def drift_sections(report: "DriftReport") -> list[PageSection]:
     """Return the sections of a page: plots of the columns that are off most, then all that are off,
     neighbouring days of a column in one row; every day by itself is folded."""
-    every = drift_section(report)
-    plots = PageSection("Drift", about=every.lines, figures=drift_figures(report))
-    if not every.tables:
+    every_day = drift_section(report)
+    plots = PageSection("Drift", about=every_day.lines, figures=drift_figures(report))
+    if not every_day.tables:
         return [plots]
+    title = (
+        "population stability index: the greatest of those against the 28 days before, same "
+        "weekdays, and before"
+    )
+    rows = _rows_of_stretches(report.off)
+    grouped = TextTable(("index", "column", "days", "moved most"), rows, title)
+    folded = []
+    for table in every_day.tables:
+        folded.append(replace(table, title=f"Every day by itself: {table.title}"))
+    return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
+
+
+def _rows_of_stretches(off: Iterable["ColumnDrift"]) -> list[tuple[str, str, str, str]]:
+    """Return a row per column and stretch of days without a gap: the range of the index, the
+    column, the days, and what moved most on the first of them."""
     by_column: dict[str, list[ColumnDrift]] = {}
-    for off in report.off:
-        by_column.setdefault(f"{off.table}.{off.column}", []).append(off)
+    for drift in off:
+        by_column.setdefault(f"{drift.table}.{drift.column}", []).append(drift)
     rows = []
     for column, drifts in by_column.items():
         for stretch in contiguous_ranges(d.day for d in drifts):
             together = [d for d in drifts if d.day in stretch]
             days = f"{stretch} ({len(stretch)})"
             rows.append((_range_of_index(together), column, days, together[0].moved))
-    title = (
-        "population stability index: the greatest of those against the 28 days before, same "
-        "weekdays, and before"
-    )
-    grouped = TextTable(("index", "column", "days", "moved most"), rows, title)
-    folded = [replace(table, title=f"Every day by itself: {table.title}") for table in every.tables]
-    return [plots, PageSection("Columns that are off", [grouped], folded=folded)]
+    return rows
 
 
-def _range_of_index(drifts: Sequence[ColumnDrift]) -> str:
-    """Return the least and the greatest index of several days of a column."""
+def _range_of_index(drifts: Sequence["ColumnDrift"]) -> str:
+    """Return the least and the greatest index of several days of a column, e.g. `0.31..0.52`."""
     indexes = [_greatest_index(drift) for drift in drifts]
     least, most = _index_text(min(indexes)), _index_text(max(indexes))
     return most if least == most else f"{least}..{most}"
 
 
 def _greatest_index(drift: "ColumnDrift") -> float:
-    return max(v for v in (drift.trailing, drift.weekday, drift.before) if v is not None)
+    """Return the greatest of the indexes that a column of a day could be given."""
+    indexes = (drift.trailing, drift.weekday, drift.before)
+    return max(index for index in indexes if index is not None)
 
 
 def _index_text(value: float | None) -> str:

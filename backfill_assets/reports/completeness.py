@@ -7,7 +7,7 @@ its event day); a row is late iff its age is 1 or more. Not here: counting the r
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import accumulate
@@ -104,11 +104,12 @@ def look_back_advice(
     row iff its age is N or more, because no later night reads that day again.
     """
     rows = sum(ages.values())
-    missed, found = rows - ages.get(0, 0), []
+    found = []
+    missed = rows - ages.get(0, 0)  # a look-back of one day sees the rows of age 0 only
     for days in range(1, longest_days + 1):
-        found.append(
-            Advice(days, missed, missed / rows if rows else 0.0, *wilson_interval(missed, rows))
-        )
+        share = missed / rows if rows else 0.0
+        low, high = wilson_interval(missed, rows)
+        found.append(Advice(days, missed, share, low, high))
         missed -= ages.get(days, 0)
     return tuple(found)
 
@@ -130,26 +131,29 @@ def completeness_by_age(cells: Iterable[Cell], watched: DayRange) -> tuple[Aged,
     seem complete, and shares never fall with age. The ages end at half of `watched`, so that every
     step rests on at least half of its days; later rows do not count.
     """
-    through = len(watched) // 2
-    arrived = _rows_arrived(cells, watched, through)
-    share, found = 1.0, []
-    for age in range(through, -1, -1):
-        old = arrived[: len(watched) - min(age + 1, through)]
+    last_age = len(watched) // 2
+    arrived = _rows_arrived(cells, watched, last_age)
+    share = 1.0
+    found = []
+    for age in range(last_age, -1, -1):
+        # The event days, the oldest first, that were watched through the next age.
+        old = arrived[: len(watched) - min(age + 1, last_age)]
         rows = sum(by_age[age] for by_age in old)
-        if age < through:
-            by_next = sum(by_age[age + 1] for by_age in old)
-            share *= rows / by_next if by_next else 1.0
+        if age < last_age:
+            rows_by_next_age = sum(by_age[age + 1] for by_age in old)
+            share *= rows / rows_by_next_age if rows_by_next_age else 1.0
         found.append(Aged(age, share, len(old), rows))
-    return tuple(reversed(found)) if any(a.rows for a in found) else ()
+    has_rows = any(aged.rows for aged in found)
+    return tuple(reversed(found)) if has_rows else ()
 
 
-def _rows_arrived(cells: Iterable[Cell], watched: DayRange, through: int) -> list[list[int]]:
+def _rows_arrived(cells: Iterable[Cell], watched: DayRange, last_age: int) -> list[list[int]]:
     """Return, of each day of `watched` (the oldest first), the rows that arrived up to each age 0
-    .. `through` in days."""
-    counted = {day: [0] * (through + 1) for day in watched}
+    .. `last_age` in days."""
+    counted = {day: [0] * (last_age + 1) for day in watched}
     for cell in cells:
         is_watched = cell.event_day in counted and cell.arrival_day in watched
-        if is_watched and cell.age_days <= through:
+        if is_watched and cell.age_days <= last_age:
             counted[cell.event_day][cell.age_days] += cell.rows
     return [list(accumulate(counted[day])) for day in watched]
 
@@ -183,20 +187,33 @@ def table_watermarks(
     marks: dict[str, Watermark] = {}
     for contract in contracts:
         table = contract.name
-        bounds = [newest.get(table)]
-        for wanted in contract.inputs:
-            if wanted.table == table:  # its own days set no bound of their own
-                continue
-            if wanted.kind is InputKind.FILES:
-                bounds.append(measured.get(table))
-            elif wanted.kind is not InputKind.KNOWN_AT_CUT:
-                input_day = marks[wanted.table].day if wanted.table in marks else None
-                bounds.append(input_day - ONE_DAY * wanted.after if input_day else None)
+        bounds = [newest.get(table), *_bounds_of_inputs(contract, measured.get(table), marks)]
         known = [bound for bound in bounds if bound is not None]
         is_unknown = len(known) < len(bounds)
         day = None if is_unknown else min(known)
-        lag, clock_lag, loaded = None, None, frontier(table)
-        if day is not None and loaded is not None:
-            lag, clock_lag = (loaded - end_of_day(day)) / ONE_DAY, (now - end_of_day(day)) / ONE_DAY
+        loaded_until = frontier(table)
+        lag, clock_lag = None, None
+        if day is not None and loaded_until is not None:
+            lag = (loaded_until - end_of_day(day)) / ONE_DAY
+            clock_lag = (now - end_of_day(day)) / ONE_DAY
         marks[table] = Watermark(table, newest.get(table), day, lag, clock_lag)
     return tuple(marks.values())
+
+
+def _bounds_of_inputs(
+    contract: Contract, measured: date | None, marks: Mapping[str, Watermark]
+) -> Iterator[date | None]:
+    """Yield the greatest watermark that each input allows a table (None: unknown).
+
+    `measured` is the table's own `watermark_day`, if files are its input; `marks` are the
+    watermarks of the tables upstream.
+    """
+    for wanted in contract.inputs:
+        if wanted.table == contract.name:  # its own days set no bound of their own
+            continue
+        if wanted.kind is InputKind.FILES:
+            yield measured
+        elif wanted.kind is not InputKind.KNOWN_AT_CUT:
+            mark = marks.get(wanted.table)
+            day = mark.day if mark is not None else None
+            yield None if day is None else day - ONE_DAY * wanted.after

@@ -88,8 +88,8 @@ class Lateness:
 def read_lateness(
     store: TableStore, raw: str, version: int, days: DayRange | None = None
 ) -> Lateness:
-    """Read the deliveries in `version` of the table `raw` that arrived on `days` (half-open; None:
-    all)."""
+    """Read how late the deliveries are that `version` of the table `raw` holds and that arrived on
+    `days` (None: all). Deletes are counted and not measured."""
     within = f"arrival_date BETWEEN DATE '{days.start}' AND DATE '{days.last}'" if days else "TRUE"
     upserts = (
         "SELECT CAST(arrival_ts AS DATE) AS arrival, CAST(event_ts AS DATE) AS event, "
@@ -101,6 +101,7 @@ def read_lateness(
         for batch in store.query(query, {"deliveries": (raw, version)}):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
+    # One row of one column.
     ((deletes,),) = ask(f"SELECT count(*) FROM deliveries WHERE op = 'delete' AND {within}")
     counted = ask(f"SELECT arrival, event, count(*) FROM ({upserts}) GROUP BY 1, 2 ORDER BY 1, 2")
     cells = tuple(Cell(*row) for row in counted)
@@ -112,14 +113,14 @@ def read_lateness(
         "GROUP BY GROUPING SETS ((), (arrival), (event)) ORDER BY arrival, event"
     )
     by_arrival, by_event = [], []
-    for arrival, event, late, early_of, rows, *microseconds in grouped:
+    for arrival, event, late, early_rows, rows, *microseconds in grouped:
         spread = Spread(rows, *(value / 1e6 for value in microseconds))
         if arrival is not None:
             by_arrival.append(DayLateness(arrival, late, spread))
         elif event is not None:
             by_event.append(DayLateness(event, late, spread))
-        else:
-            overall, early = spread, early_of
+        else:  # the group of all rows: neither day is set
+            overall, early = spread, early_rows
     return Lateness(cells, overall, tuple(by_arrival), tuple(by_event), early, deletes)
 
 
@@ -209,11 +210,11 @@ def lateness_of_states(
     lake: Lake, states: States, scope: LatenessScope, now: datetime
 ) -> LatenessReport:
     """Return `lateness_report` of a lake with known states."""
-    view, source = states.view, _chosen_source(lake, states.view, scope.source)
-    measured = {
-        table: _measure_source(lake, states, each, scope.days)
-        for table, each in view.sources.items()
-    }
+    view = states.view
+    source = _chosen_source(lake, view, scope.source)
+    measured = {}
+    for table, each in view.sources.items():
+        measured[table] = _measure_source(lake, states, each, scope.days)
     own = measured[source.table]
     if own is None:
         raise BackfillError(
@@ -222,12 +223,12 @@ def lateness_of_states(
             "There is no lateness to measure",
             "Run `backfill-assets scan`, then `backfill-assets backfill --from DAY --to DAY`",
         )
-    reached = {}
-    for table, each in measured.items():
-        age = measures.age_for(scope.share, each.completeness) if each else None
+    watermark_days = {}
+    for table, found in measured.items():
+        age = measures.age_for(scope.share, found.completeness) if found else None
         until = states.frontier(table)
         if age is not None and until is not None:
-            reached[table] = measures.watermark_day(until, age)
+            watermark_days[table] = measures.watermark_day(until, age)
     ages = measures.rows_by_age(own.rows.cells)
     return LatenessReport(
         **vars(own.rows),
@@ -239,13 +240,14 @@ def lateness_of_states(
         completeness=own.completeness,
         look_backs=measures.look_back_advice(ages) if ages else (),
         watermarks=measures.table_watermarks(
-            states.contracts.values(), _newest_days(view), reached, states.frontier, now
+            states.contracts.values(), _newest_days(view), watermark_days, states.frontier, now
         ),
     )
 
 
 def _chosen_source(lake: Lake, view: LakeView, name: str) -> Source:
-    """Return the source of a report; raises BackfillError for an unknown name."""
+    """Return the source of a report: that of this name, else (name "") the source of features, else
+    the first; raises BackfillError for an unknown name."""
     known = {s.name: s for s in view.sources.values()}
     of_features = lake.settings.features.source or ""
     wanted = name or of_features
@@ -271,7 +273,8 @@ class _Measured:
 def _measure_source(
     lake: Lake, states: States, source: Source, days: DayRange | None
 ) -> _Measured | None:
-    """Measure a source; None where nothing is loaded."""
+    """Measure a source; None where nothing is loaded. Completeness is judged by arrival days before
+    the frontier's own, as more of that day may still come."""
     frontier = states.frontier(source.table)
     if not source.is_loaded or frontier is None:
         return None

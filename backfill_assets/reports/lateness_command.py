@@ -20,7 +20,7 @@ from backfill_assets.cli.drawing import (
     percent_text,
     write_page,
 )
-from backfill_assets.cli.output import Gauge, Output, reporting_command, write_metrics
+from backfill_assets.cli.output import Gauge, Output, Part, reporting_command, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import ONE_DAY, DayRange, end_of_day
 from backfill_assets.reports.completeness import AGES_DAYS, Aged, Watermark
@@ -62,22 +62,17 @@ def lateness(days: "DayRange | None", source: str) -> Output:
     lake, pipeline = opened_lake()
     scope = LatenessScope(days, lake.settings.lateness.watermark_share, source)
     report = report_of(lake, pipeline, scope, utc_now())
-    parts = [
-        *_head_lines(report),
-        *(part for section in _page_sections(report) for part in ("", section)),
-    ]
+    parts: list[Part] = [*_head_lines(report)]
+    for section in _page_sections(report):
+        parts += ["", section]  # an empty line before each
+
+    def write_html(file: Path) -> None:
+        write_page(file, page_of_lateness(report))
 
     def write_gauges(file: Path) -> None:
         write_metrics(file, lateness_gauges(report))
 
-    return Output(
-        report,
-        parts,
-        files={
-            "html": lambda f: write_page(f, page_of_lateness(report)),
-            "prometheus": write_gauges,
-        },
-    )
+    return Output(report, parts, files={"html": write_html, "prometheus": write_gauges})
 
 
 def page_of_lateness(report: LatenessReport) -> Page:
@@ -99,6 +94,7 @@ def page_of_lateness(report: LatenessReport) -> Page:
 
 
 def _head_lines(report: LatenessReport) -> list[str]:
+    """Return how many upserts were measured, up to when, and how late they were over all."""
     frontier = "frontier: none"
     if report.frontier:
         frontier = f"frontier: {report.frontier:%Y-%m-%d %H:%M} UTC"
@@ -129,16 +125,15 @@ def _measured_upserts(report: LatenessReport) -> str:
 
 
 def _page_sections(report: LatenessReport) -> list[PageSection]:
-    measured = [completeness_section(report), _look_back_section(report)] if report.overall else []
+    """Return the sections of screen and page; without those whose first table would be empty."""
+    sections = []
+    if report.overall is not None:
+        sections += [completeness_section(report), _look_back_section(report)]
+    sections.append(watermark_section(report))
     worst = sorted(report.by_arrival, key=lambda d: (-d.spread.p50, d.day))[:WORST_DAYS]
-    last = PageSection(
-        "The latest days", [_day_table("arrival days with the greatest median lateness", worst)]
-    )
-    return [
-        section
-        for section in [*measured, watermark_section(report), last]
-        if section.tables[0].rows
-    ]
+    latest = _day_table("arrival days with the greatest median lateness", worst)
+    sections.append(PageSection("The latest days", [latest]))
+    return [section for section in sections if section.tables[0].rows]
 
 
 def completeness_section(report: LatenessReport) -> PageSection:
@@ -160,6 +155,8 @@ def _ages_shown(shares: Iterable[Aged]) -> list[Aged]:
 
 
 def _look_back_section(report: LatenessReport) -> PageSection:
+    """Return what some look-backs would have missed, and the smallest one that sees the wanted
+    share of the rows."""
     shown = {*SHOWN_LOOK_BACKS, report.look_back_days}
     rows = []
     for advice in report.look_backs:
@@ -189,13 +186,14 @@ def watermark_section(report: LatenessReport) -> PageSection:
     table = TextTable(
         ["table", "newest day", "watermark", "behind the frontier", "behind the clock"], rows, title
     )
-    none = "There is none: too few days were watched to know when that share has arrived."
-    return PageSection(
-        "Watermarks", [table], [none] if report.age_days is None else [], [WATERMARK]
-    )
+    lines = []
+    if report.age_days is None:
+        lines = ["There is none: too few days were watched to know when that share has arrived."]
+    return PageSection("Watermarks", [table], lines, [WATERMARK])
 
 
 def _day_table(title: str, days: Iterable[DayLateness]) -> TextTable:
+    """Return a table of days with their rows, the late ones, and quantiles of their lateness."""
     rows = []
     for d in days:
         shown = d.spread.in_days()
@@ -216,7 +214,7 @@ def lateness_gauges(report: LatenessReport) -> "Iterator[Gauge]":
     yield from _watermark_gauges(report.watermarks)
     until = {"": report.frontier.timestamp() if report.frontier else None}
     meaning = "The instant up to which all that landed is loaded."
-    yield "frontier_timestamp_seconds", meaning, "", until
+    yield Gauge("frontier_timestamp_seconds", meaning, "", until)
 
 
 def _row_gauges(report: LatenessReport) -> "Iterator[Gauge]":
@@ -231,33 +229,36 @@ def _row_gauges(report: LatenessReport) -> "Iterator[Gauge]":
         "Loaded deliveries: upserts, of these late (on a later day, UTC) and early ones, and "
         "deletes."
     )
-    yield "lateness_rows", meaning, "kind", counted
+    yield Gauge("lateness_rows", meaning, "kind", counted)
     if s := report.overall:
         exact = {"0": s.min, "0.5": s.p50, "0.9": s.p90, "0.95": s.p95, "0.99": s.p99, "1": s.max}
-        yield "lateness_seconds", "Arrival minus event time of upserts; exact.", "quantile", exact
+        meaning = "Arrival minus event time of upserts; exact."
+        yield Gauge("lateness_seconds", meaning, "quantile", exact)
 
 
 def _share_gauges(report: LatenessReport) -> "Iterator[Gauge]":
     """Yield which shares of the rows of `report` arrive by an age or miss a look-back."""
     arrived = {str(a.age_days): a.share for a in _ages_shown(report.completeness)}
     meaning = "Share of a day's rows that has arrived by an age."
-    yield "completeness_ratio", meaning, "age_days", arrived
+    yield Gauge("completeness_ratio", meaning, "age_days", arrived)
     missed = {str(a.days): a.missed_share for a in report.look_backs}
     meaning = "Share of rows that a look-back would have missed."
-    yield "look_back_missed_ratio", meaning, "days", missed
+    yield Gauge("look_back_missed_ratio", meaning, "days", missed)
     least = {f"{report.scope.share:g}": report.look_back_days}
-    yield "look_back_days", "Smallest look-back that sees the wanted share.", "share", least
+    meaning = "Smallest look-back that sees the wanted share."
+    yield Gauge("look_back_days", meaning, "share", least)
 
 
 def _watermark_gauges(marks: Sequence[Watermark]) -> "Iterator[Gauge]":
     """Yield the newest day, the watermark day and its lags per table of `marks`."""
     newest = {w.table: end_of_day(w.newest_day).timestamp() for w in marks if w.newest_day}
     meaning = "End of the newest day that is built and not pending."
-    yield "newest_day_timestamp_seconds", meaning, "table", newest
+    yield Gauge("newest_day_timestamp_seconds", meaning, "table", newest)
     days = {w.table: end_of_day(w.day).timestamp() for w in marks if w.day}
-    yield "watermark_timestamp_seconds", "End of the watermark day.", "table", days
+    yield Gauge("watermark_timestamp_seconds", "End of the watermark day.", "table", days)
     lags = {w.table: w.lag_days * DAY_S for w in marks if w.lag_days is not None}
-    yield "watermark_lag_seconds", "Frontier minus the end of the watermark day.", "table", lags
+    meaning = "Frontier minus the end of the watermark day."
+    yield Gauge("watermark_lag_seconds", meaning, "table", lags)
     lags = {w.table: w.clock_lag_days * DAY_S for w in marks if w.clock_lag_days is not None}
     meaning = "Clock minus the end of the watermark day, at writing."
-    yield "watermark_clock_lag_seconds", meaning, "table", lags
+    yield Gauge("watermark_clock_lag_seconds", meaning, "table", lags)

@@ -7,13 +7,13 @@ Not here: the pages around them (`lateness`, `checks`, `report_page`) and the nu
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.drawing import Figure
-from backfill_assets.kernel.core.days import contiguous_ranges
+from backfill_assets.kernel.core.days import DayRange, contiguous_ranges
 from backfill_assets.kernel.core.errors import BackfillError
 from backfill_assets.kernel.core.profiles import LARGE_DRIFT
 from backfill_assets.reading.check_history import CheckHistory, ColumnDrift, DriftReport
@@ -150,12 +150,14 @@ def _draw_completeness(axes: "Axes", report: LatenessReport) -> None:
     wanted share."""
     from matplotlib.ticker import NullLocator, PercentFormatter
 
-    ages, shares = [a.age_days for a in report.completeness], [a.share for a in report.completeness]
+    ages = [aged.age_days for aged in report.completeness]
+    shares = [aged.share for aged in report.completeness]
     last_age = max(ages[-1], 1)
-    axes.step([*ages, last_age], [*shares, shares[-1]], where="post", color=ACCENT)
-    axes.fill_between(
-        [*ages, last_age], [*shares, shares[-1]], step="post", color=ACCENT, alpha=0.12, lw=0
-    )
+    # A step is drawn from its age to the next, so that the last one needs an end.
+    ages.append(last_age)
+    shares.append(shares[-1])
+    axes.step(ages, shares, where="post", color=ACCENT)
+    axes.fill_between(ages, shares, step="post", color=ACCENT, alpha=0.12, lw=0)
     # Linear up to a day, logarithmic from there.
     axes.set_xscale("symlog", linthresh=1, linscale=0.6)
     axes.set_xticks([t for t in TICKS_DAYS if t <= last_age], minor=False)
@@ -175,36 +177,37 @@ def _mark_age(axes: "Axes", age: int, share: float, last_age: int) -> None:
     """Draw a dot, a line down and a text at the age by which the wanted share has arrived."""
     axes.plot([age, age], [0, share], color=SECOND, lw=0.9, ls=":")
     axes.plot([age], [share], "o", color=SECOND, ms=5, clip_on=False)
-    is_right = age**2 >= last_age  # the axis is logarithmic: this is about its middle
-    beside: Any = {
-        "ha": "right" if is_right else "left",
-        "xytext": (-5 if is_right else 5, 0),
-        "textcoords": "offset points",
-        "va": "center",
-    }
+    is_in_right_half = age**2 >= last_age  # the axis is logarithmic: this is about its middle
+    beside: Any = {"textcoords": "offset points", "va": "center", "ha": "left", "xytext": (5, 0)}
+    if is_in_right_half:
+        beside |= {"ha": "right", "xytext": (-5, 0)}
     when = f"by {age} d" if age else "the same day"
     axes.annotate(f"{share * 100:g}% {when}", (age, 0.27), **beside).set_in_layout(False)
 
 
 def _draw_drift(axes: "Axes", found: Sequence["ColumnDrift"]) -> None:
-    """Draw the index of each day against the days before, the bound, and the days that are off."""
-    compared = [(d.day, d.trailing) for d in found if d.trailing is not None]
-    axes.plot(*zip(*compared, strict=True), color=ACCENT, lw=1.0)
+    """Draw the index of each day against the days before as a line, the bound, and a dot for each
+    day that is off."""
+    compared = [drift for drift in found if drift.trailing is not None]
+    axes.plot([d.day for d in compared], [d.trailing for d in compared], color=ACCENT, lw=1.0)
     axes.axhline(LARGE_DRIFT, color=SECOND, lw=0.9, ls=":")
-    off = [(d.day, max(d.trailing or 0.0, d.before or 0.0)) for d in found if d.excess]
-    axes.plot(*zip(*off, strict=True), "o", color=SECOND, ms=4, clip_on=False)
+    off = [drift for drift in found if drift.excess]
+    heights = [max(d.trailing or 0.0, d.before or 0.0) for d in off]
+    axes.plot([d.day for d in off], heights, "o", color=SECOND, ms=4, clip_on=False)
     axes.set_title("population stability index", loc="left", color=MUTED)
     _label_months(axes)
 
 
 def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> None:
-    """Draw a line of marks per check, the first on top."""
+    """Draw a line of marks per check, the first on top: refusals tall and in ink, warnings low.
+    `step`: the days that one mark stands for, 1 or 7."""
     from matplotlib.dates import date2num
 
+    looks = ((False, 0.35, SECOND), (True, 0.8, INK))  # refuses, height of a mark, its colour
     for place, h in enumerate(reversed(shown)):
-        for refuses, height, colour in ((False, 0.35, SECOND), (True, 0.8, INK)):
-            starts = {f.day.toordinal() // step * step for f in h.found if f.refuses == refuses}
-            spans = contiguous_ranges(date.fromordinal(n + i) for n in starts for i in range(step))
+        for refuses, height, colour in looks:
+            days = [f.day for f in h.found if f.refuses == refuses]
+            spans = _stretches_of_marks(days, step)
             marks = [(float(date2num(s.start)), float(len(s))) for s in spans]  # type: ignore[no-untyped-call]
             axes.broken_barh(marks, (place - height / 2, height), color=colour, lw=0)
     axes.set_yticks(range(len(shown)), [f"{h.table} {h.check}" for h in reversed(shown)])
@@ -212,7 +215,18 @@ def _draw_checks(axes: "Axes", shown: Sequence["CheckHistory"], step: int) -> No
     _label_months(axes)
 
 
+def _stretches_of_marks(days: Iterable[date], step: int) -> list[DayRange]:
+    """Return the stretches of days that marks cover: each of `days` with all days of its mark,
+    which is `step` days long."""
+    covered = set[date]()
+    for day in days:
+        first = day.toordinal() // step * step
+        covered.update(date.fromordinal(first + i) for i in range(step))
+    return contiguous_ranges(covered)
+
+
 def _label_months(axes: "Axes") -> None:
+    """Label the axis of days by months or years, whichever leaves at most six labels."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator: Any = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]

@@ -75,31 +75,40 @@ def _durations_of(table: str, measured: Sequence[TableWrite]) -> Durations:
     """Return the durations of the measured writes of a table, one at least, newest first."""
     seconds = [write.seconds or 0.0 for write in measured]
     days = sum(len(span) for write in measured for span in write.days)
-    amounts = seconds * 2 if len(seconds) == 1 else seconds
-    cuts = quantiles(amounts, n=100, method="inclusive")
+    at_least_two = seconds * 2 if len(seconds) == 1 else seconds  # as `quantiles` wants
+    percentiles = quantiles(at_least_two, n=100, method="inclusive")  # the 1st is at index 0
     newest = measured[:NEWEST_WRITES]
     before = measured[NEWEST_WRITES : 2 * NEWEST_WRITES]
-    rows, past = (
-        _rate_per_second((w.rows, w) for w in newest),
-        _rate_per_second((w.rows, w) for w in before),
-    )
+    rows = _rate_per_second((w.rows, w) for w in newest)
+    rows_before = _rate_per_second((w.rows, w) for w in before)
     return Durations(
         table,
         len(seconds),
-        median_s=cuts[49],
-        p95_s=cuts[94],
+        median_s=percentiles[50 - 1],
+        p95_s=percentiles[95 - 1],
         greatest_s=max(seconds),
         seconds_per_day=sum(seconds) / days,
         rows_per_second=rows,
         bytes_per_second=_rate_per_second((w.bytes, w) for w in newest),
-        trend=rows / past if rows is not None and past else None,
+        trend=_ratio_of(rows, rows_before),
     )
 
 
+def _ratio_of(rows: float | None, rows_before: float | None) -> float | None:
+    """Divide a rate by the one before it; None where one is unknown, or the earlier one is 0."""
+    if rows is None or not rows_before:
+        return None
+    return rows / rows_before
+
+
 def _rate_per_second(amounts: Iterable[tuple[int | None, TableWrite]]) -> float | None:
-    """Amounts per second of work; None where neither was measured."""
-    known = [(n, w.work_seconds) for n, w in amounts if n is not None and w.work_seconds]
-    return sum(n for n, _ in known) / sum(s for _, s in known) if known else None
+    """Return amounts per second of work, over the writes with both on record; None without any."""
+    total, seconds = 0, 0.0
+    for amount, write in amounts:
+        if amount is not None and write.work_seconds:
+            total += amount
+            seconds += write.work_seconds
+    return total / seconds if seconds else None
 
 
 @dataclass(frozen=True)
@@ -144,19 +153,22 @@ def report_of_lake(
     """
     known, unread = readable_tables(lake, pipeline)
     states = known.states(read_view(lake, known.contracts))
+    scope = LatenessScope(share=lake.settings.lateness.watermark_share)
     try:
-        late = lateness_of_states(
-            lake, states, LatenessScope(share=lake.settings.lateness.watermark_share), now
-        )
+        late = lateness_of_states(lake, states, scope, now)
     except BackfillError:
         late = None  # nothing is loaded, which the rest of the report says
-    written = table_writes(lake, known)
-    took = table_durations(written, [t.name for t in known.tables])
-    checks = check_history(lake, states) if with_checks else ()
-    status = with_unread(status_of_states(lake, states), unread)
-    landed, controls = delivered_rows(lake, states), tuple(last_outcomes(lake))
+    writes = table_writes(lake, known)
     return LakeReport(
-        now, status, landed, late, took, written, controls, checks, tuple(recorded_proofs(lake))
+        made_at=now,
+        status=with_unread(status_of_states(lake, states), unread),
+        delivered=delivered_rows(lake, states),
+        lateness=late,
+        durations=table_durations(writes, [t.name for t in known.tables]),
+        writes=writes,
+        controls=tuple(last_outcomes(lake)),
+        checks=check_history(lake, states) if with_checks else (),
+        proofs=tuple(recorded_proofs(lake)),
     )
 
 
@@ -164,15 +176,17 @@ def delivered_rows(lake: Lake, states: States) -> Delivered:
     """Return the account of all landed rows that were not withdrawn, with reasons of quarantine;
     per source, too."""
     account_of = accounts_by_table(lake, states.view)
-    each = {}
+    sources = {}
     for source in states.view.sources.values():
         refused = refused_rows(lake, source.name)
         repeats = repeats_of(lake, states, source, NEWEST_DAYS)
-        each[source.name] = Delivered(account_of[source.table], refused, repeats=repeats)
-    if len(each) == 1:
-        return next(iter(each.values()))
-    of_all = Counter[str]()
-    for one in each.values():
-        of_all.update(one.quarantine)
-    found = sum((one.repeats for one in each.values()), Repeats())
-    return Delivered(sum_of_accounts(account_of.values()), dict(of_all.most_common()), each, found)
+        sources[source.name] = Delivered(account_of[source.table], refused, repeats=repeats)
+    if len(sources) == 1:
+        return next(iter(sources.values()))
+    quarantine, repeats = Counter[str](), Repeats()
+    for one in sources.values():
+        quarantine.update(one.quarantine)
+        repeats += one.repeats
+    return Delivered(
+        sum_of_accounts(account_of.values()), dict(quarantine.most_common()), sources, repeats
+    )

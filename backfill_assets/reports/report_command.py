@@ -18,7 +18,7 @@ import click
 
 from backfill_assets.cli.common import DAY, opened_lake, wants_json
 from backfill_assets.cli.drawing import Page, PageSection, TextTable, remark, write_page
-from backfill_assets.cli.output import Gauge, Output, reporting_command, write_metrics
+from backfill_assets.cli.output import Gauge, Output, Part, reporting_command, write_metrics
 from backfill_assets.kernel.core.clock import utc_now
 from backfill_assets.kernel.core.days import contiguous_ranges
 from backfill_assets.kernel.core.rooms import offered_function
@@ -73,20 +73,19 @@ def audit(**options: Any) -> Output:
     find_plan: Callable[[Lake, str], object] | None = offered_function("find_plan")
     if options["plan"] and not found and find_plan is not None:
         find_plan(lake, options["plan"])  # raises for a mistyped one; that of a writer may be gone
-    rows = [
-        _commit_cells(list(days))
-        for _, days in groupby(found, lambda w: (w.at, w.table, w.version))
-    ]
+    rows = []
+    for _, days in groupby(found, lambda day: (day.at, day.table, day.version)):
+        rows.append(_commit_cells(list(days)))
     writes = PageSection("Writes, newest first", [TextTable(COLUMNS, rows)])
     page = Page("audit", "Audit", lake.address, [writes], [f"{len(found)} writes of days"])
-    return Output(
-        found,
-        [_newest_writes(rows) if rows else partial(remark, "No write is like that.")],
-        files={
-            "html": partial(write_page, page=page),
-            "parquet": partial(_write_parquet, found=found),
-        },
-    )
+    shown: Part = partial(remark, "No write is like that.")
+    if rows:
+        shown = _newest_writes(rows)
+    files = {
+        "html": partial(write_page, page=page),
+        "parquet": partial(_write_parquet, found=found),
+    }
+    return Output(found, [shown], files=files)
 
 
 def _newest_writes(rows: Sequence[Sequence[object]]) -> PageSection:
@@ -124,12 +123,16 @@ def report() -> Output:
     is_page = click.get_current_context().params["html"] is not None
     lake_report = report_of(lake, pipeline, utc_now(), with_checks=wants_json() or is_page)
     runs = _runs_of(lake)
-    found = list(report_gauges(lake, lake_report, runs))
-    of_lateness = list(lateness_gauges(lake_report.lateness)) if lake_report.lateness else []
-    every = [*found, *of_lateness]
-    section = metrics_section([*found, *(g for g in of_lateness if g[0] in OF_LATENESS)])
+    shown = list(report_gauges(lake, lake_report, runs))
+    every = [*shown]
+    if lake_report.lateness is not None:
+        of_lateness = list(lateness_gauges(lake_report.lateness))
+        every += of_lateness
+        shown += [gauge for gauge in of_lateness if gauge.name in SHOWN_LATENESS_METRICS]
+    section = metrics_section(shown)
 
     def write_report(file: Path) -> None:
+        """Write the page of the lake, with drift and every shown metric at its end."""
         from backfill_assets.reports.report_page import lake_page
 
         tables = [replace(table, title="every metric") for table in section.tables]
@@ -137,12 +140,10 @@ def report() -> Output:
         drifts = drift_sections(measure_drift(lake, pipeline))
         write_page(file, lake_page(lake_report, runs, *drifts, folded))
 
-    metrics = {"dagster": {"runs": runs}, "metrics": {name: v for name, _, _, v in every}}
-    return Output(
-        {**vars(lake_report), **metrics},
-        [section],
-        files={"html": write_report, "prometheus": partial(write_metrics, gauges=every)},
-    )
+    values = {gauge.name: gauge.values for gauge in every}
+    document = {**vars(lake_report), "dagster": {"runs": runs}, "metrics": values}
+    files = {"html": write_report, "prometheus": partial(write_metrics, gauges=every)}
+    return Output(document, [section], files=files)
 
 
 def _runs_of(lake: Lake) -> "Sequence[PastRun]":
@@ -154,20 +155,18 @@ def _runs_of(lake: Lake) -> "Sequence[PastRun]":
         return newest_runs(instance, lake.address)
 
 
-OTHERS = "other reasons"
-REPEATS = {
+OTHER_REASONS = "other reasons"
+MEANINGS_OF_REPEATS = {  # by the kind of `Repeats.per_1000`
     "exact": "Rows of the newest week that repeat another one of it but for its delivery, per "
     "1,000.",
     "key": "Rows of the newest week that repeat the key of another one of it, per 1,000.",
 }
-OF_LATENESS = (
-    "lateness_seconds",
-    "watermark_lag_seconds",
-)  # in the table; the others have too many values
+# Metrics of lateness in the report's table; the others have too many values for it.
+SHOWN_LATENESS_METRICS = ("lateness_seconds", "watermark_lag_seconds")
 
 
 # Metric, meaning, and the attribute of `Durations` that holds its value.
-OF_WRITES = (
+WRITE_METRICS = (
     (
         "write_p95_seconds",
         "95th percentile of a table's writes, from request to commit.",
@@ -204,25 +203,27 @@ def _delivery_gauges(delivered: Delivered) -> Iterator[Gauge]:
     sources = delivered.sources or {"": delivered}
     doubled = {name: source.account.duplicates_per_1000 for name, source in sources.items()}
     meaning = "Deliveries whose number came twice, per 1,000 loaded rows."
-    yield "duplicates_per_1000_rows", meaning, "source", doubled
-    for kind, meaning in REPEATS.items():
+    yield Gauge("duplicates_per_1000_rows", meaning, "source", doubled)
+    for kind, meaning in MEANINGS_OF_REPEATS.items():
         repeated = {name: source.repeats.per_1000[kind] for name, source in sources.items()}
-        yield f"{kind}_repeats_per_1000_rows", meaning, "source", repeated
+        yield Gauge(f"{kind}_repeats_per_1000_rows", meaning, "source", repeated)
     late = {name: source.account.too_late for name, source in sources.items()}
     meaning = "Rows that came too late and wait for replay-late."
-    yield "late_rows_in_quarantine", meaning, "source", late
-    shown, _, more_rows = reason_kinds(delivered.quarantine)
-    reasons = dict(shown) | ({OTHERS: more_rows} if more_rows else {})
-    yield "quarantined_rows", "Rows in quarantine.", "reason", reasons
+    yield Gauge("late_rows_in_quarantine", meaning, "source", late)
+    kinds = reason_kinds(delivered.quarantine)
+    rows_by_reason = dict(kinds.shown)
+    if kinds.more_rows:
+        rows_by_reason[OTHER_REASONS] = kinds.more_rows
+    yield Gauge("quarantined_rows", "Rows in quarantine.", "reason", rows_by_reason)
 
 
 def _agreement_gauges(lake: Lake, report: LakeReport) -> Iterator[Gauge]:
     """Yield the mismatches that `lake` has on record, and which controls of `report` fail."""
-    mismatches = recorded_mismatches(lake)
-    yield "reconcile_mismatches", "Mismatches at the newest reconciliation.", "sides", mismatches
+    meaning = "Mismatches at the newest reconciliation."
+    yield Gauge("reconcile_mismatches", meaning, "sides", recorded_mismatches(lake))
     broken = {c.name: int(not c.holds) for c in report.controls}
     meaning = "1 for a control that did not hold or could not be judged."
-    yield "control_broken", meaning, "control", broken
+    yield Gauge("control_broken", meaning, "control", broken)
 
 
 def _run_gauges(runs: "Sequence[PastRun]") -> Iterator[Gauge]:
@@ -235,33 +236,35 @@ def _run_gauges(runs: "Sequence[PastRun]") -> Iterator[Gauge]:
         if run.queued_seconds is not None:
             queued.append(run.queued_seconds)
     meaning = "95th percentile of the newest runs, from start to end."
-    yield "run_p95_seconds", meaning, "", _p95_by_label(took)
+    yield Gauge("run_p95_seconds", meaning, "", {"": _p95_of(took)})
     meaning = "95th percentile of their time in the queue, before the start."
-    yield "run_queue_p95_seconds", meaning, "", _p95_by_label(queued)
+    yield Gauge("run_queue_p95_seconds", meaning, "", {"": _p95_of(queued)})
 
 
 def _write_gauges(durations: Iterable[Durations]) -> Iterator[Gauge]:
-    """Yield the metrics `OF_WRITES` per table of `durations`."""
-    each = {d.table: d for d in durations}
-    for metric, meaning, attribute in OF_WRITES:
-        yield metric, meaning, "table", {name: getattr(d, attribute) for name, d in each.items()}
+    """Yield the metrics `WRITE_METRICS` per table of `durations`."""
+    by_table = {d.table: d for d in durations}
+    for metric, meaning, attribute in WRITE_METRICS:
+        values = {name: getattr(d, attribute) for name, d in by_table.items()}
+        yield Gauge(metric, meaning, "table", values)
 
 
-def _p95_by_label(seconds: list[float]) -> dict[str, float | None]:
+def _p95_of(seconds: list[float]) -> float | None:
+    """Return the 95th percentile of some times, interpolated; None without any."""
     if not seconds:
-        return {"": None}
-    amounts = seconds * 2 if len(seconds) == 1 else seconds
-    return {"": quantiles(amounts, n=20, method="inclusive")[-1]}
+        return None
+    at_least_two = seconds * 2 if len(seconds) == 1 else seconds  # as `quantiles` wants
+    return quantiles(at_least_two, n=20, method="inclusive")[-1]
 
 
 def metrics_section(gauges: Iterable[Gauge]) -> PageSection:
-    """Return the known values as a section of the report."""
+    """Return the known values as a section of the report, a row each: metric, label, value."""
     rows = []
-    for name, _, label, values in gauges:
-        for key, value in values.items():
+    for gauge in gauges:
+        for key, value in gauge.values.items():
             if value is not None:
                 text = f"{value:,.3f}".rstrip("0").removesuffix(".")
-                rows.append((name, f"{label} {key}" if key else "–", text))
+                rows.append((gauge.name, f"{gauge.label} {key}" if key else "–", text))
     line = (
         "`backfill-assets report --prometheus FILE` writes these, and those of `lateness`, for a "
         "scraper."

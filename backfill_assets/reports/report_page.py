@@ -6,7 +6,7 @@ some hundred. Not here: the numbers (`reports.report`) and the colours (template
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -29,13 +29,14 @@ from backfill_assets.reports.plots import check_figure, lateness_figures
 from backfill_assets.reports.report import Delivered, LakeReport
 from backfill_assets.reports.status import DayStatus, StatusReport
 
+# The most that a section shows: rows of days, writes and runs, days of a wrong account, ranges.
 MOST_NEEDING, MOST_WRITES, MOST_RUNS, MOST_WRONG, MOST_RANGES = 60, 40, 30, 5, 10
-BECAUSE = "made from days that need making"
+WHY_IT_WILL_CHANGE = "made from days that need making"
 DAY_PX, HEIGHT_PX, GAP_PX = 5, 14, 1
 MONTH_PX = 31 * DAY_PX
 WILL_CHANGE = "will change"
 SETTLED = (State.FRESH, State.PENDING)
-MEANINGS = {
+MEANINGS_OF_STATES = {
     "fresh": "holds what its inputs say",
     "stale": "its inputs changed since it was written",
     "missing": "was never written",
@@ -86,7 +87,7 @@ def standing_sentence(report: LakeReport) -> str:
     if not any(report.status.tables.values()):
         return "Nothing has landed or been written yet."
     counts = Counter(map(shown_state, report.status))
-    states = [state for state in MEANINGS if state not in SETTLED]
+    states = [state for state in MEANINGS_OF_STATES if state not in SETTLED]
     wrong = [f"{number_text(counts[state])} {state}" for state in states if counts[state]]
     broken = sum(not outcome.holds for outcome in report.controls)
     sentences = []
@@ -107,16 +108,17 @@ def _table_section(
 
 
 def _days_section(status: StatusReport) -> PageSection:
-    drawn = day_grid(status)
+    """Return the grid of all days, and the days that need a look."""
+    grid = day_grid(status)
     found, left_out = wanting_days(status, MOST_NEEDING)
     table = TextTable(("table", "days", "state", "because"), found, "What needs a look")
     nothing = "Nothing has landed or been written yet."
-    if drawn:
+    if grid:
         nothing = "Every day that can be is up to date."
-    more = []
+    lines = []
     if left_out:
-        more.append(f"And {number_text(left_out)} more: `backfill-assets status` has them all.")
-    return _table_section("Days", table, nothing, more, drawn)
+        lines.append(f"And {number_text(left_out)} more: `backfill-assets status` has them all.")
+    return _table_section("Days", table, nothing, lines, grid)
 
 
 def wanting_days(report: StatusReport, limit: int) -> tuple[list[tuple[str, str, str, str]], int]:
@@ -124,17 +126,26 @@ def wanting_days(report: StatusReport, limit: int) -> tuple[list[tuple[str, str,
     of the first), equal neighbours joined, and the number left out. Each table has its share of
     `limit`, so that none hides others."""
     shown, left_out = [], 0
-    for name, days in report.tables.items():
-        found = []
-        for state, group in groupby(days, shown_state):
-            same = list(group)
-            if state not in SETTLED:
-                reason = BECAUSE if state == WILL_CHANGE else same[0].reason
-                found.append((name, str(inclusive_range(same[0].day, same[-1].day)), state, reason))
+    for days in report.tables.values():
+        found = _wanting_stretches(days)
         share = limit // len(report.tables)
         shown += found[:share]
         left_out += max(0, len(found) - share)
     return shown, left_out
+
+
+def _wanting_stretches(days: Iterable[DayStatus]) -> list[tuple[str, str, str, str]]:
+    """Return (table, days, state, reason of the first) of each stretch of equal days of a table
+    that need a look."""
+    found = []
+    for state, group in groupby(days, shown_state):
+        if state in SETTLED:
+            continue
+        same = list(group)
+        first, last = same[0], same[-1]
+        reason = WHY_IT_WILL_CHANGE if state == WILL_CHANGE else first.reason
+        found.append((first.table, str(inclusive_range(first.day, last.day)), state, reason))
+    return found
 
 
 def _landed_sections(delivered: Delivered) -> Iterator[PageSection]:
@@ -147,8 +158,7 @@ def _landed_sections(delivered: Delivered) -> Iterator[PageSection]:
         if found.more_kinds:
             lines.append(
                 f"And {number_text(found.more_rows)} rows for {found.more_kinds} other reasons: "
-                "see "
-                "`report --json`."
+                "see `report --json`."
             )
         title = f"What landed from {name}" if name else "What landed"
         yield PageSection(title, tables, lines, _account_lines(landed))
@@ -163,6 +173,7 @@ def _account_lines(landed: Delivered) -> list[str]:
         lines.append(f"Of the newest {NEWEST_DAYS} days {landed.repeats}.")
     if account.wrong:
         first = [*account.wrong.items()][:MOST_WRONG]
+        # `wrong` holds the rows that are lacking: a table with too few is shown with a minus.
         shown = ", ".join(f"{day} {-rows:+d} rows" for day, rows in first)
         lines.append(
             f"The account does not add up on {len(account.wrong)} loaded days, first {shown}. "
@@ -179,21 +190,19 @@ def _control_sections(report: LakeReport) -> Iterator[PageSection]:
 
 
 def _lateness_section(report: LakeReport) -> PageSection:
+    """Return the share of late rows, the watermarks, and how complete days are by age (folded)."""
     late = report.lateness
     if late is None or late.overall is None:
-        return PageSection(
-            "Lateness", about=["No upsert is loaded, so there is nothing to measure."]
-        )
+        nothing = "No upsert is loaded, so there is nothing to measure."
+        return PageSection("Lateness", about=[nothing])
     source = f" from {late.scope.source}" if late.scope.source else ""
     share = percent_text(late.late / late.rows)
     about = (
         f"{share} of {number_text(late.rows)} upserts{source} arrived on a later day than their "
         "event's."
     )
-    marks, folded = (
-        watermark_section(late),
-        completeness_section(late).tables if late.completeness else (),
-    )
+    marks = watermark_section(late)
+    folded = completeness_section(late).tables if late.completeness else ()
     lines = [*marks.lines, "`backfill-assets lateness --html` has more of this."]
     return PageSection(
         "Lateness", marks.tables, lines, [about], lateness_figures(late), folded=folded
@@ -201,6 +210,7 @@ def _lateness_section(report: LakeReport) -> PageSection:
 
 
 def _durations_section(report: LakeReport) -> PageSection:
+    """Return how long the measured writes of each table took."""
     columns = ("table", "writes", "median", "95 %", "greatest", "per day written")
     rows = []
     for d in report.durations:
@@ -234,15 +244,17 @@ def _proof_sections(report: LakeReport) -> Iterator[PageSection]:
     """Yield the days that were computed again, per table and newest first, where there are any."""
     if not report.proofs:
         return
+    # Both in the order of their first proof.
+    tables = dict.fromkeys(p.table for p in report.proofs)
     outcomes = dict.fromkeys(p.outcome for p in report.proofs)
     counts = Counter((p.table, p.outcome) for p in report.proofs)
     rows = []
-    for table in dict.fromkeys(p.table for p in report.proofs):
+    for table in tables:
         rows.append((table, *(counts[table, outcome] for outcome in outcomes)))
-    newest = [
-        (p.at[:19], p.table, p.day, p.outcome, p.words)
-        for p in report.proofs[: -MOST_RUNS - 1 : -1]
-    ]
+    newest = []
+    for p in report.proofs[-MOST_RUNS:][::-1]:  # the newest was recorded last
+        at_second = p.at[: len("2024-03-01T12:00:00")]
+        newest.append((at_second, p.table, p.day, p.outcome, p.words))
     last = TextTable(("at", "table", "day", "outcome", "what"), newest, "the newest proofs")
     yield PageSection(
         "Proofs: days computed again", [TextTable(("table", *outcomes), rows)], folded=[last]
@@ -250,6 +262,7 @@ def _proof_sections(report: LakeReport) -> Iterator[PageSection]:
 
 
 def _runs_section(report: LakeReport, runs: Sequence[PastRun]) -> PageSection:
+    """Return the newest runs that Dagster remembers, a row each."""
     rows = []
     for r in runs[:MOST_RUNS]:
         made = (_tables_of_run(r, report), r.reason, r.status, _seconds_text(r.seconds))
@@ -270,6 +283,8 @@ def _tables_of_run(run: PastRun, report: LakeReport) -> str:
 
 
 def _writes_section(report: LakeReport) -> PageSection:
+    """Return the newest writes, a row each: a commit of a table, with the range from its first
+    through its last day and the number of days in it."""
     rows = []
     for w in report.writes[:MOST_WRITES]:
         days = f"{inclusive_range(w.days[0].start, w.days[-1].last)} ({sum(map(len, w.days))})"
@@ -277,16 +292,15 @@ def _writes_section(report: LakeReport) -> PageSection:
         rows.append(
             (w.at, table, days, w.rows, w.reason, w.note, _seconds_text(w.seconds), w.run_id[:8])
         )
-    more = (
-        f"The newest {len(rows)} of {number_text(len(report.writes))}; `backfill-assets report "
-        "--json` "
-        "has them all."
-    )
+    lines = []
+    if len(report.writes) > len(rows):
+        lines.append(
+            f"The newest {len(rows)} of {number_text(len(report.writes))}; `backfill-assets report "
+            "--json` has them all."
+        )
     columns = ("committed", "table", "days", "rows", "why", "note", "took", "run")
-    lines = [more] if len(report.writes) > len(rows) else []
-    return _table_section(
-        "Writes", TextTable(columns, rows, "the newest writes"), "Nothing was written yet.", lines
-    )
+    table = TextTable(columns, rows, "the newest writes")
+    return _table_section("Writes", table, "Nothing was written yet.", lines)
 
 
 def _seconds_text(seconds: float | None) -> str:
@@ -296,28 +310,28 @@ def _seconds_text(seconds: float | None) -> str:
 def day_grid(report: StatusReport) -> str:
     """Return the grid as HTML, with a legend that counts each state; empty where the lake has no
     days."""
-    lines = zip(*report.tables.values(), strict=True)
-    months = [
-        (month, [month_strip(column) for column in zip(*group, strict=True)])
-        for month, group in groupby(lines, lambda line: f"{line[0].day:%Y-%m}")
-    ]
+    months = []
+    lines = zip(*report.tables.values(), strict=True)  # of each day its status in every table
+    for month, group in groupby(lines, lambda line: f"{line[0].day:%Y-%m}"):
+        by_table = zip(*group, strict=True)
+        months.append((month, [month_strip(days) for days in by_table]))
     if not months:
         return ""
     counts = Counter(map(shown_state, report))
-    legend = [(state, f"{meaning} ({counts[state]:,})") for state, meaning in MEANINGS.items()]
-    return (
-        page_templates()
-        .get_template("grid.html.j2")
-        .render(tables=report.tables, months=months, legend=legend)
-    )
+    legend = []
+    for state, meaning in MEANINGS_OF_STATES.items():
+        legend.append((state, f"{meaning} ({counts[state]:,})"))
+    template = page_templates().get_template("grid.html.j2")
+    return template.render(tables=report.tables, months=months, legend=legend)
 
 
 def month_strip(days: Sequence[DayStatus]) -> Markup:
     """Return the days of one month of one table as SVG; its label says the same in words."""
-    counted = ", ".join(f"{n} {state}" for state, n in Counter(map(shown_state, days)).items())
-    drawn = Markup("").join(
-        _state_rectangle(list(group)) for _, group in groupby(days, shown_state)
-    )
+    counts = Counter(map(shown_state, days))
+    counted = ", ".join(f"{n} {state}" for state, n in counts.items())
+    drawn = Markup("")
+    for _, same in groupby(days, shown_state):
+        drawn += _state_rectangle(list(same))
     return Markup(
         '<svg class="strip" viewBox="0 0 {w} {h}" role="img" aria-label="{}">{}'
         '<rect class="gaps" width="{w}" height="{h}"/></svg>'

@@ -55,9 +55,12 @@ def brief_reason(states: States, table: str, day: date, state: State) -> str:
 
 
 def full_reasons(states: States, table: str, day: date, receipt: Receipt | None) -> tuple[str, ...]:
-    """Return every known reason for the day's state; `receipt` is the newest that names the day."""
+    """Return every known reason for the day's state, the short one first; `receipt` is the newest
+    that names the day (None: it has none, so that there is only the short one)."""
     state = states.of(table, day)
-    reasons = [r for r in (brief_reason(states, table, day, state),) if r]
+    reasons = []
+    if brief := brief_reason(states, table, day, state):
+        reasons.append(brief)
     if receipt is None:
         return tuple(reasons)
     if state is State.HELD:
@@ -86,28 +89,35 @@ def _time_passed(states: States, table: str, day: date, receipt: Receipt) -> Ite
 def _rollback_reasons(table: str, day: date, receipt: Receipt) -> Iterator[str]:
     """Name the version, person and plan of the rollback, and the command that ends the hold."""
     hold = Hold({table: (day,)}, receipt.tags.get(PLAN_TAG, ""), receipt.tags.get(CHUNK_TAG, ""))
-    by = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
-    yield f"{hold.rollback}{by} gave it what it held at version {restored_version(receipt, day)}"
+    person = f" by {receipt.tags[BY]}" if BY in receipt.tags else ""
+    version = restored_version(receipt, day)
+    yield f"{hold.rollback}{person} gave it what it held at version {version}"
     yield f"nothing makes it again until `{hold.release}`"
 
 
 def _newer_inputs(states: States, wanted: Input, day: date, receipt: Receipt) -> Iterator[str]:
-    """Name input days that were written after the versions in the receipt."""
-    days = input_days(states, wanted, day)
-    view, read = states.view.table(wanted.table), receipt.inputs.get(wanted.table)
-    if read is not None:
-        written = [d for d in days if d in view.latest]
-        if newer := [d for d in written if view.latest[d].version > read]:
-            yield (
-                f"{wanted.table} {ranges_text(newer)} was written after version {read}, from "
-                "which this "
-                "day was made"
-            )
-    if foreign := [d for d in days if d in view.foreign]:
+    """Name the days of the input `wanted` that were written after the version in the receipt, and
+    those that another program touched."""
+    view = states.view.table(wanted.table)
+    read_version = receipt.inputs.get(wanted.table)
+    newer, foreign = list[date](), list[date]()
+    for input_day in input_days(states, wanted, day):
+        written = view.latest.get(input_day)
+        if read_version is not None and written is not None and written.version > read_version:
+            newer.append(input_day)
+        if input_day in view.foreign:
+            foreign.append(input_day)
+    if newer:
+        yield (
+            f"{wanted.table} {ranges_text(newer)} was written after version {read_version}, from "
+            "which this day was made"
+        )
+    if foreign:
         yield f"{wanted.table} {ranges_text(foreign)} was touched by a commit that is not ours"
 
 
 def _why_missing(states: States, table: str, day: date) -> str:
+    """Say what the day waits for: its end, landed files, or days of the inputs."""
     contract, is_over = states.contracts[table], day < utc_today()
     early = "" if is_over else "the day is not over yet (UTC); "
     if contract.is_landed:
@@ -131,6 +141,8 @@ def _absent_tables(states: States, contract: Contract, day: date) -> list[str]:
 
 
 def _why_stale(states: States, table: str, day: date) -> str:
+    """Say which kind of change made the day stale: another program's commit, landed files,
+    deliveries, or inputs."""
     if day in states.view.table(table).foreign:
         return "a commit that is not ours touched it"
     receipt = states.latest(table, day)
@@ -142,7 +154,7 @@ def _why_stale(states: States, table: str, day: date) -> str:
 
 
 def _why_load_is_stale(states: States, table: str, day: date, version: int) -> str:
-    """Return why a day of a landed table is stale that `version` of the table holds."""
+    """Return why a day of a landed table is stale; `version` of the table wrote it."""
     source = states.view.source(table)
     if version > source.loaded_version:
         return "its load ended before the ledger arrivals named it"
@@ -155,6 +167,7 @@ def _why_load_is_stale(states: States, table: str, day: date, version: int) -> s
 
 
 def _why_pending(states: States, table: str, day: date) -> str:
+    """Say what the day waits for: `as_of` for a landed table, its cut for the others."""
     if states.contracts[table].is_landed:
         return f"as_of ({states.view.as_of:%Y-%m-%dT%H:%MZ}) stops the lake before it"
     cut, frontier = cut_of(day, states.view.grace), states.frontier(table)
@@ -163,6 +176,7 @@ def _why_pending(states: States, table: str, day: date) -> str:
 
 
 def _why_unpinned(states: States, table: str, day: date) -> str:
+    """Name what the day's step read that its receipt cannot name."""
     receipt = states.latest(table, day)
     named = ", ".join(states.digests.unpinned(receipt)) if receipt is not None else ""
     return (
@@ -172,29 +186,31 @@ def _why_unpinned(states: States, table: str, day: date) -> str:
 
 
 def _why_outdated(states: States, table: str, day: date) -> str:
+    """Say what differs from today: code, settings, or rows that only a merge left there."""
     receipt, today = states.latest(table, day), states.codes.get(table)
     if receipt is None or today is None:
         return "other code or settings"
     if receipt.entry.built is Built.MERGED:
-        kept = receipt.entry.counts.get(KEPT, 0)
+        kept_rows = receipt.entry.counts.get(KEPT, 0)
         return (
-            f"merged: {kept} row(s) stand there that its inputs do not give; an overwrite takes "
-            "them away"
+            f"merged: {kept_rows} row(s) stand there that its inputs do not give; an overwrite "
+            "takes them away"
         )
-    moved = []
+    changed = []
     if not today.has_code_of(receipt):
-        moved.append("code")
+        changed.append("code")
     if not today.has_settings_of(receipt):
-        moved.append("settings")
-    return f"made by other {' and '.join(moved)}"
+        changed.append("settings")
+    return f"made by other {' and '.join(changed)}"
 
 
 def _why_incomplete(states: States, table: str, day: date) -> str:
+    """Name the input days that are missing or were made without a column that is read. There may
+    be none: they exist by now, or are incomplete themselves."""
     days_of: dict[str, list[date]] = {}
-    for name, input_day in (
-        *states.missing_inputs(table, day),
-        *states.inputs_lacking_columns(table, day),
-    ):
+    missing = states.missing_inputs(table, day)
+    lacking = states.inputs_lacking_columns(table, day)
+    for name, input_day in (*missing, *lacking):
         days_of.setdefault(name, []).append(input_day)
     listed = "; ".join(f"{name} {ranges_text(days)}" for name, days in days_of.items())
     known = listed or "they exist now, or an input is incomplete itself"
@@ -202,25 +218,29 @@ def _why_incomplete(states: States, table: str, day: date) -> str:
 
 
 def rollback_holds(lake: Lake, states: States, held: Mapping[str, list[date]]) -> tuple[Hold, ...]:
-    """Group held days (per table) by their rollback. Reads only the commits that hold them."""
-    of_plans: dict[tuple[str, str], dict[str, list[date]]] = {}
-    of_tables: list[Hold] = []
+    """Group held days (per table) by their rollback: a hold per chunk of a plan that was rolled
+    back, then one per table and stretch of days that were put back without a plan.
+
+    Reads only the commits that hold them.
+    """
+    days_by_chunk: dict[tuple[str, str], dict[str, list[date]]] = {}
+    without_plan: list[Hold] = []
     for table, days in held.items():
-        alone: list[date] = []
+        unplanned: list[date] = []
         receipts = ((day, states.latest(table, day)) for day in sorted(days))
         latest = {day: receipt for day, receipt in receipts if receipt is not None}
         for receipt, dates in writes_of(lake.store, table, latest):
             if receipt is not None and PLAN_TAG in receipt.tags:
-                key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
-                of_plans.setdefault(key, {}).setdefault(table, []).extend(dates)
+                chunk_key = (receipt.tags[PLAN_TAG], receipt.tags.get(CHUNK_TAG, ""))
+                days_by_chunk.setdefault(chunk_key, {}).setdefault(table, []).extend(dates)
             else:
-                alone += dates
-        of_tables += [Hold({table: tuple(span)}) for span in contiguous_ranges(alone)]
-    planned = []
-    for (plan, chunk), days_of in of_plans.items():
+                unplanned += dates
+        without_plan += [Hold({table: tuple(span)}) for span in contiguous_ranges(unplanned)]
+    of_plans = []
+    for (plan, chunk), days_of in days_by_chunk.items():
         sorted_days = {table: tuple(sorted(dates)) for table, dates in days_of.items()}
-        planned.append(Hold(sorted_days, plan, chunk))
-    return (*planned, *of_tables)
+        of_plans.append(Hold(sorted_days, plan, chunk))
+    return (*of_plans, *without_plan)
 
 
 @dataclass(frozen=True)
@@ -307,15 +327,13 @@ def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayR
     contract = find_contract(lake, pipeline, table, day)
     known = readable_with(lake, pipeline, [table])
     states = known.states(read_view(lake, known.contracts))
-    commits = [c for c in lake.store.commits(table) if c.names(day)]
-    history = tuple(
-        DayWrite(c.version, c.at, c.receipt) for c in reversed(commits) if c.receipt is not None
-    )
+    history = _writes_of_day(lake, table, day)
+    newest_receipt = history[0].receipt if history else None
     found = DayReport(
         table,
         day,
         states.of(table, day),
-        full_reasons(states, table, day, history[0].receipt if history else None),
+        full_reasons(states, table, day, newest_receipt),
         tuple(_input_days(states, contract, day)),
         history,
     )
@@ -327,8 +345,18 @@ def report_of_day(lake: Lake, pipeline: Pipeline, table: str, day: date) -> DayR
     if day not in changing[table]:
         return found
     made_again = {name: days | changing[name] for name, days in needed.items()}
-    first = first_unready_input(states, table, day, made_again, {})
-    return replace(found, will_change=True, changes_after=" ".join(map(str, first or ())))
+    first = first_unready_input(states, table, day, made_again, {})  # (table, day), or None
+    changes_after = " ".join(map(str, first or ()))
+    return replace(found, will_change=True, changes_after=changes_after)
+
+
+def _writes_of_day(lake: Lake, table: str, day: date) -> tuple[DayWrite, ...]:
+    """Return the commits with a receipt that name the day, the newest first."""
+    writes = []
+    for commit in lake.store.commits(table):
+        if commit.names(day) and commit.receipt is not None:
+            writes.append(DayWrite(commit.version, commit.at, commit.receipt))
+    return tuple(reversed(writes))
 
 
 def _landed_parts(lake: Lake, contract: Contract, day: date) -> Iterator[LandedPart]:
@@ -359,15 +387,19 @@ def find_contract(lake: Lake, pipeline: Pipeline, table: str, day: date) -> Cont
 
 
 def _input_days(states: States, contract: Contract, day: date) -> list[InputDay]:
+    """Return the input days of a day, by table and day. Days of arrivals are always required, the
+    others as `is_required` says."""
     frontier = states.frontier(contract.name)
     required_of: dict[tuple[str, date], bool] = {}
     for wanted in states.digests.inputs_of(contract.name, day):
         is_arrivals = wanted.kind is InputKind.ARRIVALS
-        for d in input_days(states, wanted, day):
-            required_of[wanted.table, d] = is_arrivals or is_required(d, day, frontier)
+        for input_day in input_days(states, wanted, day):
+            required = is_arrivals or is_required(input_day, day, frontier)
+            required_of[wanted.table, input_day] = required
     days = []
-    for (table, d), required in sorted(required_of.items()):
-        receipt = states.latest(table, d)
+    for (table, input_day), required in sorted(required_of.items()):
+        receipt = states.latest(table, input_day)
         rows = receipt.entry.rows if receipt else None
-        days.append(InputDay(table, d, states.of(table, d), rows, required))
+        state = states.of(table, input_day)
+        days.append(InputDay(table, input_day, state, rows, required))
     return days

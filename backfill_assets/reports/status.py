@@ -49,7 +49,9 @@ class CellColumn:
 
 
 def _version_span(versions: Sequence[int]) -> str:
-    return "v" + "..".join(map(str, sorted({min(versions), max(versions)})))
+    """Return the least and the greatest version, e.g. `v3..7`; `v3` where they are one."""
+    least, greatest = min(versions), max(versions)
+    return f"v{least}" if least == greatest else f"v{least}..{greatest}"
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,11 @@ class StatusReport:
 
     def totals(self) -> dict[str, dict[State, int]]:
         """Count the days of each table by state, in the order of the rule."""
-        counted = {name: Counter(d.state for d in column) for name, column in self.tables.items()}
-        return {name: {s: found[s] for s in State if found[s]} for name, found in counted.items()}
+        totals = {}
+        for name, column in self.tables.items():
+            counts = Counter(day.state for day in column)
+            totals[name] = {state: counts[state] for state in State if counts[state]}
+        return totals
 
     def following(self) -> dict[str, int]:
         """Count the days that will change, of each table that has any."""
@@ -175,8 +180,8 @@ def lake_status(
 
 def with_unread(found: StatusReport, unread: Unread) -> StatusReport:
     """Return the report of all other tables, which also says why these could not be read."""
-    told = {name: str(error) for name, error in unread.items()}
-    return replace(found, unread=told, wrong=(*told.values(), *found.wrong))
+    reasons = {name: str(error) for name, error in unread.items()}
+    return replace(found, unread=reasons, wrong=(*reasons.values(), *found.wrong))
 
 
 def status_of_states(
@@ -239,18 +244,27 @@ def day_rows(
     """Return these days of every table, by table; `why` as for `lake_status`."""
     changing = stale_after_needed(states)
 
-    def row(table: str, day: date) -> DayStatus:
+    def status_of(table: str, day: date) -> DayStatus:
         state, receipt = states.of(table, day), states.latest(table, day)
         reason = brief_reason(states, table, day, state)
         culprits: tuple[str, ...] = ()
         if why and receipt is not None and state is State.STALE:
-            whole = lake.store.receipt(table, receipt.version)
-            culprits = tuple(r for r in full_reasons(states, table, day, whole) if r != reason)
-        rows = None if receipt is None else receipt.entry.rows
-        version = None if receipt is None else receipt.version
-        return DayStatus(table, day, state, rows, version, reason, culprits, day in changing[table])
+            # What the view keeps of a receipt does not name the versions of its inputs.
+            full_receipt = lake.store.receipt(table, receipt.version)
+            reasons = full_reasons(states, table, day, full_receipt)
+            culprits = tuple(text for text in reasons if text != reason)
+        return DayStatus(
+            table,
+            day,
+            state,
+            rows=None if receipt is None else receipt.entry.rows,
+            version=None if receipt is None else receipt.version,
+            reason=reason,
+            culprits=culprits,
+            will_change=day in changing[table],
+        )
 
-    return {name: tuple(row(name, d) for d in days) for name in states.contracts}
+    return {name: tuple(status_of(name, day) for day in days) for name in states.contracts}
 
 
 def _raised_start(states: States) -> Iterator[str]:
@@ -305,21 +319,25 @@ def column_changes(contract: Contract, known: Mapping[str, str]) -> tuple[str, .
     again, and the columns whose types prevent that; nothing for a table that does not exist yet."""
     if not known:
         return ()
-    gets = [f"gets {c.name} {c.type}" for c in contract.columns if c.name not in known]
-    loses = [f"loses {name}" for name in known if name not in contract.column_names]
-    other_types = []
+    gets, loses, other_types = list[str](), list[str](), list[str]()
     for column in contract.columns:
-        kind = known.get(column.name, column.type)
-        if kind == column.type:
+        written_type = known.get(column.name)
+        if written_type is None:
+            gets.append(f"gets {column.name} {column.type}")
+        elif written_type == column.type:
             continue
-        if _is_widening(column, kind):
-            other_types.append(f"widens {column.name} from {kind} to {column.type}")
+        elif _is_widening(column, written_type):
+            other_types.append(f"widens {column.name} from {written_type} to {column.type}")
         else:
-            other_types.append(f"{STUCK}{column.name} is {kind}, not {column.type}")
+            other_types.append(f"{STUCK}{column.name} is {written_type}, not {column.type}")
+    for name in known:
+        if name not in contract.column_names:
+            loses.append(f"loses {name}")
     return (*gets, *loses, *other_types)
 
 
-def _is_widening(column: Column, known: str) -> bool:
+def _is_widening(column: Column, written_type: str) -> bool:
+    """Whether the column's type of today holds every value of the type that was written."""
     with suppress(ValueError):  # a type that no contract has
-        return column.kind.is_wider_than(read_type(known))
+        return column.kind.is_wider_than(read_type(written_type))
     return False

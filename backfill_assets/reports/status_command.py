@@ -117,17 +117,19 @@ def _declared_totals(unused: Unusable) -> str:
     return f"declared totals: {count} file(s) are as their manifests declare"
 
 
-def _draw_report(report: StatusReport, stale: bool) -> None:
+def _draw_report(report: StatusReport, only_stale: bool) -> None:
+    """Draw the days of all tables with their totals, or (`only_stale`) the stale ones with their
+    reasons; then the days that rollbacks hold."""
     if report.days is None:
         say(
             "Nothing has landed or been written yet. `backfill-assets scan` looks at the landing "
             "folder."
         )
         return
-    if stale:
+    if only_stale:
         _draw_stale(report)
     else:
-        _draw_grid(report, len(report.days) <= GRID_DAYS)
+        _draw_grid(report, every_day=len(report.days) <= GRID_DAYS)
         _draw_totals(report)
     for hold in report.holds:  # no backfill rebuilds these days
         _draw_hold(hold)
@@ -148,15 +150,19 @@ def _draw_grid(report: StatusReport, every_day: bool) -> None:
     """Draw a line per day, or (not `every_day`) per stretch of days of equal states, and a column
     per table."""
 
-    def key(line: "tuple[DayStatus, ...]") -> object:
-        return line[0].day if every_day else [(d.state, d.will_change) for d in line]
+    def what_a_line_shares(day_of_tables: "tuple[DayStatus, ...]") -> object:
+        if every_day:
+            return day_of_tables[0].day
+        return [(status.state, status.will_change) for status in day_of_tables]
 
     rows = []
-    for _, group in groupby(zip(*report.tables.values(), strict=True), key):
-        lines = list(group)
-        first, last = lines[0][0].day, lines[-1][0].day
-        span = f"{first}..{last} ({len(lines)} days)" if len(lines) > 1 else first
-        rows.append([span, *map(_cell_text, zip(*lines, strict=True))])
+    days_of_tables = zip(*report.tables.values(), strict=True)  # each day with all its tables
+    for _, group in groupby(days_of_tables, what_a_line_shares):
+        days = list(group)
+        first, last = days[0][0].day, days[-1][0].day
+        span = f"{first}..{last} ({len(days)} days)" if len(days) > 1 else first
+        by_table = zip(*days, strict=True)
+        rows.append([span, *map(_cell_text, by_table)])
     draw_table(["day", *report.tables], rows)
     *titles, last_title = ["the state", *(shown.title for shown in cell_columns().values())]
     say(f"A cell is {', '.join(titles)} and {last_title}.")
@@ -176,6 +182,8 @@ def _cell_text(days: Sequence[DayStatus]) -> str:
 
 
 def _draw_totals(report: StatusReport) -> None:
+    """Draw below the grid: counts by state, frontiers, changed columns, and the commands that
+    make the days right."""
     _draw_counts(report)
     _draw_frontiers(report)
     for name, changes in report.columns.items():
@@ -193,8 +201,9 @@ def _draw_counts(report: StatusReport) -> None:
             2,
         )
     for name, found in report.totals().items():
+        counts = ", ".join(f"{n} {state.value}" for state, n in found.items())
         more = f" ({following[name]} will change)" if name in following else ""
-        say(f"{name}: {', '.join(f'{n} {state.value}' for state, n in found.items())}{more}", 2)
+        say(f"{name}: {counts}{more}", 2)
 
 
 def _draw_frontiers(report: StatusReport) -> None:
@@ -215,16 +224,18 @@ def _draw_remedies(report: StatusReport) -> None:
     outdated = [d for d in report if d.state is State.OUTDATED]
     with_other_columns = [d for d in outdated if d.table in report.columns]
     by_other_code = [d for d in outdated if d.table not in report.columns]
-    drawn = 0
+    drawn = []  # whether each of them had any day
     if stuck := _stuck_tables(report):
         _say_how_to_move(report, stuck)
     else:
-        drawn += _draw_commands("load again", report, with_other_columns)
-    drawn += _draw_commands(
-        "make by today's code", report, by_other_code, all_tables=True, command="plan"
+        drawn.append(_draw_commands("load again", report, with_other_columns))
+    drawn.append(
+        _draw_commands(
+            "make by today's code", report, by_other_code, all_tables=True, command="plan"
+        )
     )
-    drawn += _draw_commands("rebuild", report, _wanting_days(report), all_tables=True)
-    if drawn > 1:
+    drawn.append(_draw_commands("rebuild", report, _wanting_days(report), all_tables=True))
+    if sum(drawn) > 1:
         say(
             "Run them from top to bottom, and look at `status` after each: one may make days that "
             "another names."
@@ -249,15 +260,17 @@ def _say_how_to_move(report: StatusReport, stuck: Sequence[str]) -> None:
 
 
 def _stuck_tables(report: StatusReport) -> list[str]:
-    """The tables of `report` with a change of columns that no command can carry out."""
-    return [
-        name
-        for name, changes in report.columns.items()
-        if any(c.startswith(STUCK) for c in changes)
-    ]
+    """Return the tables of `report` with a change of columns that no command can carry out."""
+    stuck = []
+    for name, changes in report.columns.items():
+        if any(change.startswith(STUCK) for change in changes):
+            stuck.append(name)
+    return stuck
 
 
 def _draw_stale(report: StatusReport) -> None:
+    """Draw why days are stale, how to see the landed files of the first, the commands that rebuild
+    them, and (with `--why`) the input days that were written since."""
     stale_days = [d for d in report if d.state is State.STALE]
     if not stale_days:
         say(f"No day of {report.days} is stale.")
@@ -297,11 +310,13 @@ def _draw_commands(
     if not days:
         return False
     tables = "" if all_tables else f" --tables {','.join(named)}"
-    for span in contiguous_ranges({*inclusive_range(min(days), max(days))} - held):
-        if inside := [d for d in span if d in days]:
-            click.echo(
-                f"{word}:  backfill-assets {command} --from {inside[0]} --to {inside[-1]}{tables}"
-            )
+    # A range may hold days that are right already, but none that is held.
+    without_held = contiguous_ranges({*inclusive_range(min(days), max(days))} - held)
+    for span in without_held:
+        inside = [day for day in span if day in days]
+        if inside:
+            first, last = inside[0], inside[-1]
+            click.echo(f"{word}:  backfill-assets {command} --from {first} --to {last}{tables}")
     return True
 
 
@@ -320,6 +335,7 @@ def show(table: str, day: date) -> Output:
 
 
 def _draw_day(report: DayReport) -> None:
+    """Draw the state of a day, its facts by name, and its history where it was written twice."""
     click.echo(f"{report.table} {report.day}: {report.state.value}")
     for name, text in (*_receipt_facts(report), *_input_facts(report), *_landed_facts(report)):
         if text:

@@ -47,8 +47,9 @@ class TableRun:
 
 
 def _day_statuses(look: LakeLook) -> Iterator[DayStatus]:
-    days = known_days(look.states.view)
-    return (row for rows in day_rows(look.lake, look.states, days or ()).values() for row in rows)
+    days = known_days(look.states.view) or ()
+    for rows in day_rows(look.lake, look.states, days).values():
+        yield from rows
 
 
 def _table_writes(look: LakeLook) -> Iterator[TableWrite]:
@@ -67,6 +68,7 @@ def _late_rows(look: LakeLook) -> Iterator[LateRows]:
 
 
 def _table_runs(look: LakeLook) -> Iterator[TableRun]:
+    """Yield the runs that receipts name, the newest first, each summed over the days it wrote."""
     writes_of: dict[str, list[DayAudit]] = defaultdict(list)
     for write in _day_writes(look):
         if write.run_id:
