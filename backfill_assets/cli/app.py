@@ -76,11 +76,7 @@ class _CommandGroup(click.Group):
             raise
         except (Exception, KeyboardInterrupt) as error:
             if interrupt := _interrupt_of(error):
-                written = (
-                    getattr(interrupt, "written", "") or "what was not committed is not written"
-                )
-                click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
-                ctx.exit(128 + getattr(interrupt, "number", signal.SIGINT))
+                ctx.exit(_say_interrupt(interrupt))
             if isinstance(error, BackfillError):
                 for one in (error, *error.also):
                     remark(f"Error: {one}")
@@ -88,12 +84,19 @@ class _CommandGroup(click.Group):
             if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
                 remark(f"Error: {unusable_file_error(error)}")
                 ctx.exit(1)
-            if isinstance(error, click.UsageError) and not isinstance(
-                error, click.exceptions.NoArgsIsHelpError
-            ):
-                said = broken_lines(scrub_secrets(error.format_message()), len("Error: "))
-                raise click.UsageError(said, error.ctx) from None
+            asks_for_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
+            if isinstance(error, click.UsageError) and not asks_for_help:
+                text = broken_lines(scrub_secrets(error.format_message()), len("Error: "))
+                raise click.UsageError(text, error.ctx) from None
             raise  # click handles it, and ends quietly on a closed pipe
+
+
+def _say_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """Say on stderr what was written before the interrupt, and return the exit code for it. Only
+    the product's own `Interrupted` knows what was written, and by which signal."""
+    written = getattr(interrupt, "written", "") or "what was not committed is not written"
+    click.echo(f"Interrupted: {written}. Run the same command again.", err=True)
+    return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 @contextlib.contextmanager
@@ -103,7 +106,8 @@ def _end_process_by_interrupts() -> Iterator[None]:
     whose errors are only printed.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    has_default_handler = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_main or not has_default_handler:
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -114,15 +118,18 @@ def _end_process_by_interrupts() -> Iterator[None]:
 
 
 def _interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the interrupt that an error is or came from: Python 3.11 turns one during the creation
-    of a class into a RuntimeError, libraries turn one during an import into errors of their own,
-    and DuckDB one during a query."""
-    behind: BaseException | None = error
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        if isinstance(behind, RuntimeError) and str(behind) == "Query interrupted":
+    """Return the interrupt that an error is or came from; None if it came from none.
+
+    Python 3.11 turns one during the creation of a class into a RuntimeError, libraries turn one
+    during an import into errors of their own, and DuckDB one during a query.
+    """
+    origin: BaseException | None = error
+    while origin is not None and not isinstance(origin, KeyboardInterrupt):
+        is_of_duckdb = isinstance(origin, RuntimeError) and str(origin) == "Query interrupted"
+        if is_of_duckdb:
             return KeyboardInterrupt()
-        behind = behind.__cause__ or behind.__context__
-    return behind
+        origin = origin.__cause__ or origin.__context__
+    return origin
 
 
 @click.group(
@@ -161,9 +168,9 @@ def _open_streams() -> None:
     text."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(nowhere, True)
-            setattr(sys, name, os.fdopen(nowhere, mode))
+            null_device = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(null_device, True)
+            setattr(sys, name, os.fdopen(null_device, mode))
 
 
 def _end_by_signal(number: int) -> None:

@@ -99,16 +99,15 @@ def say_warnings(known: KnownStates, days: Mapping[str, Collection[date]]) -> No
 
 
 def require_partitions(days: DayRange, start: date) -> DayRange:
-    """Return the days, if all are partitions: from the lake's first day through yesterday (UTC)."""
+    """Return the days, if all are partitions: from the lake's first day `start` through yesterday
+    (UTC). Raises click's error if not."""
     newest = utc_today() - ONE_DAY
     if start > newest:
         wrong = f"the lake's first day, {start}, is not over yet (UTC), so that no day can be made"
         fix = "Correct start_date in lake.toml, or wait until that day is over"
     elif days.start < start:
-        wrong, fix = (
-            f"{days.start} lies before the lake's first day, {start}",
-            f"Start with --from {start}",
-        )
+        wrong = f"{days.start} lies before the lake's first day, {start}"
+        fix = f"Start with --from {start}"
     elif days.last > newest:
         wrong = f"{days.last} is not over yet (UTC)"
         fix = f"End with --to {newest}, and build the others once they are over"
@@ -122,13 +121,13 @@ def chosen_tables(named: str | None, known: Sequence[str]) -> tuple[str, ...]:
     one, and where there is none."""
     listed = split_names(named)
     wanted = set(known if listed is None else listed)
-    if unknown := sorted(wanted - {*known}):
-        culprit, nearest = f"no table {', '.join(unknown)}", unknown[0]
-    elif not wanted:
-        culprit, nearest = "no table is named", ""
-    else:
+    unknown = sorted(wanted - {*known})
+    if wanted and not unknown:
         return tuple(name for name in known if name in wanted)
-    advice = known_names_advice(nearest, known)
+    culprit, mistyped = "no table is named", ""
+    if unknown:
+        culprit, mistyped = f"no table {', '.join(unknown)}", unknown[0]
+    advice = known_names_advice(mistyped, known)
     raise click.BadParameter(f"{culprit}. {advice}", param_hint="--tables")
 
 
@@ -154,16 +153,20 @@ def run_if_needed(known: KnownStates, request: Work) -> RunOutcome:
 
 
 def _run_or_foresee(known: KnownStates, request: Work) -> RunOutcome:
+    """Return the outcome that is foreseen without a run, else run the request. A caller that runs
+    requests in its own way (`Overrides`) gets them all."""
     if caller_overrides().work is not None:
         return run_work(known, request, begin=False)
     began = time.perf_counter()
     forecast = foresee_run(known, request.tables, request.days, bool(request.force))
     if forecast.rows is None:  # a run is needed
         return run_work(known, request, begin=forecast.needs_engine)
-    tables = tuple(
-        TableOutcome(name, len(request.days), 0, n, 0.0) for name, n in forecast.rows.items()
-    )
-    return RunOutcome("", True, tables, "", time.perf_counter() - began)
+    days = len(request.days)
+    tables = []
+    for name, rows in forecast.rows.items():
+        tables.append(TableOutcome(name, days=days, changed=0, rows=rows, seconds=0.0))
+    seconds = time.perf_counter() - began
+    return RunOutcome(run_id="", success=True, tables=tuple(tables), cause="", seconds=seconds)
 
 
 def run_work(known: KnownStates, request: Work, begin: bool = True) -> RunOutcome:
@@ -199,15 +202,16 @@ def draw_phases(outcome: RunOutcome) -> None:
 
 
 def draw_outcomes(runs: Sequence[tuple[Work, RunOutcome]], with_span: bool = True) -> None:
-    """Draw what the runs did to each table that did not fail; `with_span`: also which days each run
-    was for."""
+    """Draw what the runs did to each table that did not fail, with the days of the request
+    (`with_span`) or only their number; then name the days that were refused or made incomplete."""
     rows = []
     for request, outcome in runs:
         for t in outcome.tables:
+            if t.cause:
+                continue
             days = request.days if with_span else t.days
-            if not t.cause:
-                took = f"{t.seconds:.1f} s"
-                rows.append((t.table, days, t.changed, t.days - t.changed, t.rows, took))
+            took = f"{t.seconds:.1f} s"
+            rows.append((t.table, days, t.changed, t.days - t.changed, t.rows, took))
     if rows:
         draw_table(["table", "days", "changed", "unchanged", "rows", "took"], rows)
     made = [table for _, outcome in runs for table in outcome.tables]
@@ -232,12 +236,13 @@ def _note_incomplete(made: TableOutcome) -> None:
         why = "input days are missing, or were made without a column that is read"
         remark(
             f"Note: {made.table} {ranges_text(made.incomplete)} incomplete: {why}; "
-            "`backfill-assets "
-            "status --why`"
+            "`backfill-assets status --why`"
         )
 
 
 def _draw_outcome(lake: Lake, request: Work, outcome: RunOutcome) -> None:
+    """Draw what the run did to each table, the days that came out otherwise than before, and how to
+    see the run; or that none was needed."""
     draw_outcomes([(request, outcome)], with_span=False)
     for made in outcome.tables:
         if made.irreproducible:
@@ -273,21 +278,24 @@ class Forecast:
 def foresee_run(
     known: KnownStates, names: Sequence[str], days: DayRange, force: bool = False
 ) -> Forecast:
-    """Foresee a run of these tables, upstream first. Reads only; holds no lock."""
+    """Foresee a run of these tables, upstream first; `force`: it computes every day. Reads only;
+    holds no lock."""
     lake, states = known.lake, known.states
-    lands = any(states.contracts[name].is_landed for name in names)
-    comparison = compare_sources(LakeSession(lake)) if lands else None
-    to_compute = [name for name in names if force or not _is_all_settled(states, name, days)]
+    lands_files = any(states.contracts[name].is_landed for name in names)
+    comparison = compare_sources(LakeSession(lake)) if lands_files else None
     has_disputed_files = comparison is not None and bool(comparison.disputed)
+    # Such a run may end before it computes anything.
     if has_disputed_files or _refuses_or_repairs(states, names):
         return Forecast(None, needs_engine=False)
+    to_compute = [name for name in names if force or not _is_all_settled(states, name, days)]
     needs_a_scan = comparison is not None and not comparison.is_scanned
     if to_compute or needs_a_scan:
-        counts_rows = comparison is not None and comparison.counts_rows
-        builds = bool(to_compute) and _is_buildable(states, to_compute[0], days)
-        return Forecast(None, needs_engine=counts_rows or builds)
+        counts_landed_rows = comparison is not None and comparison.counts_rows
+        # The first table decides: where its days are refused, nothing is computed.
+        computes_rows = bool(to_compute) and _is_buildable(states, to_compute[0], days)
+        return Forecast(None, needs_engine=counts_landed_rows or computes_rows)
     if not all(_would_pass_gates(lake, states, name, days) for name in names):
-        return Forecast(None)
+        return Forecast(None)  # the run refuses days, and shows why
     return Forecast({name: _rows_by_receipts(states, name, days) for name in names})
 
 
@@ -307,15 +315,14 @@ def _refuses_or_repairs(states: States, names: Sequence[str]) -> bool:
     inputs say."""
     if states.before_start():
         return True
-    if any(
-        source.doubted_arrivals() or is_as_of_lowered(source)
-        for source in states.view.sources.values()
-    ):
-        return True
+    for source in states.view.sources.values():
+        if source.doubted_arrivals() or is_as_of_lowered(source):
+            return True
     return any(states.awaits_repair(name) for name in names if states.contracts[name].is_landed)
 
 
 def _is_buildable(states: States, name: str, days: DayRange) -> bool:
+    """Whether no rule forbids to build these days of a table, whatever their rows."""
     try:
         refuse_unbuildable(states, states.contracts[name], days)
     except BackfillError:
@@ -324,6 +331,7 @@ def _is_buildable(states: States, name: str, days: DayRange) -> bool:
 
 
 def _would_pass_gates(lake: Lake, states: States, name: str, days: DayRange) -> bool:
+    """Whether today's gates would let these written days of a table pass again."""
     if not _is_buildable(states, name, days):
         return False
     gates = lake.settings.gates

@@ -7,7 +7,7 @@ the same.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -50,8 +50,8 @@ from backfill_assets.kernel.tables.versions import record_versions
 from backfill_assets.kernel.write.known import KnownStates
 from backfill_assets.reading.claims import ActivePlan, days_of_active_plans, holding_plans
 
-Day = tuple[str, date]
-PLANNING = re.compile(r"\b(Analysis|Parse)Exception: ")
+TableDay = tuple[str, date]
+PLANNING_ERROR = re.compile(r"\b(Analysis|Parse)Exception: ")
 
 
 @dataclass
@@ -99,6 +99,8 @@ def catch_up(keep_good_days: bool, note: str) -> None:
 
 
 def _current_needs() -> tuple[KnownStates, Needs]:
+    """Open the lake again, and return its states and the days that need a rebuild; of a candidate
+    those of its own tables only."""
     # Of one reading: lake.toml may change meanwhile, and what makes rows must sign them.
     lake, pipeline = opened_lake()
     known = KnownStates(lake, pipeline)
@@ -110,8 +112,9 @@ def _current_needs() -> tuple[KnownStates, Needs]:
 def _needs_of_candidate(lake: Lake, found: Needs) -> Needs:
     """Return the needs of the tables that a candidate writes: its other tables are the lake's
     beside it."""
-    nothing = frozenset[date]()
-    needed = {name: days if lake.writes(name) else nothing for name, days in found.needed.items()}
+    needed: dict[str, Set[date]] = {}
+    for name, days in found.needed.items():
+        needed[name] = days if lake.writes(name) else frozenset()
     ready = {name: found.ready[name] & days for name, days in needed.items()}
     return replace(found, needed=needed, ready=ready)
 
@@ -123,64 +126,69 @@ class _Runs:
     lake: Lake
     marks: Mapping[str, Any]  # note, reason and tags of every request
     done: list[tuple[Work, RunOutcome]] = field(default_factory=list)  # in order
-    in_vain: set[Day] = field(default_factory=set)
-    rebuilt: Counter[Day] = field(default_factory=Counter)  # how often each day succeeded
+    in_vain: set[TableDay] = field(default_factory=set)
+    rebuilt: Counter[TableDay] = field(default_factory=Counter)  # how often each day succeeded
 
     def run(self, known: KnownStates, found: Work) -> None:
-        """Run a request; after a failure its days in halves."""
+        """Run a request; after a failure its days in halves. Days that gates kept back, or that
+        failed alone, are not tried again."""
         request = replace(found, **self.marks)
         outcome = run_work(known, request)
         self.done.append((request, outcome))
         kept_back = {(made.table, day) for made in outcome.tables for day in made.kept_back}
         self.in_vain |= kept_back
-        tried = [(found.table, day) for day in sorted(found.needed_days)]
-        days = [day for day in tried if day not in kept_back]
+        needed = [(found.table, day) for day in sorted(found.needed_days)]
+        tried = [table_day for table_day in needed if table_day not in kept_back]
         if outcome.success or outcome.only_kept_back:
-            self._count_rebuilt(days)
-        elif len(days) == 1 or _is_hopeless(found.table, outcome):
-            self.in_vain.update(days)
+            self._count_rebuilt(tried)
+        elif len(tried) == 1 or _is_hopeless(found.table, outcome):
+            self.in_vain.update(tried)
         else:
-            self._run_halves(found, days)
+            self._run_halves(found, tried)
 
-    def _count_rebuilt(self, days: Collection[Day]) -> None:
+    def _count_rebuilt(self, days: Collection[TableDay]) -> None:
         """Count days that succeeded; those that did so often enough are not tried again."""
         self.rebuilt.update(days)
         attempts = self.lake.settings.lateness.attempts
         self.in_vain.update(day for day, times in self.rebuilt.items() if times >= attempts)
 
-    def _run_halves(self, found: Work, days: Sequence[Day]) -> None:
+    def _run_halves(self, found: Work, days: Sequence[TableDay]) -> None:
         """Run the earlier and the later half of those of `days` that still need a rebuild."""
-        known, now = _current_needs()
-        still = [day for table, day in days if day in now.needed[table]]
+        known, needs = _current_needs()
+        still = [day for table, day in days if day in needs.needed[table]]
         half = (len(still) + 1) // 2
         for part in (still[:half], still[half:]):
-            if part:
-                needed = {str(day): found.needed[str(day)] for day in part}
-                span = inclusive_range(part[0], part[-1])
-                self.run(known, replace(found, days=span, needed=needed, tables=(found.table,)))
+            if not part:
+                continue
+            needed = {str(day): found.needed[str(day)] for day in part}
+            span = inclusive_range(part[0], part[-1])
+            self.run(known, replace(found, days=span, needed=needed, tables=(found.table,)))
 
 
 def rebuild_until_settled(
     lake: Lake,
     note: str,
     reason: str,
-    left_alone: Collection[Day] = (),
+    left_alone: Collection[TableDay] = (),
     tags: Mapping[str, str] | None = None,
 ) -> CatchUpResult:
     """Run one request after the other, with these `tags`, reading the states again after each. Days
     that a run kept back are left. Days of a failed run are tried again in halves, down to days that
-    fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times."""
+    fail alone; a day that succeeds and still needs a rebuild, `[lateness] attempts` times.
+
+    `left_alone`: days that no request is made for, as those of active plans."""
     runs = _Runs(lake, {"note": note, "reason": reason, "tags": tags or {}})
     left_alone = {*left_alone, *_days_of_plans(lake)}
     known, still = _current_needs()
     while requests := _next_requests(known.states, still, {*left_alone, *runs.in_vain}):
-        runs.run(known, requests[0])
+        runs.run(known, requests[0])  # only the first: what it writes may change the others
         known, still = _current_needs()
     if unwritable_folder(lake) is None:
         record_versions(lake, known.pipeline.contracts, reason)  # also what a killed run left
     done = CatchUpResult(runs.done)
     for name, needed in still.needed.items():
-        if left := sorted(day for day in needed if (name, day) not in left_alone):
+        left = sorted(day for day in needed if (name, day) not in left_alone)
+        if left:
             tried = [day for day in left if (name, day) in runs.in_vain]
             done.left[name] = list(map(str, left))
             done.why[name] = _why_remaining(still, name, tried)
@@ -195,11 +203,12 @@ def _is_hopeless(table: str, outcome: RunOutcome) -> bool:
 
 
 def _is_refusal(cause: str) -> bool:
-    """Whether a run failed of the code or the contract, and not of rows."""
+    """Whether a run failed of the code or the contract, and not of rows: `cause` is a refusal by
+    this package, or Spark could not plan the transform."""
     refusals = (NOT_RUN, OTHER_ROWS_AGAIN, OTHER_ROWS_ALONE, OTHER_TYPE)
     if any(text in cause for text in refusals):
         return True
-    return "the transform of" in cause and PLANNING.search(cause) is not None
+    return "the transform of" in cause and PLANNING_ERROR.search(cause) is not None
 
 
 def _idle_plans(lake: Lake, still: Needs) -> tuple[list[str], bool]:
@@ -218,6 +227,8 @@ def _needs_rebuild(plan: ActivePlan, still: Needs) -> bool:
 
 
 def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
+    """Return why days of a table are left: how many of them failed, and how many wait for which
+    input, e.g. `2 wait for their inputs, 2024-03-01 for raw 2024-03-01`."""
     waiting = remaining.waiting[name]
     reasons = [f"{len(tried)} tried in vain, the first {min(tried)}"] if tried else []
     if waiting:
@@ -228,7 +239,7 @@ def _why_remaining(remaining: Needs, name: str, tried: Collection[date]) -> str:
     return "; ".join(reasons)
 
 
-def _days_of_plans(lake: Lake) -> set[Day]:
+def _days_of_plans(lake: Lake) -> set[TableDay]:
     """Return the days of active plans, which are left to these plans."""
     planned = days_of_active_plans(lake)
     for name, days in planned.items():
@@ -239,14 +250,19 @@ def _days_of_plans(lake: Lake) -> set[Day]:
     return {(name, day) for name, days in planned.items() for day in days}
 
 
-def _next_requests(states: States, found: Needs, left_alone: Collection[Day]) -> list[Work]:
+def _next_requests(states: States, found: Needs, left_alone: Collection[TableDay]) -> list[Work]:
     """Return the requests, upstream first; the first with its downstream days in the same run."""
-    alone = {name: {day for table, day in left_alone if table == name} for name in found.needed}
+    skipped: dict[str, set[date]] = {name: set() for name in found.needed}
+    for name, day in left_alone:
+        if name in skipped:
+            skipped[name].add(day)
     requests: list[Work] = []
     for name, days in found.ready.items():
-        known = request_identities(states, name, days - alone[name])
-        requests += run_requests(states, name, known, {}, 1, frozenset())[0]
-    return requests_with_downstream(states, requests, found, alone)
+        known = request_identities(states, name, days - skipped[name])
+        # A catch-up counts failures itself (`_Runs`), so that no day was tried before.
+        of_table, _ = run_requests(states, name, known, tried={}, most=1, busy=frozenset())
+        requests += of_table
+    return requests_with_downstream(states, requests, found, skipped)
 
 
 def report_catch_up(done: CatchUpResult) -> None:
@@ -274,6 +290,7 @@ def report_catch_up(done: CatchUpResult) -> None:
 
 
 def _warn_of_written_days(done: CatchUpResult) -> None:
+    """Name on stderr what the checks find on the days of all runs, of every table at once."""
     made = defaultdict[str, set[date]](set)
     for request, _ in done.runs:
         for name in request.tables:
@@ -300,16 +317,18 @@ def replay_late(days: DayRange, note: str) -> None:
     if not note.strip():
         raise click.BadParameter("say why, in a few words", param_hint="--note")
     lake = named_lake()
-    others = {(name, day) for name, found in _current_needs()[1].needed.items() for day in found}
+    _, needs = _current_needs()
+    needed_before = {(name, day) for name, found in needs.needed.items() for day in found}
     released = release_late_rows(LakeSession(lake), days, note.strip())
     if not wants_json():
         draw_parts(_late_rows(released))
-    done = rebuild_until_settled(lake, note.strip(), "replay-late", others)
+    done = rebuild_until_settled(lake, note.strip(), "replay-late", left_alone=needed_before)
     say_unusable(lake)
     report_catch_up(done)
 
 
 def _late_rows(found: Mapping[tuple[date, date], int]) -> Iterator[Part]:
+    """Yield how many late rows count now; `found` has them by (day of arrival, event day)."""
     if not found:
         yield "Nothing is kept in too_late for these days."
         return

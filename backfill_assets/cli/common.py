@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from backfill_assets.kernel.write.model import Pipeline
     from backfill_assets.reading.rejected import Unusable
 
-LAKE_KEY, TARGET_KEY, JSON_KEY = (
-    "backfill_assets.lake",
-    "backfill_assets.target",
-    "backfill_assets.json",
-)
+# Keys of click's `meta`, which a command shares with its groups.
+LAKE_KEY = "backfill_assets.lake"
+TARGET_KEY = "backfill_assets.target"
+JSON_KEY = "backfill_assets.json"
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -103,6 +102,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # a generic class in n
 
 
 def _utf8_text(text: str) -> str:
+    """Return the text; raises ValueError where the terminal gave bytes that are no UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:  # no receipt could keep it
@@ -112,11 +112,9 @@ def _utf8_text(text: str) -> str:
     return text
 
 
-TEXT, DAY, SPAN = (
-    Parsed("text", _utf8_text),
-    Parsed("YYYY-MM-DD", parse_day),
-    Parsed("A..B", parse_span),
-)
+TEXT = Parsed("text", _utf8_text)
+DAY = Parsed("YYYY-MM-DD", parse_day)
+SPAN = Parsed("A..B", parse_span)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -136,6 +134,7 @@ def some_days_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_days(*args: Any, listed: DayRange | None, **options: Any) -> None:
+        """Call the command with the days of `--days-from`, else with those of the other options."""
         if listed is not None and options["days"] is not None:
             raise click.UsageError(
                 "--days-from says the days already: leave --from, --to and --days away."
@@ -167,6 +166,8 @@ def days_options(
     mean the same everywhere and are hidden, unless `several` is an option in their place."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """Add the options; what click prints first in `--help` is applied last."""
+
         @functools.wraps(command)
         def with_days(
             *args: Any, first: date | None, last: date | None, span: DayRange | None, **options: Any
@@ -298,7 +299,8 @@ def say_unusable(lake: "Lake") -> "Unusable":
     if ledgers and empty and not _has_landed(lake):
         patterns = ", ".join(source.files for source in lake.settings.delivered.values())
         remark(f"Nothing has landed where lake.toml says: {patterns}")
-    if line := str(found := unusable_rows(lake)):
+    found = unusable_rows(lake)
+    if line := str(found):
         remark(line)
     return found
 

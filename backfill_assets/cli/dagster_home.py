@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 import dagster as dg
 import sqlalchemy as sa
@@ -33,14 +34,14 @@ from backfill_assets.kernel.core.texts import scrub_secrets
 from backfill_assets.kernel.tables.folder import DAGSTER_FOLDER, close_folder
 from backfill_assets.kernel.tables.home import Lake
 
-FILE = "dagster.yaml"
+DAGSTER_FILE = "dagster.yaml"
 UI_MODULE = "backfill_assets.definitions"
 POSTGRES_VARIABLE = "DAGSTER_POSTGRES_URL"
-SERVERS = (
+SERVER_ADVICE = (
     "See that the server runs and takes this user, and that the address begins as "
     "`backfill-assets guide servers` says"
 )
-OF_A_LAKE = Path(__file__).with_name("templates") / FILE
+SETTINGS_OF_A_LAKE = Path(__file__).with_name("templates") / DAGSTER_FILE
 
 
 @contextlib.contextmanager
@@ -49,10 +50,8 @@ def silence_dagster() -> Iterator[None]:
     an interrupt closes; errors come back as the run's cause."""
     # A handler of its own: without any, Python prints warnings. `logging.disable` would swallow
     # Dagster's events too.
-    loggers, silence = (
-        [logging.getLogger(name) for name in ("dagster", "sqlalchemy.pool")],
-        logging.NullHandler(),
-    )
+    silence = logging.NullHandler()
+    loggers = [logging.getLogger(name) for name in ("dagster", "sqlalchemy.pool")]
     for logger in loggers:
         logger.addHandler(silence)
     with warnings.catch_warnings():
@@ -75,32 +74,37 @@ def instance_of(lake: Lake, project: Path | None = None) -> Iterator[dg.DagsterI
     this user may not make one. The project's file names folders relative to itself, so that the
     working folder is there meanwhile.
     """
-    named, home = os.environ.get("DAGSTER_HOME"), project or project_root()
-    if named:
-        with _opened_instance(named, partial(_with_own_event_storage, named)) as instance:
+    project = project or project_root()
+    if home := os.environ.get("DAGSTER_HOME"):
+        with _opened_instance(home, partial(_with_own_event_storage, home)) as instance:
             yield instance
         return
-    close_folder(home / DAGSTER_FOLDER, lake.settings.access.umask)
-    if _is_of_the_project(lake, home):
-        with (
-            contextlib.chdir(home),
-            _opened_instance(
-                str(home), partial(dg.DagsterInstance.from_config, str(home))
-            ) as instance,
-        ):
+    close_folder(project / DAGSTER_FOLDER, lake.settings.access.umask)
+    if _is_of_the_project(lake, project):
+        open_it = partial(dg.DagsterInstance.from_config, str(project))
+        with contextlib.chdir(project), _opened_instance(str(project), open_it) as instance:
             yield instance
-    elif not (lake.root / DAGSTER_FOLDER).exists() and not os.access(lake.root, os.W_OK):
+        return
+    has_home = (lake.root / DAGSTER_FOLDER).exists()
+    if not has_home and not os.access(lake.root, os.W_OK):
         with dg.DagsterInstance.ephemeral() as instance:
             yield instance
-    else:
-        own = str(_home_in_lake(lake))
-        # A lake may be moved: its file names folders by this variable.
-        os.environ["DAGSTER_HOME"] = own
-        try:
-            with _opened_instance(own, partial(_with_own_event_storage, own)) as instance:
-                yield instance
-        finally:
-            del os.environ["DAGSTER_HOME"]
+        return
+    with _opened_home_of_lake(lake) as instance:
+        yield instance
+
+
+@contextlib.contextmanager
+def _opened_home_of_lake(lake: Lake) -> Iterator[dg.DagsterInstance]:
+    """Open the instance inside the lake. $DAGSTER_HOME names it meanwhile: a lake may be moved, so
+    that its file names folders by this variable."""
+    home = str(_home_in_lake(lake))
+    os.environ["DAGSTER_HOME"] = home
+    try:
+        with _opened_instance(home, partial(_with_own_event_storage, home)) as instance:
+            yield instance
+    finally:
+        del os.environ["DAGSTER_HOME"]
 
 
 def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
@@ -112,7 +116,9 @@ def examine_sharing(lake: Lake) -> Iterator[Diagnosis]:
     with silence_dagster(), instance_of(lake) as instance:
         roots = {Path(root) for _, found in instance.get_run_tags([LAKE_TAG]) for root in found}
     own = lake.shared or lake.root
-    if others := sorted(str(r) for r in roots if r.exists() and not r.is_relative_to(own)):
+    existing = [root for root in roots if root.exists()]
+    others = sorted(str(root) for root in existing if not root.is_relative_to(own))
+    if others:
         what = (
             "it holds runs of other lakes, too, and shows days of tables of one name as one: "
             f"{first_names(others)}"
@@ -131,18 +137,18 @@ def _is_of_the_project(lake: Lake, project: Path) -> bool:
     """Whether the project has an instance that shows this lake. Not one that holds what assets of
     another project return: these run in the folder that the command was started in."""
     is_shown = _is_default_lake(lake) and not lake.settings.assets_only
-    return (project / FILE).exists() and is_shown and _is_own_folder(project)
+    return (project / DAGSTER_FILE).exists() and is_shown and _is_own_folder(project)
 
 
 def _is_own_folder(project: Path) -> bool:
-    """Whether no other user put files into the folder that this package was started in: they can
-    name code to run, and Dagster's processes import modules from there."""
-    if project in Path(__file__).parents:
+    """Whether no other user can have put files into the folder that this package was started in:
+    they can name code to run, and Dagster's processes import modules from there."""
+    holds_this_package = project in Path(__file__).parents
+    if holds_this_package:
         return True
-    return not (
-        project.stat().st_mode & stat.S_IWOTH
-        or foreign_owners(project) | foreign_owners(project / FILE)
-    )
+    all_may_write = project.stat().st_mode & stat.S_IWOTH
+    other_owners = foreign_owners(project) | foreign_owners(project / DAGSTER_FILE)
+    return not all_may_write and not other_owners
 
 
 def _home_in_lake(lake: Lake) -> Path:
@@ -150,10 +156,10 @@ def _home_in_lake(lake: Lake) -> Path:
     there stays."""
     home = lake.root / DAGSTER_FOLDER
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / FILE).exists():
-        part = home / f"{FILE}.{os.getpid()}.part"
-        part.write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
-        part.replace(home / FILE)
+    if not (home / DAGSTER_FILE).exists():
+        part = home / f"{DAGSTER_FILE}.{os.getpid()}.part"
+        part.write_text(SETTINGS_OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
+        part.replace(home / DAGSTER_FILE)
     return home
 
 
@@ -161,9 +167,10 @@ def _with_own_event_storage(home: str) -> dg.DagsterInstance:
     """Return $DAGSTER_HOME's instance. Where its `dagster.yaml` names no storage, its events are in
     Dagster's SQLite files, to which our class writes the same rows: a range of 300 days in 3
     seconds of the processor in place of 60."""
-    file = Path(home, FILE)
+    file = Path(home, DAGSTER_FILE)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    if NAMES_A_STORAGE.search(text) or not Path(home).is_absolute() or not Path(home).is_dir():
+    is_usable = Path(home).is_absolute() and Path(home).is_dir()
+    if NAMES_A_STORAGE.search(text) or not is_usable:  # where it is not, Dagster says so itself
         return dg.DagsterInstance.get()
     return dg.DagsterInstance.local_temp(home, overrides={"event_log_storage": OUR_EVENT_STORAGE})
 
@@ -178,31 +185,49 @@ def _opened_instance(
     try:
         instance = open_it()
     except Exception as error:
+        failure = _storage_failure(home, error)
         disk = "Set DAGSTER_HOME to a folder that you may write, or see that its disk has space"
-        raise SettingsError(*_storage_error_parts(home, error, "Nothing was done", disk)) from error
+        raise SettingsError(
+            failure.storage,
+            failure.cause,
+            "Nothing was done",
+            SERVER_ADVICE if failure.is_on_a_server else disk,
+        ) from error
     try:
         with instance:
             yield instance
     except sa.exc.DBAPIError as error:
-        undone = "The run was not finished; what it had committed says so by its receipts"
+        failure = _storage_failure(home, error)
         disk = "See that its disk has space and may be written, then run again"
-        raise BackfillError(*_storage_error_parts(home, error, undone, disk)) from error
+        raise BackfillError(
+            failure.storage,
+            failure.cause,
+            "The run was not finished; what it had committed says so by its receipts",
+            SERVER_ADVICE if failure.is_on_a_server else disk,
+        ) from error
 
 
-def _storage_error_parts(
-    home: str, error: Exception, undone: str, disk: str
-) -> tuple[str, str, str, str]:
-    """The words of an error of Dagster's storage; `disk` is the advice where it lies in the
-    home."""
+class _StorageFailure(NamedTuple):
+    """What failed of Dagster's storage, in words."""
+
+    storage: str  # which, e.g. `Dagster's home /home/me/dagster`
+    cause: str  # one line, without secrets
+    is_on_a_server: bool  # PostgreSQL; else it is files in the home
+
+
+def _storage_failure(home: str, error: Exception) -> _StorageFailure:
+    """Return what failed: PostgreSQL if the error is of its driver psycopg, else files in
+    `home`."""
     origin = getattr(error, "orig", None) or error  # SQLAlchemy's error wraps the database's
     lines = str(origin).splitlines()
     cause = scrub_secrets(lines[0]) if lines else type(origin).__name__
     if "psycopg" not in f"{type(origin).__module__} {cause}":
-        return f"Dagster's home {home}", cause, undone, disk
-    with contextlib.suppress(sa.exc.ArgumentError):
+        return _StorageFailure(f"Dagster's home {home}", cause, is_on_a_server=False)
+    server = "PostgreSQL"
+    with contextlib.suppress(sa.exc.ArgumentError):  # the variable holds no address
         host = sa.make_url(os.environ.get(POSTGRES_VARIABLE, "")).host
-        return f"Dagster's storage (PostgreSQL at {host}) refuses", cause, undone, SERVERS
-    return "Dagster's storage (PostgreSQL) refuses", cause, undone, SERVERS
+        server = f"PostgreSQL at {host}"
+    return _StorageFailure(f"Dagster's storage ({server}) refuses", cause, is_on_a_server=True)
 
 
 def lake_option_text(lake: Lake) -> str:
@@ -211,11 +236,21 @@ def lake_option_text(lake: Lake) -> str:
     return "" if _is_default_lake(lake) else f"--lake {quote(lake.address)} "
 
 
-def ui_place(lake: Lake, project: Path | None = None) -> tuple[Path, dict[str, str], bool]:
-    """Return where to start Dagster's UI for this lake: the working folder, additions to the
-    environment, and whether that folder's files name the definitions (else `UI_MODULE` does)."""
+class UiPlace(NamedTuple):
+    """Where Dagster's UI is started."""
+
+    folder: Path  # the working folder
+    variables: dict[str, str]  # additions to the environment
+    is_project: bool  # whether the folder's files name the definitions; else `UI_MODULE` does
+
+
+def ui_place(lake: Lake, project: Path | None = None) -> UiPlace:
+    """Return where to start Dagster's UI for this lake: in the project (None: the one that commands
+    are started in) if it shows the lake, else in $DAGSTER_HOME or the home inside the lake."""
     home, project = os.environ.get("DAGSTER_HOME"), project or project_root()
     if (home and _is_own_folder(project)) or _is_of_the_project(lake, project):
-        return project, {} if _is_default_lake(lake) else {LAKE_VARIABLE: lake.address}, True
+        variables = {} if _is_default_lake(lake) else {LAKE_VARIABLE: lake.address}
+        return UiPlace(project, variables, is_project=True)
     own = Path(home or lake.root / DAGSTER_FOLDER)
-    return own, {LAKE_VARIABLE: lake.address, "DAGSTER_HOME": str(own)}, False
+    variables = {LAKE_VARIABLE: lake.address, "DAGSTER_HOME": str(own)}
+    return UiPlace(own, variables, is_project=False)

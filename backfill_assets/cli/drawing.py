@@ -43,7 +43,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "error": {"fg": "red", "bold": True},
 }
 GAP = "  "
-COMMAND = re.compile(r"(^|: +)backfill-assets ")
+COMMAND_IN_LINE = re.compile(r"(^|: +)backfill-assets ")
 # A longer cell with spaces in it is a sentence, which may be broken between its words.
 PROSE_CHARS = 30
 NARROWEST_PROSE = 20
@@ -107,9 +107,9 @@ def say(text: str, hang: int = 0, first: int = 0) -> None:
 
     `first` characters of the first line are written already.
     """
-    lines = _wrapped_lines(
-        " " * first + printable_text(text), None if COMMAND.search(text) else line_width(), hang
-    )
+    ends_with_command = COMMAND_IN_LINE.search(text) is not None
+    width = None if ends_with_command else line_width()
+    lines = _wrapped_lines(" " * first + printable_text(text), width, hang)
     click.echo("\n".join([lines[0][first:], *lines[1:]]))
 
 
@@ -119,45 +119,46 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     Where it is too wide, sentences are broken between words; then the columns are drawn in parts
     below each other, the first column in each of them.
     """
-    table = TextTable(
-        [printable_text(c) for c in columns],
-        [[printable_text(cell_text(cell)) for cell in row] for row in rows],
-    )
+    shown_rows = []
+    for row in rows:
+        shown_rows.append([printable_text(cell_text(cell)) for cell in row])
+    table = TextTable([printable_text(name) for name in columns], shown_rows)
     if title:
         say(title)
-    room = line_width()
-    widths = _widths(table, room)
-    for number, part in enumerate(_column_groups(widths, room)):
+    line = line_width()
+    widths = _widths(table, line)
+    for number, part in enumerate(_column_groups(widths, line)):
         if number:
             click.echo()
         _draw_columns(table, part, widths)
 
 
-def _widths(table: TextTable, room: int | None) -> list[int]:
+def _widths(table: TextTable, line: int | None) -> list[int]:
     """Return the width of each column in characters: that of its longest cell, or of a sentence its
-    share of what other columns leave of the line (`room`; None: any length fits)."""
-    texts = [*zip(table.columns, *table.cells, strict=True)]
-    widths = [max(map(len, column)) for column in texts]
-    if room is None:
+    share of what other columns leave of `line` (characters; None: any length fits)."""
+    columns = [*zip(table.columns, *table.cells, strict=True)]  # each with its name first
+    widths = [max(map(len, column)) for column in columns]
+    if line is None:
         return widths
-    prose = [any(map(table.is_prose, column[1:])) for column in texts]
-    fixed = sum(width for width, is_prose in zip(widths, prose, strict=True) if not is_prose)
+    prose = [i for i, column in enumerate(columns) if any(map(table.is_prose, column[1:]))]
+    fixed = sum(width for i, width in enumerate(widths) if i not in prose)
     gaps = len(GAP) * (len(widths) - 1)
-    share = max((room - fixed - gaps) // max(sum(prose), 1), NARROWEST_PROSE)
-    for i, column in enumerate(texts):
-        if prose[i]:
-            longest_word = max(map(len, " ".join(column).split()), default=0)
-            widths[i] = min(widths[i], max(share, longest_word))
+    share = max((line - fixed - gaps) // max(len(prose), 1), NARROWEST_PROSE)
+    for i in prose:
+        longest_word = max(map(len, " ".join(columns[i]).split()), default=0)
+        widths[i] = min(widths[i], max(share, longest_word))
     return widths
 
 
-def _column_groups(widths: Sequence[int], room: int | None) -> list[list[int]]:
-    """Return the columns by index, in parts that fit; each part begins with the first column."""
+def _column_groups(widths: Sequence[int], line: int | None) -> list[list[int]]:
+    """Return the columns by index, in parts that fit into `line`; each part begins with the first
+    column."""
     parts: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
         width = sum(widths[k] + len(GAP) for k in parts[-1]) + widths[i]
-        is_too_wide = room is not None and width > room
-        if is_too_wide and parts[-1] != [0]:
+        is_too_wide = line is not None and width > line
+        has_other_columns = parts[-1] != [0]
+        if is_too_wide and has_other_columns:
             parts.append([0])
         parts[-1].append(i)
     return parts
@@ -168,7 +169,8 @@ def _draw_columns(table: TextTable, part: Sequence[int], widths: Sequence[int]) 
     bold = {"bold": True}
     _draw_row(table, table.columns, [bold for _ in part], part, widths)
     for row in table.cells:
-        styles = [STYLES.get(row[i].split(" ")[0].rstrip("*"), {}) for i in part]
+        first_words = [row[i].split(" ")[0] for i in part]
+        styles = [STYLES.get(word.rstrip("*"), {}) for word in first_words]  # `*`: will change
         _draw_row(table, row, styles, part, widths)
 
 
@@ -192,6 +194,8 @@ def _draw_row(
 
 
 def _wrapped_lines(text: str, width: int | None, hang: int) -> list[str]:
+    """Break a text between words into lines of `width` characters (None: any length fits); those
+    after the first are indented by `hang`."""
     if width is None or len(text) <= width:
         return [text]
     # A word longer than the line stays whole: a screen breaks it, and copying it gives it back.
@@ -202,6 +206,7 @@ def _wrapped_lines(text: str, width: int | None, hang: int) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
+    """Whether a cell holds nothing, a number, or one with a unit, e.g. `1,204`, `0.31`, `81 kB`."""
     if cell in ("", "-"):
         return True
     digits, _, unit = cell.replace(",", "").partition(" ")
@@ -252,18 +257,16 @@ def duration_text(days: float | None) -> str:
 
 
 def remark(text: str, to: TextIO | None = None) -> None:
-    """Write a line that accompanies the work to stderr, or to `to`."""
-    click.echo(
-        "\n".join(_wrapped_lines(printable_text(text), line_width(to or sys.stderr), 2)),
-        file=to,
-        err=True,
-    )
+    """Write a line that accompanies the work to stderr, or to the stream `to`."""
+    lines = _wrapped_lines(printable_text(text), line_width(to or sys.stderr), hang=2)
+    click.echo("\n".join(lines), file=to, err=True)
 
 
 def broken_lines(text: str, first: int) -> str:
     """Break a line for stderr between words where it does not fit; `first` characters of it are
     written already."""
-    return "\n".join(_wrapped_lines(" " * first + text, line_width(sys.stderr), 2))[first:]
+    lines = _wrapped_lines(" " * first + text, line_width(sys.stderr), hang=2)
+    return "\n".join(lines)[first:]
 
 
 @dataclass(frozen=True)
@@ -345,9 +348,10 @@ def write_file_whole(file: Path, text: str, umask: int | None = None) -> None:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as opened_file:
             opened_file.write(text)
-        os.umask(ours := os.umask(0o077))
-        taken_away = ours if umask is None else umask
-        Path(name).chmod(0o666 & ~taken_away)  # mkstemp gives the owner only
+        own_umask = os.umask(0o077)  # it cannot be read but by setting another
+        os.umask(own_umask)
+        withheld_rights = own_umask if umask is None else umask
+        Path(name).chmod(0o666 & ~withheld_rights)  # mkstemp gives the owner only
         Path(name).replace(file)
     except OSError as error:
         raise click.ClickException(

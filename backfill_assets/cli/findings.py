@@ -13,7 +13,7 @@ from backfill_assets.kernel.core.texts import scrub_secrets
 Check = Callable[[], Iterable["Diagnosis"]]
 
 
-SHOWN = 5  # names of a list
+SHOWN_NAMES = 5  # of a list
 
 
 class Level(StrEnum):
@@ -56,9 +56,10 @@ def error_finding(object: str, what: str, advice: str) -> Diagnosis:
 
 def first_names(names: Iterable[object]) -> str:
     """Join the first names of a list, and say how many more there are."""
-    listed = [str(n) for n in names]
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+    listed = [str(name) for name in names]
+    hidden = len(listed) - SHOWN_NAMES
+    more = f" and {hidden} more" if hidden > 0 else ""
+    return ", ".join(listed[:SHOWN_NAMES]) + more
 
 
 def run_checks(checks: Iterable[tuple[str, Check]]) -> list[Diagnosis]:

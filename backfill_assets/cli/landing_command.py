@@ -5,7 +5,7 @@ Not here: comparing folder and ledger (`intake.scan`), and what is adopted or re
 (`foreign.adopting`, `foreign.adoptable`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -36,7 +36,7 @@ from backfill_assets.kernel.core.texts import printable_text
 from backfill_assets.kernel.tables.home import Lake
 from backfill_assets.kernel.write.model import Pipeline
 
-UNDISPUTED = (
+WHY_NOT_ACCEPTED = (
     "neither altered nor missing, and no scan found that it contradicts its declared totals"
 )
 
@@ -71,16 +71,15 @@ def _table_contracts(lake: Lake) -> Sequence[Contract]:
 
 
 def _scan_lines(report: ScanReport) -> Iterator[str]:
-    for name, (rows, bad) in report.new.items():
-        yield f"new        {printable_text(name)}: {number_text(rows)} rows" + (
-            f", {number_text(bad)} unusable" if bad else ""
-        )
+    """Yield a line per new, copied, waiting or dropped file, those of `finding_lines`, and the
+    totals."""
+    for name, (rows, bad_rows) in report.new.items():
+        unusable = f", {number_text(bad_rows)} unusable" if bad_rows else ""
+        yield f"new        {printable_text(name)}: {number_text(rows)} rows{unusable}"
     gone = dict.fromkeys(report.lapsed, "it changed or vanished, and nothing was ever made of it")
-    for word, files in (("copy of", report.copies), ("waiting", report.waiting), ("dropped", gone)):
-        yield from (
-            f"{word:10s} {printable_text(name)}: {printable_text(why)}"
-            for name, why in files.items()
-        )
+    yield from _file_lines("copy of", report.copies)
+    yield from _file_lines("waiting", report.waiting)
+    yield from _file_lines("dropped", gone)
     if report.vanished:
         yield (
             f"vanished   {len(report.vanished)} content(s), whose rows vacuum took: their days "
@@ -94,28 +93,24 @@ def _scan_lines(report: ScanReport) -> Iterator[str]:
 
 def finding_lines(report: ScanReport) -> Iterator[str]:
     """Yield lines about files that hold days back, and files that are not read."""
-    notes = (
-        ("refused", report.refused),
-        ("unusable", report.unreadable),
-        ("disagrees", report.contradicted),
-    )
-    for word, files in notes:
-        yield from (
-            f"{word:10s} {printable_text(name)}: {printable_text(why)}"
-            for name, why in files.items()
-        )
-    yield from (
-        f"clock      {printable_text(name)}: {printable_text(why)}"
-        for name, why in report.ahead.items()
-    )
+    yield from _file_lines("refused", report.refused)
+    yield from _file_lines("unusable", report.unreadable)
+    yield from _file_lines("disagrees", report.contradicted)
+    yield from _file_lines("clock", report.ahead)
     for word, names in (("altered", report.altered), ("missing", report.missing)):
-        yield from (f"{word:10s} {printable_text(name)}" for name in names)
+        for name in names:
+            yield f"{word:10s} {printable_text(name)}"
     if report.blocked:
         yield (
             f"{len(report.blocked)} day(s) from {min(report.blocked)} are not rebuilt until the "
-            "files are back, or you "
-            'say `backfill-assets landing accept --note "why"`'
+            'files are back, or you say `backfill-assets landing accept --note "why"`'
         )
+
+
+def _file_lines(word: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line per file: a word for what it is, its name, and why (`reasons`, by the name)."""
+    for name, why in reasons.items():
+        yield f"{word:10s} {printable_text(name)}: {printable_text(why)}"
 
 
 def scan_as_needed(lake: Lake) -> frozenset[date]:
@@ -127,18 +122,17 @@ def scan_as_needed(lake: Lake) -> frozenset[date]:
 
 
 def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
-    """`scan_as_needed`, which returns the errors of sources that cannot be scanned."""
+    """Scan as `scan_as_needed` does; return the days whose files are altered or missing, and the
+    errors of sources and tables that cannot be scanned."""
     session = LakeSession(lake)
     observed, unread = _observe_tables(lake, pipeline_in(lake).contracts)
     _say_changes(observed)
     comparisons, unlisted = compare_each_source(session)
     comparison = joined_comparisons(comparisons.values())
     if comparison.is_scanned:
-        for first in comparison.refused[:1]:
-            why, count = (
-                f"{printable_text(first.name)}: {printable_text(first.reason)}",
-                len(comparison.refused),
-            )
+        if comparison.refused:
+            first, count = comparison.refused[0], len(comparison.refused)
+            why = f"{printable_text(first.name)}: {printable_text(first.reason)}"
             remark(
                 f"{count} landed file(s) are not read, such as {why}; `backfill-assets scan` "
                 "lists them"
@@ -155,8 +149,9 @@ def scan_each_source(lake: Lake) -> tuple[frozenset[date], list[BackfillError]]:
 
 
 def observed_lake() -> tuple[Lake, Pipeline]:
-    """Open the chosen lake and its pipeline after a look at the tables that others write; say what
-    changed there, and what cannot be read, of which the days that the lake has seen stand."""
+    """Open the chosen lake and its pipeline after a look at the tables that others write; say on
+    stderr what changed there, and which cannot be read: their days stay as the lake last saw
+    them."""
     lake, pipeline = opened_lake()
     observed, failed = _observe_tables(lake, pipeline.contracts)
     _say_changes(observed)
@@ -200,7 +195,9 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
     lake = named_lake()
     followed = accept_all(LakeSession(lake), note.strip(), paths)
     refused = _refused_for_totals(lake)
-    unknown = {path: refused.get(path, UNDISPUTED) for path in sorted(set(paths) - set(followed))}
+    unknown = {
+        path: refused.get(path, WHY_NOT_ACCEPTED) for path in sorted(set(paths) - set(followed))
+    }
     as_they_are = [path for path in unknown if path not in refused]
     document = {
         "accepted": followed,
@@ -218,11 +215,13 @@ def accept(ctx: click.Context, note: str, paths: tuple[str, ...]) -> None:
 
 
 def _refused_for_totals(lake: Lake) -> dict[str, str]:
-    """The files of which nothing was loaded because of what their manifests declare, with the
-    reason and the fix."""
-    found = (
-        (each.source, r) for each in lake.by_source() for r in read_files(each.store, each.source)
-    )
+    """Return the files of which nothing was loaded because of what their manifests declare, with
+    the reason and the fix."""
     fix = "it is in quarantine; correct the file or its manifest, and the next run loads it"
-    refused = ((source, r) for source, r in found if not r.withdrawn and r.is_refused_for_totals)
-    return {path_with_source(r.path, source): f"{r.refused}: {fix}" for source, r in refused}
+    refused = {}
+    for each in lake.by_source():
+        for record in read_files(each.store, each.source):
+            if record.is_refused_for_totals and not record.withdrawn:
+                path = path_with_source(record.path, each.source)
+                refused[path] = f"{record.refused}: {fix}"
+    return refused

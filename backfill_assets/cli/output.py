@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-HELP = {
+HELP_OF_FILES = {
     "html": "Write a page: one file, no network.",
     "prometheus": "Write metrics in Prometheus' text format.",
     "parquet": "Write the table `audit`, a row per write and day, for any engine.",
@@ -73,7 +73,7 @@ def reporting_command(*files: str) -> Callable[[Callable[..., Output]], Callable
                 click.get_current_context().exit(1)
 
         for name in reversed(files):
-            reported = click.option(f"--{name}", type=FILE, help=HELP[name])(reported)
+            reported = click.option(f"--{name}", type=FILE, help=HELP_OF_FILES[name])(reported)
         return json_and_lake(reported)
 
     return decorate

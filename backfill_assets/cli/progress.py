@@ -37,13 +37,12 @@ class TableOutcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values, with the keys of earlier versions."""
         values: dict[str, Any] = json_of(vars(self))
-        kept = {"unlike": values.pop("irreproducible"), "failed": bool(values.pop("cause"))}
-        counts = {
-            "unchanged": self.days - self.changed,
-            "seconds": round(self.seconds, 3),
-            "ahead": {},
-        }
-        return values | counts | kept
+        values["seconds"] = round(self.seconds, 3)
+        values["unchanged"] = self.days - self.changed
+        values["ahead"] = {}  # of earlier versions; nothing fills it any more
+        values["unlike"] = values.pop("irreproducible")
+        values["failed"] = bool(values.pop("cause"))
+        return values
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,12 @@ class RunOutcome:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """The cause of each table that failed, else of the run; empty after a success."""
-        return tuple(dict.fromkeys(t.cause for t in self.tables if t.cause)) or tuple(
-            filter(None, [self.cause])
-        )
+        """The causes of the tables that failed, each once, else that of the run; empty after a
+        success."""
+        of_tables = tuple(dict.fromkeys(table.cause for table in self.tables if table.cause))
+        if of_tables:
+            return of_tables
+        return (self.cause,) if self.cause else ()
 
     @property
     def only_kept_back(self) -> bool:
@@ -80,16 +81,20 @@ class RunOutcome:
 
 
 def joined_outcome(runs: Sequence[RunOutcome]) -> RunOutcome:
-    """The outcome of several runs of one request as one, with the id of the last run and the first
-    cause."""
+    """Return the outcome of several runs of one request as one, with the id of the last run and
+    the first cause."""
     tables: dict[str, TableOutcome] = {}
-    for t in (t for run in runs for t in run.tables):
-        first = tables.get(t.table)
-        tables[t.table] = t if first is None else _sum_of_outcomes(first, t)
-    success, causes = all(run.success for run in runs), [run.cause for run in runs if run.cause]
-    seconds = sum(run.seconds for run in runs)
+    for run in runs:
+        for made in run.tables:
+            earlier = tables.get(made.table)
+            tables[made.table] = made if earlier is None else _sum_of_outcomes(earlier, made)
+    causes = [run.cause for run in runs if run.cause]
     return RunOutcome(
-        runs[-1].run_id, success, tuple(tables.values()), "".join(causes[:1]), seconds
+        run_id=runs[-1].run_id,
+        success=all(run.success for run in runs),
+        tables=tuple(tables.values()),
+        cause=causes[0] if causes else "",
+        seconds=sum(run.seconds for run in runs),
     )
 
 
@@ -169,11 +174,10 @@ def outcome_line(outcome: TableOutcome, days: DayRange) -> str:
     if outcome.cause:
         return f"{outcome.table} {days}: failed after {outcome.seconds:.1f} s"
     unit = "day" if outcome.days == 1 else "days"
-    again = f", {outcome.rewritten} written again" if outcome.rewritten else ""
-    kept = (
-        f", {len(outcome.kept_back)} refused ({ranges_text(outcome.kept_back)})"
-        if outcome.kept_back
-        else ""
-    )
-    made = f"{outcome.days} {unit}, {outcome.changed} changed{again}{kept}"
-    return f"{outcome.table} {days}: {made}, {outcome.seconds:.1f} s"
+    parts = [f"{outcome.days} {unit}", f"{outcome.changed} changed"]
+    if outcome.rewritten:
+        parts.append(f"{outcome.rewritten} written again")
+    if outcome.kept_back:
+        parts.append(f"{len(outcome.kept_back)} refused ({ranges_text(outcome.kept_back)})")
+    parts.append(f"{outcome.seconds:.1f} s")
+    return f"{outcome.table} {days}: {', '.join(parts)}"

@@ -60,30 +60,34 @@ def run_backfill(known: KnownStates, request: Work, lines: ProgressLines) -> Run
     """Run the request; `lines` shows each table as it starts and ends. Raises Interrupted."""
     refuse_unwritable(known.lake)
     outcomes = list[RunOutcome]()
-    for part, are_given in _request_parts(known.lake, request):
+    for part, are_of_assets in _request_parts(known.lake, request):
         lines.days = part.days
-        outcomes.append(_run_part(known, part, lines, are_given))
-        if not outcomes[-1].success and not outcomes[-1].only_kept_back:
-            break
+        outcome = _run_part(known, part, lines, are_of_assets)
+        outcomes.append(outcome)
+        if not outcome.success and not outcome.only_kept_back:
+            break  # later tables may read what was not made
     return joined_outcome(outcomes)
 
 
 def _request_parts(lake: Lake, request: Work) -> Iterator[tuple[Work, bool]]:
-    """The request as runs, each with its tables in order, and whether assets of the project return
-    their rows. An asset's function gets one range of days, so that each stretch of days is a run. A
-    table that keeps good days fails its step, which would end the later steps of a run: it gets a
-    run of its own."""
-    given = {d.contract.name for d in declared_tables(lake.root)}
-    for are_given, group in groupby(request.tables, lambda name: name in given):
+    """Yield the request as runs, each with its tables in order, and whether assets of the project
+    return their rows.
+
+    An asset's function gets one range of days, so that each stretch of days is a run. A table that
+    keeps good days fails its step, which would end the later steps of a run: it gets a run of its
+    own.
+    """
+    names_of_assets = {declared.contract.name for declared in declared_tables(lake.root)}
+    for are_of_assets, group in groupby(request.tables, lambda name: name in names_of_assets):
         tables = tuple(group)
         has_gaps = isinstance(request.days, SomeDays)
-        run_apart = are_given and (has_gaps or _keep_good_days(lake, request, tables))
+        run_apart = are_of_assets and (has_gaps or _keep_good_days(lake, request, tables))
         if not run_apart:
-            yield replace(request, tables=tables), are_given
+            yield replace(request, tables=tables), are_of_assets
             continue
         for table in tables:
             for days in contiguous_ranges(request.days):
-                yield replace(request, tables=(table,), days=days), are_given
+                yield replace(request, tables=(table,), days=days), are_of_assets
 
 
 def _keep_good_days(lake: Lake, request: Work, tables: Sequence[str]) -> bool:
@@ -94,13 +98,14 @@ def _keep_good_days(lake: Lake, request: Work, tables: Sequence[str]) -> bool:
 
 
 def _run_part(
-    known: KnownStates, request: Work, lines: ProgressLines, are_given: bool
+    known: KnownStates, request: Work, lines: ProgressLines, are_of_assets: bool
 ) -> RunOutcome:
-    """One run; `are_given`: of assets of a project, which look by themselves."""
+    """Make one run. `are_of_assets`: the tables' rows are returned by assets of the project, whose
+    steps publish nothing here, so that their outcome is read from receipts."""
     lake, began, run_id = known.lake, time.perf_counter(), str(uuid.uuid4())
     listener = _Listener(lines)
     with ends_when_interrupted() as ending, silence_dagster(), instance_of(lake) as instance:
-        if are_given:
+        if are_of_assets:
             job, listener.steps = asset_job(lake, request.tables)
             before = {table: _table_view(lake, table) for table in request.tables}
             listener.look = _AssetTables(lake, request.days, run_id, before).outcome
@@ -120,7 +125,7 @@ def _run_part(
                 "the run", cause, "Nothing was started", "Correct the cause, then run again"
             ) from error
         markers_of(instance, lake).forget(run_id)
-        if are_given:
+        if are_of_assets:  # they opened the lake themselves: what is known of it is old
             known.read()
     if ending.number is not None and not result.success:
         raise Interrupted(ending.number, written_days_text(lake, request.tables, run_id))
@@ -138,32 +143,37 @@ class _AssetTables:
     before: Mapping[str, TableView]  # as the run found them
 
     def outcome(self, name: str, made: Collection[date] | None) -> TableOutcome:
-        """Of one table. `made`: the days that Dagster heard of, where the step failed for the
-        others, which were kept back; None: all of them."""
+        """Return what the run did to one table. `made`: the days that Dagster heard of, where the
+        step failed for the others, which were kept back; None: all of them."""
         latest = _table_view(self.lake, name).latest
         entries = {day: latest[day].entry for day in self.days if day in latest}
-        wrote = {day for day in entries if latest[day].run_id == self.run_id}
+        written = {day for day in entries if latest[day].run_id == self.run_id}
         before = self.before[name].latest
-        again = {day for day in wrote if day in before}
-        same = {day for day in again if before[day].entry.content == entries[day].content}
+        written_again = {day for day in written if day in before}
+        unchanged = set()
+        for day in written_again:
+            if before[day].entry.content == entries[day].content:
+                unchanged.add(day)
         kept_back = [] if made is None else [day for day in self.days if day not in made]
         incomplete = [day for day, entry in entries.items() if entry.built is Built.INCOMPLETE]
         return TableOutcome(
             name,
-            len(self.days) - len(kept_back),
-            len(wrote - same),
-            sum(entry.rows for entry in entries.values()),
-            0.0,
-            rewritten=len(same),
+            days=len(self.days) - len(kept_back),
+            changed=len(written - unchanged),
+            rows=sum(entry.rows for entry in entries.values()),
+            seconds=0.0,
+            rewritten=len(unchanged),
             kept_back=tuple(kept_back),
             incomplete=tuple(incomplete),
         )
 
 
 def _table_view(lake: Lake, name: str) -> TableView:
-    contracts = (d.contract for d in declared_tables(lake.root) if d.contract.name == name)
-    contract = next(contracts, None)
-    return lake.store.view(name, contract.day_column if contract is not None else "")
+    """Return what the log says of a table that an asset returns; without days if none is declared
+    of that name."""
+    declared = {each.contract.name: each.contract for each in declared_tables(lake.root)}
+    day_column = declared[name].day_column if name in declared else ""
+    return lake.store.view(name, day_column)
 
 
 def written_days_text(lake: Lake, names: Sequence[str], run_id: str) -> str:
@@ -228,6 +238,8 @@ class _Listener:
             self._on_event_of_table(name, event)
 
     def _on_event_of_table(self, name: str, event: dg.DagsterEvent) -> None:
+        """Follow the step of a table: it begins, its asset's days are made, it succeeds or
+        fails."""
         kind = event.event_type
         if kind is dg.DagsterEventType.STEP_START:
             self._began[name] = time.perf_counter()
@@ -246,42 +258,44 @@ class _Listener:
             self._end_table(name, "" if was_made else cause, self._made[name])
 
     def _end_table(self, name: str, cause: str, made: Collection[date] | None) -> None:
+        """Keep and show the outcome of a table whose step ended; `cause` and `made` as for
+        `TableOutcome` and `look`."""
         if self.look is not None and not cause:
             self._published[name] = self.look(name, made)
         seconds = time.perf_counter() - self._began.get(name, time.perf_counter())
-        published = self._published.get(name, TableOutcome(name, 0, 0, 0, 0.0))
+        nothing = TableOutcome(name, days=0, changed=0, rows=0, seconds=0.0)
+        published = self._published.get(name, nothing)
         outcome = replace(published, seconds=seconds, cause=cause)
         self.ended.append(outcome)
         self.lines.ended(outcome)
 
 
-JOB = "backfill_assets__given"
-NOTHING = "Nothing was run"
+ASSET_JOB = "backfill_assets__given"
+NOTHING_WAS_RUN = "Nothing was run"
 
 
 def asset_job(lake: Lake, tables: Collection[str]) -> tuple[dg.JobDefinition, Mapping[str, str]]:
-    """The job of the assets that return these tables, in this process, and the table of each of its
-    steps. Raises SettingsError where the lake does not name the project's definitions, and where
-    these lack an asset."""
-    keys = {
-        d.contract.name: dg.AssetKey(list(d.asset))
-        for d in declared_tables(lake.root)
-        if d.contract.name in tables
-    }
+    """Return the job of the assets that return these tables, in this process, and the table of each
+    of its steps. Raises SettingsError where the lake does not name the project's definitions, and
+    where these lack an asset."""
+    keys = {}
+    for declared in declared_tables(lake.root):
+        if declared.contract.name in tables:
+            keys[declared.contract.name] = dg.AssetKey(list(declared.asset))
     defs = project_definitions(lake, sorted(keys))
     made = _assets_by_key(defs)
     if lacking := sorted(name for name, key in keys.items() if key not in made):
         raise SettingsError(
             str(lake.settings.pipeline.definitions),
             f"they have no asset {', '.join(keys[name].to_user_string() for name in lacking)}",
-            NOTHING,
+            NOTHING_WAS_RUN,
             "Correct [pipeline] definitions, or leave these tables out with --tables",
         )
-    job = dg.define_asset_job(
-        JOB, selection=dg.AssetSelection.assets(*keys.values()), executor_def=dg.in_process_executor
-    )
-    whole = dg.Definitions.merge(defs, dg.Definitions(jobs=[job]))
-    return whole.resolve_job_def(JOB), {made[key].op.name: name for name, key in keys.items()}
+    selection = dg.AssetSelection.assets(*keys.values())
+    job = dg.define_asset_job(ASSET_JOB, selection=selection, executor_def=dg.in_process_executor)
+    with_job = dg.Definitions.merge(defs, dg.Definitions(jobs=[job]))
+    tables_of_steps = {made[key].op.name: name for name, key in keys.items()}
+    return with_job.resolve_job_def(ASSET_JOB), tables_of_steps
 
 
 def _assets_by_key(defs: dg.Definitions) -> dict[dg.AssetKey, dg.AssetsDefinition]:
@@ -301,7 +315,7 @@ def project_definitions(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         raise SettingsError(
             f"the table {', '.join(tables)}",
             "an asset of a Dagster project returns its rows",
-            NOTHING,
+            NOTHING_WAS_RUN,
             "Materialize it in Dagster, or name the project's definitions in lake.toml, for "
             "example "
             '[pipeline] definitions = "shop.definitions"',
@@ -314,7 +328,7 @@ def project_definitions(lake: Lake, tables: Collection[str]) -> dg.Definitions:
         raise SettingsError(
             f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}",
             f"{named}: {type(error).__name__}: {error}",
-            NOTHING,
+            NOTHING_WAS_RUN,
             "Run the command where the project can be imported, or correct the name",
         ) from error
     if isinstance(found, dg.Definitions):
@@ -322,7 +336,7 @@ def project_definitions(lake: Lake, tables: Collection[str]) -> dg.Definitions:
     raise SettingsError(
         f"[pipeline] definitions in {lake.place.uri(FILE_NAME)}",
         f"{named} is a {type(found).__name__}",
-        NOTHING,
+        NOTHING_WAS_RUN,
         "Name a dagster.Definitions",
     )
 

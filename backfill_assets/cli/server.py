@@ -43,11 +43,11 @@ from backfill_assets.kernel.tables.home import Lake
 if TYPE_CHECKING:
     import dagster as dg
 
-TITLE = (
+SETTINGS_TITLE = (
     "# Dagster's settings for the code server, the web server and the daemon: "
     "$DAGSTER_HOME/dagster.yaml."
 )
-POSTGRES = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE.
+POSTGRES_SETTINGS = """# By psycopg2, of dagster-postgres: postgresql+psycopg2://USER@HOST/DATABASE.
 # The password is in ~/.pgpass.
 storage:
   postgres:
@@ -90,6 +90,7 @@ def status() -> None:
 
 
 def _lake_with_server() -> Lake:
+    """Open the chosen lake; raises click's error where its engine is no server of its own."""
     lake = named_lake()
     if not LakeSession(lake).engine.has_server:
         raise click.UsageError(
@@ -117,24 +118,27 @@ def production(postgres: bool) -> None:
     Put it into the folder that DAGSTER_HOME names for all three. Without --postgres the storage is
     SQLite in that folder, for processes of one machine. See `backfill-assets guide servers`.
     """
-    from backfill_assets.cli.dagster_home import OF_A_LAKE
+    from backfill_assets.cli.dagster_home import SETTINGS_OF_A_LAKE
 
-    _, storage, *others = OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
-    click.echo("\n\n".join([TITLE, POSTGRES if postgres else storage, *others]), nl=False)
+    # The paragraphs of the settings of one lake: a title, the storage, and what is alike here.
+    _, storage, *others = SETTINGS_OF_A_LAKE.read_text(encoding="utf-8").split("\n\n")
+    if postgres:
+        storage = POSTGRES_SETTINGS
+    click.echo("\n\n".join([SETTINGS_TITLE, storage, *others]), nl=False)
 
 
-HOME = "DAGSTER_HOME"
+HOME_VARIABLE = "DAGSTER_HOME"
 LOOPBACK = "127.0.0.1"
 OWN_NAMES = (
     LOOPBACK,
     "localhost",
 )  # a name of another's own that leads here is one of a hostile page
 LONGEST_FOLDER_BYTES = 80  # of the working files: a socket's path may have 107
-REFUSED = (
+REFUSAL_TEXT = (
     b"Open the address that `backfill-assets ui` printed: it holds a secret that this one lacks.\n"
 )
 DAEMON_END_SECONDS = 60.0  # as `dg dev` waits for its daemon
-OPEN_SECONDS = 3  # how long the end waits for pages that hold a connection
+CLOSING_SECONDS = 3  # how long the end waits for pages that hold a connection
 POLL_MILLISECONDS = 2000  # of the pages, as under `dg dev`
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -158,9 +162,8 @@ def ui(port: int) -> None:
     with instance_of(lake):
         pass  # its folder is there then, and closed to others
     folder, variables, is_project = ui_place(lake)
-    own = private_folder(
-        Path(variables.get(HOME) or os.environ.get(HOME) or folder / DAGSTER_FOLDER)
-    )
+    home = variables.get(HOME_VARIABLE) or os.environ.get(HOME_VARIABLE)
+    own = private_folder(Path(home or folder / DAGSTER_FOLDER))
     prefix = f"/{secrets.token_urlsafe(32)}"
 
     def guarded(app: App) -> App:
@@ -178,7 +181,9 @@ def ui(port: int) -> None:
         _listening_socket(port) as bound,
         tempfile.TemporaryDirectory(prefix="empty-", dir=own) as empty,
     ):
-        os.environ.update({HOME: str(folder), **os.environ, **variables, "TMPDIR": str(own)})
+        os.environ.update(
+            {HOME_VARIABLE: str(folder), **os.environ, **variables, "TMPDIR": str(own)}
+        )
         tempfile.tempdir = None  # else Python goes on with the folder that it knows
         with contextlib.chdir(folder if is_project else empty), instance_of(lake) as instance:
             _serve_pages(instance, None if names_definitions else UI_MODULE, prefix, guarded, bound)
@@ -207,7 +212,7 @@ def _serve_pages(
     with _running_daemon(module) as daemon, served_workspace(instance, module) as context:
         app = guarded(create_app_from_workspace_process_context(context, prefix, POLL_MILLISECONDS))
         server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=OPEN_SECONDS)
+            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=CLOSING_SECONDS)
         )
 
         def end_with_daemon() -> None:
@@ -232,8 +237,9 @@ def _running_daemon(module: str | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `dagster-daemon run` until the block ends; kill it where it does not end in time."""
     from backfill_assets.cli.dagster_names import KEEPS_BACKFILLS
 
-    named, environ = ("-m", module) if module else (), {KEEPS_BACKFILLS: "1", **os.environ}
-    command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *named)
+    definitions = ("-m", module) if module else ()
+    environ = {KEEPS_BACKFILLS: "1", **os.environ}
+    command = (str(Path(sysconfig.get_path("scripts"), "dagster-daemon")), "run", *definitions)
     with contextlib.ExitStack() as at_the_end:
         with hold_interrupts():  # one that comes meanwhile would lose the program
             program = subprocess.Popen(command, env=environ)
@@ -265,6 +271,8 @@ def private_folder(home: Path) -> Path:
 
 
 def _listening_socket(port: int) -> socket.socket:
+    """Return a socket that listens on a port of the loopback (0: any that is free). Raises
+    BackfillError where it cannot be had."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -293,16 +301,21 @@ def guard_pages(app: App, prefix: str) -> App:
         else:
             plain = [
                 (b"content-type", b"text/plain"),
-                (b"content-length", str(len(REFUSED)).encode()),
+                (b"content-length", str(len(REFUSAL_TEXT)).encode()),
             ]
             await send({"type": "http.response.start", "status": 403, "headers": plain})
-            await send({"type": "http.response.body", "body": REFUSED})
+            await send({"type": "http.response.body", "body": REFUSAL_TEXT})
 
     return guarded
 
 
 def _may_pass(scope: Any, prefix: str) -> bool:
+    """Whether a request knows the secret `prefix`, names this machine, and comes from a page of
+    the same origin, or from none, as a typed address does."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host, origin = headers.get(b"host", ""), headers.get(b"origin")
-    knows = hmac.compare_digest("/".join(scope["path"].split("/")[:2]).encode(), prefix.encode())
-    return knows and host.partition(":")[0] in OWN_NAMES and origin in (None, f"http://{host}")
+    first_segment = "/".join(scope["path"].split("/")[:2])  # `/secret` of `/secret/runs`
+    knows_secret = hmac.compare_digest(first_segment.encode(), prefix.encode())
+    is_own_name = host.partition(":")[0] in OWN_NAMES
+    is_same_origin = origin in (None, f"http://{host}")
+    return knows_secret and is_own_name and is_same_origin

@@ -96,11 +96,14 @@ def sql(
             f"Note: {table} has days that are not fit to be used: {days} (see `backfill-assets "
             "status --why`)"
         )
-    writer = partial(write_csv, to=sys.stdout) if is_csv else partial(_draw_rows, limit=rows)
-    write_answer(partial(_json_records, found.rows), [partial(writer, found.rows)])
+    drawn = partial(_draw_rows, found.rows, limit=rows)
+    if is_csv:
+        drawn = partial(write_csv, found.rows, to=sys.stdout)
+    write_answer(partial(_json_records, found.rows), [drawn])
 
 
 def _json_records(rows: Any) -> list[dict[str, Any]]:
+    """Return Arrow rows as records by the names of columns."""
     cells = zip(*map(_column_values, rows.columns), strict=True)
     return [dict(zip(rows.column_names, row, strict=True)) for row in cells]
 
@@ -129,6 +132,7 @@ def write_csv(rows: Any, to: TextIO) -> None:
 
 
 def _draw_rows(rows: Any, limit: int) -> None:
+    """Draw the first `limit` of Arrow rows as a table, and say how many there are."""
     shown = rows.slice(0, limit)
     cells = [[_cell_text(v) for v in _column_values(column)] for column in shown.columns]
     draw_table(rows.column_names, [list(row) for row in zip(*cells, strict=True)])
@@ -156,23 +160,30 @@ def _cell_text(value: Any) -> str:
     return "" if found is None else str(found)
 
 
-READERS = {  # per table, in the reader's own words; Spark decodes no URI
+# The line for one table by the reader: at a version, or at the table's head. Spark decodes no URI.
+VERSION_TEMPLATES = {
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}', version => "
     "{version});",
     "polars": "{name} = pl.scan_delta({uri!r}, version={version})",
     "spark": "CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT * FROM delta.`{path}@v{version}`;",
 }
-NEWEST = {  # the same for the heads of the tables
+NEWEST_TEMPLATES = {
     "duckdb": "CREATE OR REPLACE VIEW {name} AS SELECT * FROM delta_scan('{uri}');",
     "polars": "{name} = pl.scan_delta({uri!r})",
     "spark": "CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{literal}';",
 }
-BEFORE = {"duckdb": "INSTALL delta; LOAD delta;", "polars": "import polars as pl", "spark": ""}
-KINDS = {"s3": "s3", "az": "azure"}  # DuckDB's word for a store, which it reaches by a secret alone
+# What a reader runs first; "": nothing.
+OPENING_LINES = {
+    "duckdb": "INSTALL delta; LOAD delta;",
+    "polars": "import polars as pl",
+    "spark": "",
+}
+# DuckDB's word for a store, by the scheme of its addresses; it reaches them by a secret alone.
+DUCKDB_STORES = {"s3": "s3", "az": "azure"}
 
 
 @click.command()
-@click.argument("reader", type=click.Choice(sorted(READERS)))
+@click.argument("reader", type=click.Choice(sorted(VERSION_TEMPLATES)))
 @click.option(
     "--newest",
     is_flag=True,
@@ -210,8 +221,8 @@ def attach(reader: str, newest: bool) -> None:
 def _opening_lines(reader: str, address: str) -> list[str]:
     """Return what a reader runs before it attaches tables: its extensions, and the way to the
     store."""
-    lines = [BEFORE[reader]] if BEFORE[reader] else []
-    kind = KINDS.get(address.partition("://")[0])
+    lines = [OPENING_LINES[reader]] if OPENING_LINES[reader] else []
+    kind = DUCKDB_STORES.get(address.partition("://")[0])
     if reader == "duckdb" and kind is not None:
         lines.append(_secret_statement(kind, os.environ, address))
     return lines
@@ -219,34 +230,35 @@ def _opening_lines(reader: str, address: str) -> list[str]:
 
 def _attaching_line(reader: str, name: str, uri: str, version: int | None) -> str:
     """Return the line by which a reader finds a table at a version (None: its newest)."""
-    line = (NEWEST if version is None else READERS)[reader]
+    template = NEWEST_TEMPLATES[reader] if version is None else VERSION_TEMPLATES[reader]
     path = hadoop_address(unquote(uri)) if reader == "spark" else unquote(uri)
     literal = path.replace("\\", "\\\\").replace("'", "\\'")
     identifier = path.replace("`", "``")
-    return line.format(name=name, uri=uri, path=identifier, literal=literal, version=version)
+    return template.format(name=name, uri=uri, path=identifier, literal=literal, version=version)
 
 
 def _secret_statement(kind: str, environ: Mapping[str, str], address: str) -> str:
     """The statement by which DuckDB reaches a store: with no key of it, but where a store of one's
     own lies."""
-    more = ""
-    if kind == "azure":
-        account = environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-        more = f", ACCOUNT_NAME '{account}'" if account else ""
-    if kind == "s3" and (store := S3Address.of(environ, address)).endpoint:
-        scheme, _, host = store.endpoint.partition("://")
-        style = "path" if store.by_path else "vhost"
-        more = f", ENDPOINT '{host}', URL_STYLE '{style}', USE_SSL {str(scheme == 'https').lower()}"
-    return (
-        f"CREATE OR REPLACE SECRET backfill_assets (TYPE {kind}, PROVIDER credential_chain{more});"
-    )
+    options = [f"TYPE {kind}", "PROVIDER credential_chain"]
+    account = environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if kind == "azure" and account:
+        options.append(f"ACCOUNT_NAME '{account}'")
+    endpoint = S3Address.of(environ, address).endpoint if kind == "s3" else None
+    if endpoint:
+        scheme, _, host = endpoint.partition("://")
+        style = "path" if S3Address.of(environ, address).by_path else "vhost"
+        uses_tls = "true" if scheme == "https" else "false"
+        options += [f"ENDPOINT '{host}'", f"URL_STYLE '{style}'", f"USE_SSL {uses_tls}"]
+    return f"CREATE OR REPLACE SECRET backfill_assets ({', '.join(options)});"
 
 
 def _lacking_days(states: States) -> dict[str, dict[date, str]]:
-    """Per table the days whose files lack a column, each with the words for it."""
+    """Return per table the days whose files lack a column, each with the words for it."""
     lacking: dict[str, dict[date, str]] = {}
     for table in states.contracts:
         for day in states.view.table(table).latest:
-            if words := lacking_reason(states.lacking_columns(table, day)):
-                lacking.setdefault(table, {})[day] = words
+            reason = lacking_reason(states.lacking_columns(table, day))
+            if reason:
+                lacking.setdefault(table, {})[day] = reason
     return lacking

@@ -126,15 +126,15 @@ def wanting_days(report: StatusReport, limit: int) -> tuple[list[tuple[str, str,
     of the first), equal neighbours joined, and the number left out. Each table has its share of
     `limit`, so that none hides others."""
     shown, left_out = [], 0
-    for days in report.tables.values():
-        found = _wanting_stretches(days)
+    for name, days in report.tables.items():
+        found = _wanting_stretches(name, days)
         share = limit // len(report.tables)
         shown += found[:share]
         left_out += max(0, len(found) - share)
     return shown, left_out
 
 
-def _wanting_stretches(days: Iterable[DayStatus]) -> list[tuple[str, str, str, str]]:
+def _wanting_stretches(table: str, days: Iterable[DayStatus]) -> list[tuple[str, str, str, str]]:
     """Return (table, days, state, reason of the first) of each stretch of equal days of a table
     that need a look."""
     found = []
@@ -144,7 +144,7 @@ def _wanting_stretches(days: Iterable[DayStatus]) -> list[tuple[str, str, str, s
         same = list(group)
         first, last = same[0], same[-1]
         reason = WHY_IT_WILL_CHANGE if state == WILL_CHANGE else first.reason
-        found.append((first.table, str(inclusive_range(first.day, last.day)), state, reason))
+        found.append((table, str(inclusive_range(first.day, last.day)), state, reason))
     return found
 
 

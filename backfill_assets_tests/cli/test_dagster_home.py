@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from backfill_assets.cli.dagster_home import (
-    OF_A_LAKE,
+    SETTINGS_OF_A_LAKE,
     instance_of,
     lake_option_text,
     silence_dagster,
@@ -53,7 +53,7 @@ def instance_in(lake: Lake) -> Iterator[dg.DagsterInstance]:
 def test_an_installed_package_says_of_dagster_what_the_checkout_says() -> None:
     ours, lakes = (
         (p.read_text(encoding="utf-8")).split("\n\n")
-        for p in (CHECKOUT / "dagster.yaml", OF_A_LAKE)
+        for p in (CHECKOUT / "dagster.yaml", SETTINGS_OF_A_LAKE)
     )
     ours = [
         s.replace("base_dir: .dagster/storage/history/runs", "home: { env: DAGSTER_HOME }")

@@ -16,7 +16,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.cli.dagster_home import OF_A_LAKE
+from backfill_assets.cli.dagster_home import SETTINGS_OF_A_LAKE
 from backfill_assets_tests.end_to_end.typed import PATIENCE_SECONDS
 from backfill_assets_tests.processes import until
 
@@ -47,7 +47,9 @@ defs = dg.Definitions(jobs=[work], sensors=[asks])
 @contextmanager
 def daemon_of(home: Path) -> Iterator[Path]:
     """The daemon of an instance and its log, ended afterwards."""
-    (home / "dagster.yaml").write_text(OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8")
+    (home / "dagster.yaml").write_text(
+        SETTINGS_OF_A_LAKE.read_text(encoding="utf-8"), encoding="utf-8"
+    )
     (home / "project.py").write_text(PROJECT, encoding="utf-8")
     program = [
         str(Path(sys.executable).with_name("dagster-daemon")),
