@@ -243,12 +243,16 @@ def _mark_target(lake: Lake, target: Place) -> None:
 
 
 def _lake_content(lake: Lake) -> dict[str, Token]:
-    """The files of a lake that a copy holds, by name."""
-    names, landings = lake.place.below(), _absolute_landings(lake)
+    """Return the files of a lake that a copy holds, by name, with their tokens."""
+    names = lake.place.below()
     _refuse_odd_names(lake, names)
-    files = {name for name in names if not name.startswith(landings)}
-    tokens = lake.place.tokens()
-    return {n: token for n, token in tokens.items() if n in files and _is_copied(n)}
+    landing_folders = _absolute_landings(lake)
+    files = {name for name in names if not name.startswith(landing_folders)}
+    content = {}
+    for name, token in lake.place.tokens().items():
+        if name in files and _is_copied(name):
+            content[name] = token
+    return content
 
 
 def _absolute_landings(lake: Lake) -> tuple[str, ...]:

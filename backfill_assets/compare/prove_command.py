@@ -61,7 +61,8 @@ def prove(tables: str | None, due: bool, **options: Any) -> Output:
 
 
 def _prove_due(lake: "Lake", pipeline: "Pipeline") -> Output:
-    """Prove the days of today, unless none is due; exit code 1 where one fails."""
+    """Prove the days of today, unless none is due. Exit code 1 if the newest proof of any day
+    failed, also one that was recorded earlier, and the day was not written since."""
     from backfill_assets.compare.prove import prove_days, why_not_due
 
     why = why_not_due(lake, pipeline)

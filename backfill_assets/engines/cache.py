@@ -323,14 +323,17 @@ def write_trust_store(folder: Path) -> Path | None:
     certificates = dict.fromkeys(context.get_ca_certs(binary_form=True))
     if not certificates:
         return None
-    body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
-    for number, der in enumerate(certificates):
-        alias = b"machine-%d" % number
-        body += (
-            struct.pack(f">IH{len(alias)}sqH5sI", 2, len(alias), alias, 0, 5, b"X.509", len(der))
-            + der
-        )
-    digest = hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()  # noqa: S324
+    magic, version = 0xFEEDFEED, 2
+    body = struct.pack(">III", magic, version, len(certificates))
+    for number, certificate in enumerate(certificates):
+        alias, kind = b"machine-%d" % number, b"X.509"
+        trusted_tag, created_ms = 2, 0
+        body += struct.pack(f">IH{len(alias)}s", trusted_tag, len(alias), alias)
+        body += struct.pack(f">qH{len(kind)}s", created_ms, len(kind), kind)
+        body += struct.pack(">I", len(certificate)) + certificate
+    # JKS ends with a SHA-1 over the password, this salt, which all JKS files share, and the body.
+    salt = b"Mighty Aphrodite"
+    digest = hashlib.sha1(PASSWORD.encode("utf-16-be") + salt + body).digest()  # noqa: S324
     store = folder / "cacerts"
     store.write_bytes(body + digest)
     return store

@@ -184,20 +184,23 @@ def write_frame(
 def _save_files(
     rows: "DataFrame", folder: str, column: str, varied: Collection[str] = ()
 ) -> int | None:
-    # Nobody reads it half done. But version 2 shows what a task wrote that another machine does
-    # again.
+    """Write the rows as Parquet files into `folder`, below a folder per value of `column` ("": in
+    one). Columns of many values (`varied`) get no dictionary. Returns as `written_rows` does."""
+    # Nobody reads the folder half done, so that the quicker version 2 would do; but it also shows
+    # what a lost task wrote that another machine does again.
+    version = "2" if is_of_this_machine(rows.sparkSession) else "1"
     options = {
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "mapreduce.fileoutputcommitter.algorithm.version": "2"
-        if is_of_this_machine(rows.sparkSession)
-        else "1",
+        "mapreduce.fileoutputcommitter.algorithm.version": version,
         **{f"parquet.enable.dictionary#{name}": "false" for name in varied},
     }
 
     def save(frame: "DataFrame") -> None:
         """Write the frame's rows."""
         writer = frame.write.mode("append").options(**options)
-        (writer.partitionBy(column) if column else writer).parquet(folder)
+        if column:
+            writer = writer.partitionBy(column)
+        writer.parquet(folder)
 
     return written_rows(rows, save)
 

@@ -448,6 +448,8 @@ def _listed_names(node: Any) -> frozenset[str]:
 
 
 def _node_differences(node: Any) -> Iterator[str]:
+    """Yield what a node of a query does otherwise in Sail than in Spark, by the names of lists and
+    of guides, e.g. `split`, `collect_set unsorted`; nothing for a node that is alike."""
     names, parts = _listed_names(node), [*node.iter_expressions()]
     part_kinds = dict.fromkeys(map(node_kind, parts))
     for listed, kinds in TYPED:

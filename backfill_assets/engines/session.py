@@ -149,8 +149,8 @@ def is_of_this_machine(session: "SparkSession") -> bool:
 
 
 def written_rows(frame: "DataFrame", write: "Callable[[DataFrame], None]") -> int | None:
-    """Let `write` write a frame; returns the rows that its tasks wrote, where machines elsewhere
-    do, and None where this machine alone does or the engine counts none."""
+    """Write a frame by `write`. Returns the rows that its tasks wrote if other machines may have
+    run them; None if only this machine did, or if the engine reports no count."""
     if not is_of_this_machine(frame.sparkSession):
         return counted_write(frame, write)
     write(frame)
@@ -243,7 +243,8 @@ def _answering_session(
         refuse_unreachable_server(settings.engine)
     process = server.process if server else None
     if known is not None:
-        if known.settings == settings and known.server == process and known.answers():
+        is_of_this_engine = known.settings == settings and known.server == process
+        if is_of_this_engine and known.answers():
             return known
         _close_session(known)
     opened = _OpenSession(_new_session(server, settings), settings, process)
@@ -254,7 +255,7 @@ def _answering_session(
     _close_session(opened)
     server = ensure_server(lake, settings)
     opened = _OpenSession(_new_session(server, settings), settings, server.process)
-    opened.answers()
+    opened.answers()  # asked for the wait alone: whatever it says, the session is used
     return opened
 
 

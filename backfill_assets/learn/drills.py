@@ -40,13 +40,14 @@ CATCH_UP = "`backfill-assets catch-up` loads and rebuilds what needs it, and not
 
 @dataclass(frozen=True)
 class PlantedFault:
-    """A fault."""
+    """A fault that was planted in a copy of a lake, for a person to find and mend."""
 
     symptom: str  # the alert
-    seen: frozenset[str]  # words that name its place
+    answers: frozenset[str]  # the guesses of its place that count as right
     hints: tuple[str, ...]
     unwanted: tuple[Path, ...] = ()  # files that have to go
-    restores: bool = True  # whether the earlier rows are right; else the new deliveries' are
+    # Whether the rows from before the fault are right; else those of new deliveries are.
+    earlier_rows_are_right: bool = True
 
 
 def kill_mid_commit(lake: Lake) -> PlantedFault:
@@ -58,9 +59,8 @@ def kill_mid_commit(lake: Lake) -> PlantedFault:
         "with an error."
     )
     mend = f"`backfill-assets mend {table}` shows what it would do, `--yes` does it"
-    return PlantedFault(
-        news, frozenset({table, "log"}), ("`backfill-assets doctor` reads every log", mend)
-    )
+    hints = ("`backfill-assets doctor` reads every log", mend)
+    return PlantedFault(news, answers=frozenset({table, "log"}), hints=hints)
 
 
 def server_dies(lake: Lake) -> PlantedFault:
@@ -73,7 +73,7 @@ def server_dies(lake: Lake) -> PlantedFault:
         "`backfill-assets server status` and LAKE/.server/server.log",
         f"a run starts a new server: {CATCH_UP}",
     )
-    return PlantedFault(news, frozenset({"server", "engine"}), hints, restores=False)
+    return PlantedFault(news, frozenset({"server", "engine"}), hints, earlier_rows_are_right=False)
 
 
 def disk_full(lake: Lake) -> PlantedFault:
@@ -95,7 +95,7 @@ def disk_full(lake: Lake) -> PlantedFault:
         f"{CATCH_UP}",
     )
     return PlantedFault(
-        news, frozenset({"disk", "limit", "server", "engine"}), hints, restores=False
+        news, frozenset({"disk", "limit", "server", "engine"}), hints, earlier_rows_are_right=False
     )
 
 
@@ -127,7 +127,7 @@ def late_burst(lake: Lake) -> PlantedFault:
         f"{CATCH_UP}; --force would touch every day",
     )
     seen = frozenset({"stale", "landing", *(n for f in files for n in (f.name, f.stem))})
-    return PlantedFault(news, seen, hints, restores=False)
+    return PlantedFault(news, seen, hints, earlier_rows_are_right=False)
 
 
 def bad_code(lake: Lake) -> PlantedFault:
@@ -217,7 +217,9 @@ def skew(lake: Lake) -> PlantedFault:
         "run `backfill-assets catch-up`: which check, which key?",
         'skew = "warn" beside max_key_share, catch-up',
     )
-    return PlantedFault(news, frozenset({table, "max_key_share", "key"}), hints, restores=False)
+    return PlantedFault(
+        news, frozenset({table, "max_key_share", "key"}), hints, earlier_rows_are_right=False
+    )
 
 
 PLANTS: dict[str, Callable[[Lake], PlantedFault]] = {

@@ -266,10 +266,10 @@ def _append_correction(lake: Lake) -> Iterator[LabStep]:
 
 
 def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
-    text, cents = (
-        "A release gives cents. One run rebuilds ninety days before anybody looks.",
-        [v * 100 for v in RIGHT],
-    )
+    """Yield how many days a wrong release spoils: in one run over all days, and in chunks, where a
+    plan would stop after the first."""
+    text = "A release gives cents. One run rebuilds ninety days before anybody looks."
+    cents = [value * 100 for value in RIGHT]
     _write_values(lake, cents)
     yield LabStep(
         "One huge run", text, form="wrong days of one run", expected=1, found=_wrong_day_count(lake)

@@ -76,7 +76,7 @@ class Watch:
 
     root: Path
     before: Days = field(init=False)  # receipts before the fault
-    unfit: frozenset[tuple[str, date]] = field(init=False)  # days not fit before the fault
+    unfit_before: frozenset[tuple[str, date]] = field(init=False)  # days not fit before the fault
     planted: PlantedFault | None = None
     needed: frozenset[tuple[str, date]] = frozenset()
     found: Days = field(default_factory=dict)  # the receipts when the fault was planted
@@ -89,19 +89,21 @@ class Watch:
                 "Run `backfill-assets doctor` first, or add --sample",
             )
             raise SettingsError(f"the lake {self.root}", culprit, "Nothing was planted", fix)
-        self.unfit = frozenset(at for at in self.before if states.of(*at) not in FIT)
+        self.unfit_before = frozenset(
+            table_day for table_day in self.before if states.of(*table_day) not in FIT
+        )
 
     def plant(self, plant: Callable[[Lake], PlantedFault]) -> PlantedFault:
         """Plant the fault in the copy, and note which days it touched. Raises SettingsError if
         nothing shows it."""
         self.planted = plant(open_lake(self.root))
-        wrong, self.found = self.wrong(), self._states_now()[1] or self.before
+        wrong = self.wrong()
+        _, receipts = self._states_now()
+        self.found = receipts or self.before  # none: the fault makes the lake unreadable
         self.needed = frozenset(wrong or ())
         if self.is_well(wrong):
-            culprit, fix = (
-                "days that needed a rebuild before hide the fault",
-                "Run `catch-up` first, or add --sample",
-            )
+            culprit = "days that needed a rebuild before hide the fault"
+            fix = "Run `catch-up` first, or add --sample"
             raise SettingsError(f"the lake {self.root}", culprit, "There is nothing to mend", fix)
         return self.planted
 
@@ -121,23 +123,27 @@ class Watch:
         return states, receipts
 
     def wrong(self) -> dict[tuple[str, date], int] | None:
-        """The days that are not as they should be, with the rows that readers get of them though
-        they are not right; None if the lake cannot be read, and so gives nobody a wrong row."""
+        """Return the days that are not as they should be, with the rows that readers get of them
+        though they are not right; None if the lake cannot be read, and so gives nobody a wrong
+        row."""
         states, now = self._states_now()
         if states is None:
             return None
         found = dict[tuple[str, date], int]()
-        for at in (self.before.keys() | now.keys()) - self.unfit:
-            state, receipt = states.of(*at), now.get(at)
-            differs = self._differs(receipt, self.before.get(at))
-            if differs or state not in FIT:
-                is_read = receipt is not None and (differs or state is State.STALE)
-                found[at] = receipt.entry.rows if receipt and is_read else 0
+        for table_day in (self.before.keys() | now.keys()) - self.unfit_before:
+            state, receipt = states.of(*table_day), now.get(table_day)
+            differs = self._differs(receipt, self.before.get(table_day))
+            if not differs and state in FIT:
+                continue
+            # Readers get wrong rows of a day that is stale or differs, none of one that is missing
+            # or refused.
+            is_read = differs or state is State.STALE
+            found[table_day] = receipt.entry.rows if receipt is not None and is_read else 0
         return found
 
     def _differs(self, receipt: DayReceipt | None, before: DayReceipt | None) -> bool:
         """Whether a day has other rows than before the fault, though these were right."""
-        if self.planted is None or not self.planted.restores:
+        if self.planted is None or not self.planted.earlier_rows_are_right:
             return False
         if receipt is None or before is None:
             return False
@@ -149,17 +155,22 @@ class Watch:
         return wrong is not None and not wrong and not left
 
     def written(self) -> tuple[int, int]:
-        """How many days receipts wrote since the fault, and how many of them were as they should be
-        before."""
-        now = self._states_now()[1]
-        moved = [at for at, receipt in now.items() if self._is_newer(at, receipt)]
-        known = {at for at in moved if at in self.before}
-        same = {at for at in known if now[at].entry == self.before[at].entry}
-        return len(moved), len(same - self.needed)
+        """Return how many days receipts wrote since the fault, and how many of them did not need
+        it: they hold what they held before."""
+        _, now = self._states_now()
+        written, unchanged = 0, set[tuple[str, date]]()
+        for table_day, receipt in now.items():
+            if not self._is_newer(table_day, receipt):
+                continue
+            written += 1
+            before = self.before.get(table_day)
+            if before is not None and receipt.entry == before.entry:
+                unchanged.add(table_day)
+        return written, len(unchanged - self.needed)
 
-    def _is_newer(self, at: tuple[str, date], receipt: DayReceipt) -> bool:
+    def _is_newer(self, table_day: tuple[str, date], receipt: DayReceipt) -> bool:
         """Whether a day was written since the fault was planted."""
-        return at not in self.found or receipt.version > self.found[at].version
+        return table_day not in self.found or receipt.version > self.found[table_day].version
 
 
 def drill_lake(root: Path | None, target: Path) -> Path:
@@ -215,11 +226,14 @@ def _is_mended(watch: Watch, score: DrillScore, passed: float) -> bool:
 
 
 def _judge_guess(
-    score: DrillScore, planted: PlantedFault, guess: str, at: float, say: Callable[[str], None]
+    score: DrillScore, planted: PlantedFault, guess: str, passed: float, say: Callable[[str], None]
 ) -> None:
-    if guess not in planted.seen:
+    """Answer a guess that came after `passed` seconds, and note it in the score; the first right
+    one counts."""
+    if guess not in planted.answers:
         score.wrong_guesses += 1
         say("No, it is not there.")
-    else:
-        score.seen_s = at if score.seen_s is None else score.seen_s
-        say("Yes. Mend it.")
+        return
+    if score.seen_s is None:
+        score.seen_s = passed
+    say("Yes. Mend it.")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_assets.kernel.core.days import DayRange
 from backfill_assets.kernel.core.errors import BackfillError
@@ -291,6 +291,13 @@ class MatchedRow:
     right: Mapping[str, str | None]
 
 
+class KeyCounts(NamedTuple):
+    """What is wrong with the keys of two sides; each pair is of the left and of the right side."""
+
+    null_keys: tuple[int, int]  # rows with a NULL in the key
+    repeated_keys: tuple[int, int]  # keys that several rows have
+
+
 @dataclass(frozen=True)
 class Matching:
     """Two sides, each a SELECT, and how their rows are matched."""
@@ -309,19 +316,18 @@ class Matching:
         """Return the compared columns that are not part of the key."""
         return tuple(c for c in self.columns if c.name not in self.key)
 
-    def match(self, setup: Sequence[str] = ()) -> tuple[tuple[int, int], tuple[int, int]]:
+    def match(self, setup: Sequence[str] = ()) -> KeyCounts:
         """Join both sides by the key and keep the pairs that are not identical, which the other
         methods read: so it is called first, and once. `setup`: statements that ran before, to be
-        shown with the script. Returns two pairs of numbers (of the left side, of the right side):
-        the rows with a NULL in the key, and the keys that repeat."""
+        shown with the script. Returns what is wrong with the keys of both sides."""
         # An engine of ours is in UTC from its start.
         self.script.extend(["SET TimeZone = 'UTC'", *setup])
         for name, side in zip((LEFT, RIGHT), self.sides, strict=True):
             self._run_statement(f"CREATE TEMP VIEW {name} AS {self._normalized_side(side)}")
-        nulls = self._count_null_keys(LEFT), self._count_null_keys(RIGHT)
-        doubled = self._number_rows()
+        null_keys = self._count_null_keys(LEFT), self._count_null_keys(RIGHT)
+        repeated_keys = self._number_rows()
         self._run_statement(f"CREATE TEMP TABLE off AS {self._select_pairs()}")
-        return nulls, doubled
+        return KeyCounts(null_keys, repeated_keys)
 
     def _count_null_keys(self, name: str) -> int:
         """Count the rows of the side `name` with a NULL in the key."""
@@ -333,8 +339,9 @@ class Matching:
         """Number the rows that repeat a key, so that each meets one row of the other side, an equal
         one if there is one; returns the keys that repeat on the left and on the right."""
         repeating = self._find_repeated_keys()
-        for name in (LEFT, RIGHT) if repeating else ():
-            self._number_copies(name)
+        if repeating:
+            self._number_copies(LEFT)
+            self._number_copies(RIGHT)
         for name, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
             rows = f'SELECT *, 1 AS "@n" FROM {name}'
             if repeating:

@@ -293,11 +293,13 @@ def _line_of_retyped(lake: Lake, name: str, kinds_seen: Mapping[str, str]) -> st
 
 
 def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bool) -> Unusable:
+    """Return the unusable rows of a source on these arrival days (None: all), from its quarantine
+    and its ledger of files. `read_rows`: also the reasons of single rows, which costs a query."""
     ledger = source_table_name(QUARANTINE.name, lake.source)
     view = lake.store.view(ledger, QUARANTINE.day_column)
-    loaded = _on_days(_days_with_rows(view), days)
+    loaded_rows = _on_days(_days_with_rows(view), days)
     live = [r for r in read_files(lake.store, lake.source) if not r.withdrawn]
-    counted, refused = _bad_rows_of_files(live, days)
+    counted_rows, refused_files = _bad_rows_of_files(live, days)
     # A day that is not loaded is known by its files only, one that is by its load, which also finds
     # repeated numbers.
     rows = sum(max(loaded.get(day, 0), counted.get(day, 0)) for day in {*loaded, *counted})
@@ -317,14 +319,14 @@ def _unusable_of_source(lake: Lake, days: Collection[date] | None, read_rows: bo
     )
     is_fruitless = rows > 0 and _gives_no_usable_row(lake, live)
     return Unusable(
-        rows,
-        len(refused),
-        reasons,
-        (f"SELECT * FROM {where}",),
-        sum(_on_days(late, days).values()),
-        sum(r.is_as_declared for r in live),
-        tuple(_contradicted_lines(lake, live)),
-        (source_section(lake.source),) if is_fruitless else (),
+        rows=rows,
+        files=len(refused_files),
+        reasons=reasons,
+        queries=(f"SELECT * FROM {where}",),
+        late=sum(_on_days(_days_with_rows(too_late), days).values()),
+        as_declared=sum(r.is_as_declared for r in live),
+        contradicted=tuple(_contradicted_lines(lake, live)),
+        fruitless=(source_section(lake.source),) if is_fruitless else (),
     )
 
 

@@ -151,6 +151,7 @@ def _foreign_versions(lake: Lake, contract: Contract, commits: Sequence[Commit])
 def _audits_of_receipt(
     table: str, commit: Commit, receipt: Receipt, last: dict[date, DayEntry]
 ) -> Iterator[DayAudit]:
+    """Yield the audit of each day of a commit; `last`: the entries that the days had before it."""
     inputs = ", ".join(f"{name} v{version}" for name, version in sorted(receipt.inputs.items()))
     by = _requester(receipt)
     for day, entry in receipt.days.items():

@@ -85,10 +85,10 @@ def open_side(engine: "DuckDBPyConnection", lake: Lake, pipeline: Pipeline, text
         known = {**known_tables(lake, pipeline), **{c.name: c for c in pipeline.followers}}
         return _query_side(engine, text.removeprefix(QUERY).strip(), lake, known)
     if text.startswith(LAKE):
-        root, _, table = text.removeprefix(LAKE).partition("#")
-        return _foreign_table_side(
-            engine, open_lake(root, is_further=True), *table.partition("@")[::2]
-        )
+        root, _, rest = text.removeprefix(LAKE).partition("#")
+        table, _, moment = rest.partition("@")
+        other_lake = open_lake(root, is_further=True)
+        return _foreign_table_side(engine, other_lake, table, moment)
     table, _, moment = text.partition("@")
     known = known_tables(lake, pipeline)
     if contract := known.get(table):

@@ -149,6 +149,8 @@ def _false_contents(name: str, report: Inspection) -> Iterator[Diagnosis]:
 
 
 def _file_damage(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+    """Yield a finding per kind of damage to data files: of the newest version each with the way
+    back, of earlier versions one for all."""
     name = f"the table {contract.name}"
     damaged = {
         "of its newest version are gone": report.absent,

@@ -102,7 +102,9 @@ class Damage:
 
     torn: tuple[str, ...] = ()  # names of files in a table's log that no reader can use
     lost: tuple[LiveFile, ...] = ()  # live data files of a ledger that are gone or altered
-    ended: tuple[int, ...] = ()  # the newest versions, which are gone from the log
+    # The newest versions, whose commits are gone from the log. They are taken by commits that hold
+    # only a receipt, so that no other rows ever get these numbers.
+    ended: tuple[int, ...] = ()
 
     @property
     def steps(self) -> str:
