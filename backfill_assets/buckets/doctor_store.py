@@ -88,7 +88,11 @@ def _keeps_promise(place: Place, keeps: Callable[[Place, str], bool]) -> bool:
 
 
 def _one_creates(place: Place, name: str) -> bool:
+    """Whether of many writers that create an object at once exactly one succeeds, and its bytes
+    stay."""
+
     def creates(number: int, at: str) -> bool:
+        """Create the object as one of the writers; whether it succeeded."""
         try:
             place.write(at, f"{number}".encode(), if_absent=True)
         except AlreadyThere:
@@ -105,9 +109,12 @@ def _one_creates(place: Place, name: str) -> bool:
 
 
 def _one_replaces(place: Place, name: str) -> bool:
+    """Whether of many writers that replace the same state of an object exactly one succeeds, and
+    its bytes stay."""
     seen = place.write(name, b"-")
 
     def replaces(number: int) -> bool:
+        """Replace the object as one of the writers; whether it succeeded."""
         try:
             place.write(name, f"{number}".encode(), if_unchanged=seen)
         except Changed:
@@ -120,6 +127,7 @@ def _one_replaces(place: Place, name: str) -> bool:
 
 
 def _creation_leaves(place: Place, name: str) -> bool:
+    """Whether creating an object that exists leaves it as it is."""
     place.write(name, b"first")
     with suppress(AlreadyThere):
         place.write(name, b"second", if_absent=True)
@@ -127,6 +135,7 @@ def _creation_leaves(place: Place, name: str) -> bool:
 
 
 def _stale_is_refused(place: Place, name: str) -> bool:
+    """Whether replacing a state of an object that is not its newest one is refused."""
     seen = place.write(name, b"1")
     place.write(name, b"2")
     with suppress(Changed):
@@ -135,6 +144,7 @@ def _stale_is_refused(place: Place, name: str) -> bool:
 
 
 def _gone_stays_gone(place: Place, name: str) -> bool:
+    """Whether replacing an object that was deleted meanwhile is refused."""
     seen = place.write(name, b"1")
     place.delete(name)
     with suppress(Changed):
@@ -143,6 +153,7 @@ def _gone_stays_gone(place: Place, name: str) -> bool:
 
 
 def _is_listed(place: Place, name: str) -> bool:
+    """Whether a list names an object once it is written, and no longer once it is deleted."""
     place.write(name, b"1")
     was = name in place.below(LOCKS)
     place.delete(name)

@@ -57,6 +57,8 @@ class Objects:
 
     @property
     def _bucket_store(self) -> "ObjectStore":
+        """The client of the bucket, shared in this process. Raises BackfillError in a forked
+        process."""
         if _first_process() != os.getpid():
             raise BackfillError(
                 self.bucket,

@@ -205,14 +205,16 @@ def _column_difference(
     before: Histogram | None,
     after: Histogram | None,
 ) -> ColumnDifference:
+    """Return how a column differs over all days; without drift if only one side has the column."""
     changed = sum(d.columns.get(name, 0) for d in days)
     meant = request.meant is None or name in request.meant
     nulls_before, nulls_after = _null_share(before), _null_share(after)
     if before is None or after is None:
         return ColumnDifference(name, changed, nulls_before, nulls_after, is_meant=meant)
     shift = histogram_drift(after, before)
-    drifted, large = round(shift.index, 4), shift.exceeds(LARGE_DRIFT)
-    return ColumnDifference(name, changed, nulls_before, nulls_after, drifted, large, meant)
+    is_large = shift.exceeds(LARGE_DRIFT)
+    drift = round(shift.index, 4)
+    return ColumnDifference(name, changed, nulls_before, nulls_after, drift, is_large, meant)
 
 
 def _null_share(side: Histogram | None) -> float | None:

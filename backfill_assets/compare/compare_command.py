@@ -111,6 +111,8 @@ def _asked_comparisons(
 
 
 def _compared_moments(lake: Lake, other_lake: Path | None, **options: Any) -> Iterator[Moment]:
+    """Yield the moment before and the moment after: versions of this lake, or this lake and another
+    one."""
     if other_lake is None and options["from_version"] is None:
         raise click.UsageError("say what to compare with: --from-version or --other-lake.")
     yield Moment(lake, options["from_version"])
@@ -120,6 +122,7 @@ def _compared_moments(lake: Lake, other_lake: Path | None, **options: Any) -> It
 
 
 def _report_sections(report: CompareReport) -> list[PageSection]:
+    """Return the sections of days, columns and sample rows that differ, without empty ones."""
     columns = []
     for c in report.columns:
         words = ["large"] if c.is_large else []
@@ -152,6 +155,7 @@ def _difference_cells(d: DayDifference) -> tuple[object, ...]:
 
 
 def _sample_rows(samples: Iterable[SampleRow]) -> list[tuple[object, ...]]:
+    """Return the cells of each sample row; its values as `column=value`."""
     rows: list[tuple[object, ...]] = []
     for sample in samples:
         before = [f"{column}={value}" for column, value in sample.before.items()]

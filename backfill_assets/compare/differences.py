@@ -145,6 +145,7 @@ def _day_difference(count: DayCount, columns: Mapping[str, int]) -> DayDifferenc
 
 
 def _sample_row(contract: Contract, row: MatchedRow) -> SampleRow:
+    """Return a row that differs, with the word for how it differs and its key as JSON."""
     day = date.fromisoformat(str(row.key[contract.day_column]))
     kind = next(word for word, kinds in WORDS.items() if row.kind in kinds)
     return SampleRow(
@@ -159,6 +160,8 @@ def _sample_row(contract: Contract, row: MatchedRow) -> SampleRow:
 def _column_histograms(
     engine: "DuckDBPyConnection", contract: Contract, rows: str, columns: Collection[str]
 ) -> dict[str, Histogram]:
+    """Return the histogram of each column in `rows` (a relation of `engine`) but the day and the
+    key; texts by buckets of a hash, as they have no order."""
     others = [c for c in columns if c not in (contract.day_column, *contract.key)]
     if not others:
         return {}

@@ -72,6 +72,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 @cache
 def _find_java(java_home: str, path: str) -> Java:
+    """Return the first Java of a version that Spark can use, of JAVA_HOME, `path` and the places of
+    this machine; raises BackfillError with what was tried."""
     tried = []
     for source, home in _java_homes(java_home, path):
         version = java_version(home)

@@ -194,6 +194,8 @@ def supervise_server(state: ServerFolder, request: ServerRequest) -> None:
 
 
 def _start_server(state: ServerFolder, request: ServerRequest) -> "subprocess.Popen[bytes]":
+    """Start the server's program in an empty scratch folder, with a new log; the log of the server
+    before is kept beside it."""
     shutil.rmtree(state.scratch, ignore_errors=True)
     state.scratch.mkdir(mode=0o700)
     if state.log.exists():
@@ -228,14 +230,16 @@ def _listening_port(
 def _watch_server(
     state: ServerFolder, record: Record, child: "subprocess.Popen[bytes]", idle_seconds: float
 ) -> None:
-    file = state.open_in_use()
+    """Return once the server ended, another record replaced its own, or nobody has used it for
+    `idle_seconds`. The lock on the file of users can be taken only while nobody uses the server."""
+    users = state.open_in_use()  # a file that each user of the server locks
     free_since: float | None = None
     while child.poll() is None and state.record() == record:
-        if take_lock(file):
+        if take_lock(users):
             free_since = free_since or time.monotonic()
             if time.monotonic() - free_since >= idle_seconds:
                 return
-            fcntl.flock(file, fcntl.LOCK_UN)
+            fcntl.flock(users, fcntl.LOCK_UN)
         else:
             free_since = None
         time.sleep(POLL_SECONDS)

@@ -100,6 +100,8 @@ def sink_of(lake: Lake, contract: Contract, to: str) -> Iterator["Sink"]:
 
 
 def _place_of(lake: Lake, to: str) -> Place:
+    """Return the folder or prefix that `to` names: an address, a path of this machine, or a path
+    relative to the lake. Raises BackfillError for one that no export goes to."""
     scheme, is_address, _ = to.partition("://")
     if is_address and scheme not in SCHEMES:
         raise _place_error(
@@ -154,6 +156,8 @@ class FolderSink:
         self.place.sync(NOTES, "")
 
     def _write_day(self, day: date, held: ExportedDay, files: Sequence[str]) -> None:
+        """Write the rows of a day from `files` as one Parquet file, in the order of the key; a day
+        without rows has no file."""
         target = self._file_of_day(day)
         if not held.rows:
             self.place.delete(target)

@@ -125,6 +125,8 @@ def _remove_sample(root: Path) -> None:
 def _draw_outcomes(
     lake: Lake, report: StatusReport, refused: dict[str, int], outcomes: list[RunOutcome]
 ) -> None:
+    """Draw the rows of each day by table, the reasons of quarantine, how long both runs took, and
+    the commands to go on with."""
     from backfill_assets.cli.dagster_home import lake_option_text
 
     lines: list[tuple[DayStatus, ...]] = list(zip(*report.tables.values(), strict=True))
@@ -137,13 +139,14 @@ def _draw_outcomes(
     click.echo()
     draw_table(["table", "first run", "again"], _run_times(outcomes))
     click.echo()
-    words, table, day = lake_option_text(lake), [*report.tables][:2][-1], lines[-1][0].day
-    week = f"--from {max(lines[0][0].day, day - timedelta(days=6))} --to {day}"
-    click.echo(f"See both runs in Dagster:  backfill-assets {words}ui")
-    click.echo(f"Look at any day:           backfill-assets {words}show {table} {day}")
-    click.echo(
-        f"Correct a week:            backfill-assets {words}plan {week} --tables {table} --force"
-    )
+    lake_option = lake_option_text(lake)
+    table = [*report.tables][:2][-1]  # the second table, which is made from the first
+    first_day, last_day = lines[0][0].day, lines[-1][0].day
+    week = f"--from {max(first_day, last_day - timedelta(days=6))} --to {last_day}"
+    plan = f"{lake_option}plan {week} --tables {table} --force"
+    click.echo(f"See both runs in Dagster:  backfill-assets {lake_option}ui")
+    click.echo(f"Look at any day:           backfill-assets {lake_option}show {table} {last_day}")
+    click.echo(f"Correct a week:            backfill-assets {plan}")
 
 
 def _run_times(outcomes: list[RunOutcome]) -> list[list[str]]:

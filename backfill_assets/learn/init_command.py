@@ -200,6 +200,8 @@ def _form_of_glob(glob: str) -> str:
 
 
 def _show_preview(name: str, guess: FirstSource, preview: Preview) -> None:
+    """Draw how the first deliveries of a source would be read, what would go to quarantine, and
+    what is in doubt."""
     read = (
         f"{number_text(len(guess.files))} of {number_text(len(guess.files) + guess.others)} file(s)"
     )

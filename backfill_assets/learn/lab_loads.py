@@ -247,6 +247,7 @@ def _wrong_day_count(lake: Lake) -> int:
 
 
 def _append_correction(lake: Lake) -> Iterator[LabStep]:
+    """Yield the sum of a day after its correction is appended, and after the day is replaced."""
     append_foreign_rows(
         lake, first_events(lake), event_rows([(FIRST_NOON, RIGHT[0] - 20)], "again")
     )
@@ -294,6 +295,8 @@ def _one_huge_run(lake: Lake) -> Iterator[LabStep]:
 
 
 def _totals_only(lake: Lake) -> Iterator[LabStep]:
+    """Yield how many wrong days the sum of all days shows where two days swapped their rows:
+    none."""
     _write_values(lake, [RIGHT[1], RIGHT[0], *RIGHT[2:]])
     found = 0 if daily_totals(lake, first_events(lake)).total() == sum(RIGHT) else 2
     text = "A time zone moved the rows of two days. The sum of all days is what it was."

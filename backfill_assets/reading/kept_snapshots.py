@@ -121,6 +121,8 @@ def place_of_files(lake: Lake, name: str, table: KeptTable) -> Place:
 
 
 def _existing_place(lake: Lake, name: str, done: str) -> Place:
+    """Return the folder of a snapshot; raises BackfillError if there is none. `done`: what cannot
+    be done with it; only to be read it must be complete."""
     snapshots = snapshots_of(lake.place)
     if name not in (snapshots.names() if done == "read" else snapshots.place.names()):
         raise _snapshot_error(
@@ -130,6 +132,7 @@ def _existing_place(lake: Lake, name: str, done: str) -> Place:
 
 
 def _parsed_snapshot(body: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot that `body` describes, which is its JSON document."""
     tables = {}
     for name, kept in body["tables"].items():
         columns = tuple(Column(*column) for column in kept["columns"])

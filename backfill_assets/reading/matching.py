@@ -191,6 +191,7 @@ def compared_columns(
 
 
 def _common_type(engine: "DuckDBPyConnection", left: str, right: str) -> str:
+    """Return DuckDB's type that holds values of both types; text where there is none."""
     import duckdb
 
     is_one_known = (type_family(left) == OTHER) != (type_family(right) == OTHER)
@@ -215,6 +216,8 @@ def parse_tolerances(
 
 
 def _with_tolerance(column: ComparedColumn, text: str) -> ComparedColumn:
+    """Return the column with the tolerance that `text` says, e.g. `0.01`, `1%`, `5s`; raises
+    BackfillError for one that does not fit its type."""
     parsed = TOLERANCE.fullmatch(text)
     fits = {"s": TIME, "": NUMBER, "%": NUMBER}
     if parsed is None or fits[parsed[2]] != type_family(column.type):

@@ -77,6 +77,7 @@ class Moment:
         return self.at
 
     def _in_words(self) -> str:
+        """Return the moment in words, as sentences name it."""
         if isinstance(self.at, int):
             return f"commit in lake version {self.at}"
         if self.version is not None:

@@ -113,6 +113,7 @@ def ledger_counts(
 
 
 def _count_of_ledger(lake: Lake, raw: Contract, contract: Contract, view: TableView) -> LedgerCount:
+    """Return the rows of a ledger and its newest day, with the reasons of a quarantine."""
     days: Mapping[date, int] = _days_with_rows(view)
     reasons: Sequence[Reason] = ()
     if contract.columns == ARRIVALS.columns:
@@ -120,7 +121,8 @@ def _count_of_ledger(lake: Lake, raw: Contract, contract: Contract, view: TableV
         days = Counter(day for arrivals in found for day, _ in arrivals)
     elif contract.columns == QUARANTINE.columns and days:
         reasons = newest_reasons(lake, (contract.name, view.version), days)
-    rows, newest = sum(days.values()), max(days, default=None)
+    rows = sum(days.values())
+    newest = max(days, default=None)
     return LedgerCount(contract, view.version, rows, newest, reasons)
 
 
@@ -196,6 +198,8 @@ class Unusable:
         return "; ".join([*parts, *self.retyped])
 
     def _quarantine_in_words(self) -> str:
+        """Return how many rows are unusable, the first reasons, and the queries that show them, as
+        one sentence."""
         whole = f", {self.files} of them a whole file each" if self.files else ""
         commands = " and ".join(f'`backfill-assets sql "{query}"`' for query in self.queries)
         show = "shows" if len(self.queries) == 1 else "show"

@@ -127,6 +127,7 @@ def day_audits(
 
 
 def _audits_of_table(lake: Lake, contract: Contract) -> Iterator[DayAudit]:
+    """Yield the audits of all commits of a table, oldest first."""
     table, commits = contract.name, list(lake.store.commits(contract.name))
     foreign = _foreign_versions(lake, contract, commits)
     last: dict[date, DayEntry] = {}

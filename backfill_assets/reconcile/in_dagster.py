@@ -59,6 +59,7 @@ def control_tables(
 
 
 def _control_check(opened: Opened, name: str, contract: Contract) -> dg.AssetChecksDefinition:
+    """Return the check of Dagster that judges a control on the page of the table `contract`."""
     words = (
         f"The known total `{name}` of [controls] in lake.toml: "
         f"{controls_of(opened.lake.settings)[name].query}"

@@ -344,6 +344,8 @@ def _affected_tables(
 def _judge_control(
     lake: Lake, pipeline: Pipeline, name: str, control: ControlSettings
 ) -> ControlOutcome:
+    """Compare the two sides of a control now. It holds if nothing differs; it is broken if a side
+    has no row or cannot be read."""
     at = utc_now().isoformat(timespec="seconds")
     try:
         report = reconcile(lake, pipeline, control_request(lake, pipeline, control))

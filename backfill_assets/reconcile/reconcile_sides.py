@@ -140,6 +140,7 @@ def _foreign_table_side(engine: "DuckDBPyConnection", lake: Lake, table: str, mo
 
 
 def _snapshot_side(lake: Lake, table: str, moment: str) -> Side:
+    """Return a table as a snapshot keeps it; `moment` is `snapshot:NAME`."""
     snapshot = find_snapshot(lake, moment.removeprefix(SNAPSHOT))
     kept = SnapshotReader(lake, snapshot).table(table).pinned()
     rows = rows_query(kept.files, kept.contract)
@@ -147,6 +148,8 @@ def _snapshot_side(lake: Lake, table: str, moment: str) -> Side:
 
 
 def _side_moment(lake: Lake, table: str, text: str) -> Moment:
+    """Return the moment that follows `@` in the name of a side: nothing (now), a version,
+    `write:ID`, or a time (UTC if it says no zone)."""
     if not text:
         return Moment(lake)
     if text.isdigit():

@@ -176,6 +176,7 @@ def _checks_of_rooms(lake: Lake, tables: Sequence[Table]) -> Iterator[tuple[str,
 
 
 def _examine_server(lake: Lake) -> Iterator[Diagnosis]:
+    """Yield whether the lake's own server runs; starts none."""
     engine = LakeSession(lake).engine
     name = "the engine's server"
     if not engine.has_server:

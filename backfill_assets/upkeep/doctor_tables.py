@@ -66,6 +66,7 @@ def examine_table(
 
 
 def _whole_table(name: str, report: Inspection) -> Diagnosis:
+    """Return the finding of a table without damage: its figures, or that it does not exist yet."""
     if not report.commits:
         return good_finding(name, "it does not exist yet")
     figures = f"{report.commits} commits, {report.files} files, {report.rows} rows"
@@ -75,6 +76,8 @@ def _whole_table(name: str, report: Inspection) -> Diagnosis:
 def _table_damage(
     lake: Lake, contract: Contract, report: Inspection, landed: str
 ) -> Iterator[Diagnosis]:
+    """Yield what is wrong with a table: its log, and if that can be read, foreign commits, data
+    files and counts of rows."""
     yield from _log_damage(contract, report)
     is_readable = not (report.lacking or report.torn or report.ended)
     if not is_readable or not report.commits:
@@ -86,6 +89,7 @@ def _table_damage(
 
 
 def _log_damage(contract: Contract, report: Inspection) -> Iterator[Diagnosis]:
+    """Yield what is wrong with a table's log: versions, contents, and checkpoints."""
     name, mend = f"the table {contract.name}", f"`backfill-assets mend {contract.name} --yes`"
     yield from _version_damage(name, mend, report)
     yield from _false_contents(name, report)
@@ -315,6 +319,8 @@ def examine_snapshots(lake: Lake, deep: bool = False) -> Iterator[Diagnosis]:
 
 
 def _examine_snapshot(lake: Lake, name: str, deep: bool) -> Diagnosis:
+    """Return whether all files of a snapshot are there with their sizes; `deep`: also with their
+    bytes."""
     what = f"the snapshot {name}"
     try:
         snapshot = find_snapshot(lake, name)

@@ -193,6 +193,8 @@ def _versions_gone(path: Place) -> tuple[int, ...]:
 
 
 def _replay_log(path: Place, present: list[int]) -> _Replayed:
+    """Return what the commits of a log add up to: all files that they name, those of the newest
+    version, and the versions that move rows without a receipt."""
     replayed = _Replayed()
     for version in present:
         changes = list(file_changes(path, version))
